@@ -1,0 +1,175 @@
+"""The error tree: what went wrong, where, and what to do about it.
+
+HiveAcidError
+├── UserError               exit 20  the job asks for something that cannot be done
+├── DataError               exit 30  the rows or the files are not what the job needs
+├── ConflictError           exit 10  somebody else was first; trying again can help
+├── MetastoreError          exit 40  the metastore did not do what it was asked
+└── StorageError            exit 50  files could not be read, written or moved
+"""
+
+from typing import ClassVar
+
+
+class HiveAcidError(Exception):
+    """Root of every error this package raises on purpose.
+
+    Attributes:
+        remedy: What the reader of the message can do.
+        retryable: Whether the same job may succeed when it is simply run again.
+        exit_code: The exit status of an application that ends with this error.
+    """
+
+    retryable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+    default_remedy: ClassVar[str] = ""
+
+    def __init__(self, what: str, *, remedy: str | None = None) -> None:
+        self.what = what
+        self.remedy = self.default_remedy if remedy is None else remedy
+        super().__init__(f"{what} {self.remedy}".strip())
+
+    @property
+    def id(self) -> str:
+        """The stable name of this kind of error, for programs."""
+        return type(self).__name__
+
+
+class UserError(HiveAcidError):
+    """The job asks for something that cannot be done as written."""
+
+    exit_code = 20
+
+
+class InvalidJob(UserError):
+    """A job is malformed; found without touching any server."""
+
+
+class BadCondition(UserError):
+    """A condition or an expression does not parse or does not resolve."""
+
+
+class JavaMissing(UserError):
+    """No Java, or one of the wrong version, was found."""
+
+    default_remedy = "Install a Java 17 runtime and put it on PATH or set JAVA_HOME."
+
+
+class NotTransactional(UserError):
+    """The target is not a transactional table."""
+
+    default_remedy = "Use a table created with TBLPROPERTIES ('transactional'='true')."
+
+
+class InsertOnlyTable(UserError):
+    """Update, delete or merge was asked of an insert-only table."""
+
+    default_remedy = "Convert the table to full ACID before changing rows in place."
+
+
+class TableNotFound(UserError):
+    """The database or the table does not exist."""
+
+
+class TypeMismatch(UserError):
+    """A value cannot be stored in its column."""
+
+
+class UnknownColumn(UserError):
+    """A column is not part of the table or of the source."""
+
+
+class UnsupportedTable(UserError):
+    """The table has a shape that cannot be written."""
+
+
+class DataError(HiveAcidError):
+    """The rows or the files are not what the job needs."""
+
+    exit_code = 30
+
+
+class CorruptFile(DataError):
+    """A file does not hold what its name and its place promise."""
+
+
+class DuplicateMergeKeys(DataError):
+    """Several source rows want to change the same target row."""
+
+    default_remedy = "Make the source unique on the columns of the merge condition."
+
+
+class MalformedName(DataError):
+    """A directory or file name looks like an ACID name but is not one."""
+
+
+class NotEnoughHistory(DataError):
+    """The directories needed for the snapshot have been cleaned."""
+
+    default_remedy = "Read again with a fresh snapshot."
+
+
+class ConflictError(HiveAcidError):
+    """Somebody else was first; trying again can help."""
+
+    retryable = True
+    exit_code = 10
+
+
+class LockTimeout(ConflictError):
+    """The locks were not granted within the job's limit."""
+
+
+class SnapshotMoved(ConflictError):
+    """The table kept changing while the job tried to begin."""
+
+
+class TransactionAborted(ConflictError):
+    """The metastore aborted the transaction, or no longer knows it."""
+
+
+class WriteConflict(ConflictError):
+    """Another transaction committed a change of the same rows first."""
+
+
+class MetastoreError(HiveAcidError):
+    """The metastore did not do what it was asked."""
+
+    exit_code = 40
+
+
+class MetastoreCallFailed(MetastoreError):
+    """A call was answered with an error that has no class of its own."""
+
+
+class MetastoreUnreachable(MetastoreError):
+    """No metastore host answered."""
+
+    retryable = True
+    default_remedy = "Check the metastore uri, that the service runs and that the port is open."
+
+
+class UnsupportedMetastore(MetastoreError):
+    """The server is not a Hive Metastore we can work with."""
+
+
+class StorageError(HiveAcidError):
+    """Files could not be read, written or moved."""
+
+    exit_code = 50
+
+
+class DiskFull(StorageError):
+    """There is no space left for the job's files."""
+
+    default_remedy = "Free space on the file system of the table, then run the job again."
+
+
+class OutsideTable(StorageError):
+    """A path would leave the folder of its table."""
+
+
+class PermissionRefused(StorageError):
+    """The file system refuses access."""
+
+    default_remedy = "Give the user who runs the job access to the table's folder."
