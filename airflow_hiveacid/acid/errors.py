@@ -41,6 +41,16 @@ class UserError(HiveAcidError):
     exit_code = 20
 
 
+class ApplicationNotFound(UserError):
+    """A packaged Spark application is not where it should be."""
+
+    default_remedy = "Install the package again."
+
+
+class InvalidConnection(UserError):
+    """An Airflow connection is missing, or lacks what is needed of it."""
+
+
 class InvalidJob(UserError):
     """A job is malformed; found without touching any server."""
 
@@ -89,6 +99,12 @@ class DataError(HiveAcidError):
     exit_code = 30
 
 
+class BadMetadataFile(DataError):
+    """The marker file of a base says something that the chosen rules do not know."""
+
+    default_remedy = "Compact the table with the version of Hive that wrote the directory."
+
+
 class CorruptFile(DataError):
     """A file does not hold what its name and its place promise."""
 
@@ -103,10 +119,18 @@ class MalformedName(DataError):
     """A directory or file name looks like an ACID name but is not one."""
 
 
+class MalformedSnapshot(DataError):
+    """A list of transactions or of write ids cannot be read."""
+
+
 class NotEnoughHistory(DataError):
     """The directories needed for the snapshot have been cleaned."""
 
     default_remedy = "Read again with a fresh snapshot."
+
+
+class UnsupportedFile(DataError):
+    """A file is sound but uses something that we do not handle."""
 
 
 class ConflictError(HiveAcidError):
@@ -136,6 +160,10 @@ class MetastoreError(HiveAcidError):
     """The metastore did not do what it was asked."""
 
     exit_code = 40
+
+
+class EmbeddedMetastoreFailed(MetastoreError):
+    """A metastore of our own could not be fetched or did not start."""
 
 
 class MetastoreCallFailed(MetastoreError):

@@ -1,0 +1,55 @@
+# Two commands matter: `make quickstart` and `make test`. Both bring their own .venv.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+# spark-submit and airflow are looked up on PATH, by Airflow as well as by the tests.
+RUN := PATH="$(CURDIR)/$(BIN):$$PATH"
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help setup quickstart test lint format interop bench lock clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) ## Create .venv with everything that development needs
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
+	@echo "Installing the locked packages into $(VENV) (a few minutes the first time)"
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --require-hashes --requirements requirements.lock
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+quickstart: setup ## Real metastore, demo table, one hourly merge by Airflow; shows what happened
+	@$(RUN) python -m airflow_hiveacid.quickstart
+
+test: setup ## Run all tests
+	@$(RUN) python -m pytest -m "not interop"
+
+lint: setup ## Check style, types and the directions of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup ## Rewrite the code in the house style
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+interop: setup ## Check what we write with real Hive and Trino (downloads them; slow)
+	@$(RUN) python -m pytest -m interop tests/interop
+
+bench: setup ## Measure our writing against plain Spark ORC
+	@$(RUN) python bench/write.py --rows 4000000 --json out.json
+
+lock: setup ## Pin all packages anew from pyproject.toml
+	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url \
+		--python-version 3.11 --upgrade --quiet --custom-compile-command "make lock" \
+		--output-file requirements.lock
+
+clean: ## Remove what the quickstart and the tools left
+	@rm -rf .quickstart .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist out.json
