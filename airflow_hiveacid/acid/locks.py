@@ -1,0 +1,209 @@
+"""Which locks an operation takes, on which version of the metastore, and what blocks what."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Self
+
+from airflow_hiveacid.acid.errors import InvalidJob
+
+
+class MetastoreVersion(IntEnum):
+    """The generations of the Hive Metastore that behave differently."""
+
+    HMS3 = 3
+    HMS4 = 4
+
+
+class LockType(IntEnum):
+    """Thrift's LockType. Only HMS 4 knows EXCL_WRITE; HMS 3 would store nonsense."""
+
+    SHARED_READ = 1
+    SHARED_WRITE = 2
+    EXCLUSIVE = 3
+    EXCL_WRITE = 4
+
+
+class LockLevel(IntEnum):
+    """Thrift's LockLevel."""
+
+    DB = 1
+    TABLE = 2
+    PARTITION = 3
+
+
+class DataOperation(IntEnum):
+    """Thrift's DataOperationType: what a lock holder means to do."""
+
+    SELECT = 1
+    INSERT = 2
+    UPDATE = 3
+    DELETE = 4
+    UNSET = 5
+    NO_TXN = 6
+
+
+class Operation(StrEnum):
+    """What a transaction of ours does to its table."""
+
+    SELECT = "select"
+    INSERT = "insert"
+    OVERWRITE = "overwrite"
+    UPDATE = "update"
+    DELETE = "delete"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableRef:
+    """A table by database and name, both as the metastore keeps them: in lower case."""
+
+    database: str
+    name: str
+
+    @property
+    def full_name(self) -> str:
+        """The name that the metastore uses in its lists: "db.table"."""
+        return f"{self.database}.{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read "db.table".
+
+        Raises:
+            InvalidJob: It is something else.
+        """
+        database, dot, name = text.partition(".")
+        clean = all(
+            part and part == part.strip() and part.isprintable() for part in (database, name)
+        )
+        if not dot or "." in name or "`" in text or not clean:
+            raise InvalidJob(
+                f"{text!r} is not the name of a table.", remedy='Write it as "database.table".'
+            )
+        return cls(database.lower(), name.lower())
+
+    def __str__(self) -> str:
+        return self.full_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockComponent:
+    """One thing to lock; a request asks for all its components at once."""
+
+    type: LockType
+    level: LockLevel
+    database: str
+    table: str
+    partition: str | None
+    operation: DataOperation
+    is_transactional: bool
+    is_dynamic_partition_write: bool
+
+
+_CHANGE_LOCK = {
+    MetastoreVersion.HMS3: LockType.SHARED_WRITE,
+    MetastoreVersion.HMS4: LockType.EXCL_WRITE,
+}
+
+# What a waiting request of a type is blocked by, at the same table or partition.
+_BLOCKED_BY: dict[MetastoreVersion, dict[LockType, frozenset[LockType]]] = {
+    MetastoreVersion.HMS3: {
+        LockType.SHARED_READ: frozenset({LockType.EXCLUSIVE}),
+        LockType.SHARED_WRITE: frozenset({LockType.SHARED_WRITE, LockType.EXCLUSIVE}),
+        LockType.EXCLUSIVE: frozenset(
+            {LockType.SHARED_READ, LockType.SHARED_WRITE, LockType.EXCLUSIVE}
+        ),
+    },
+    MetastoreVersion.HMS4: {
+        LockType.SHARED_READ: frozenset({LockType.EXCLUSIVE}),
+        LockType.SHARED_WRITE: frozenset({LockType.EXCL_WRITE, LockType.EXCLUSIVE}),
+        LockType.EXCL_WRITE: frozenset(
+            {LockType.SHARED_WRITE, LockType.EXCL_WRITE, LockType.EXCLUSIVE}
+        ),
+        LockType.EXCLUSIVE: frozenset(LockType),
+    },
+}
+
+
+def lock_components(
+    version: MetastoreVersion,
+    operation: Operation,
+    target: TableRef,
+    partitioned: bool,
+    partitions: Sequence[str] | None = None,
+) -> tuple[LockComponent, ...]:
+    """The locks that one operation takes on the transactional table it writes, or reads.
+
+    Args:
+        version: The metastore's generation.
+        operation: What will be done.
+        target: The table.
+        partitioned: Whether the table has partition keys.
+        partitions: The names of all partitions that can be touched; None when they are not known
+            beforehand, which locks the table as a dynamic partition write.
+    """
+    if operation is Operation.SELECT:
+        return read_lock_components(target, True, partitions)
+    return _components(
+        _write_lock(version, operation),
+        # Deletes count as updates: HMS 3 sees no conflict between two deletes, and a row that is
+        # deleted by one and deleted and inserted again by the other would be there twice.
+        DataOperation.INSERT if operation is Operation.INSERT else DataOperation.UPDATE,
+        target,
+        partitions if partitioned else None,
+        transactional=True,
+        dynamic=partitioned and not partitions,
+    )
+
+
+def read_lock_components(
+    table: TableRef, transactional: bool, partitions: Sequence[str] | None = None
+) -> tuple[LockComponent, ...]:
+    """The locks that keep what is read from being cleaned or replaced meanwhile."""
+    return _components(
+        LockType.SHARED_READ,
+        DataOperation.SELECT,
+        table,
+        partitions,
+        transactional=transactional,
+        dynamic=False,
+    )
+
+
+def blocks(version: MetastoreVersion, held: LockType, asked: LockType) -> bool:
+    """Whether a lock that came first makes a later request wait."""
+    return held in _BLOCKED_BY[version][asked]
+
+
+def _write_lock(version: MetastoreVersion, operation: Operation) -> LockType:
+    if operation is Operation.INSERT:
+        return LockType.SHARED_READ
+    if operation is Operation.OVERWRITE:
+        # An insert with a smaller write id that commits later would be hidden for ever.
+        return LockType.EXCLUSIVE
+    return _CHANGE_LOCK[version]
+
+
+def _components(
+    type_: LockType,
+    operation: DataOperation,
+    table: TableRef,
+    partitions: Sequence[str] | None,
+    *,
+    transactional: bool,
+    dynamic: bool,
+) -> tuple[LockComponent, ...]:
+    return tuple(
+        LockComponent(
+            type=type_,
+            level=LockLevel.TABLE if partition is None else LockLevel.PARTITION,
+            database=table.database,
+            table=table.name,
+            partition=partition,
+            operation=operation,
+            is_transactional=transactional,
+            is_dynamic_partition_write=dynamic,
+        )
+        for partition in (partitions or (None,))
+    )

@@ -1,0 +1,203 @@
+"""Directory, file and partition names of Hive tables: text to values and back.
+
+Everything a reader knows about a directory stands in its name, so these are parsed strictly: a
+name that starts like an ACID name but does not parse is an error, never silently something else.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_hiveacid.acid.errors import MalformedName
+
+ACID_VERSION_FILE = "_orc_acid_version"
+METADATA_FILE = "_metadata_acid"
+SIDECAR_FILE = "_hiveacid.json"
+FLUSH_LENGTH_SUFFIX = "_flush_length"
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+# The base that the first major compaction of a converted table makes: older than every write id.
+CONVERTED_BASE = -(2**63)
+
+_LARGEST_ID = 2**63 - 1
+_BASE = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?")
+_DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]+))?")
+_BUCKET_FILE = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?")
+_ORIGINAL_FILE = re.compile(r"([0-9]+)_([0-9]+)(?:_copy_([0-9]+))?")
+_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+_TO_ESCAPE = {code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *map(ord, "\"#%'*/:=?\\{[]^"))}
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A directory that replaces everything up to its write id.
+
+    Attributes:
+        write_id: The last write id it covers.
+        visibility_txn: The compaction's transaction; 0 when the name has none.
+    """
+
+    write_id: int
+    visibility_txn: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name as Hive writes it."""
+        return f"base_{self.write_id:07d}{_visibility_suffix(self.visibility_txn)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A directory of inserted rows, or of delete events, of a range of write ids.
+
+    Attributes:
+        min_write_id: The first write id it covers.
+        max_write_id: The last write id it covers.
+        statement_id: The statement within the transaction; None after a compaction.
+        visibility_txn: The compaction's transaction; 0 when the name has none.
+        is_delete: Whether it holds delete events.
+    """
+
+    min_write_id: int
+    max_write_id: int
+    statement_id: int | None = None
+    visibility_txn: int = 0
+    is_delete: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name as Hive writes it; Hive 4 finds delete deltas under no other spelling."""
+        kind = "delete_delta" if self.is_delete else "delta"
+        statement = "" if self.statement_id is None else f"_{self.statement_id:04d}"
+        suffix = _visibility_suffix(self.visibility_txn)
+        return f"{kind}_{self.min_write_id:07d}_{self.max_write_id:07d}{statement}{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFile:
+    """An ACID file. Hive 4 adds a task attempt to the name; Hive 3 and Trino cannot read that."""
+
+    bucket: int
+    attempt: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name as Hive writes it."""
+        attempt = "" if self.attempt is None else f"_{self.attempt}"
+        return f"bucket_{self.bucket:05d}{attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalFile:
+    """A file that was written before the table became transactional, or by LOAD DATA."""
+
+    bucket: int
+    attempt: int
+    copy: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name as Hive writes it."""
+        copy = "" if self.copy is None else f"_copy_{self.copy}"
+        return f"{self.bucket:06d}_{self.attempt}{copy}"
+
+
+def parse_directory(name: str) -> Base | Delta | None:
+    """Read the name of one directory below a table or a partition.
+
+    Returns:
+        What the name says, or None when it is no ACID directory.
+
+    Raises:
+        MalformedName: It starts like an ACID name and does not parse.
+    """
+    if name.startswith("base_"):
+        if (base := _BASE.fullmatch(name)) is None:
+            raise _malformed(name, "base_<write id>[_v<transaction>]")
+        return Base(_number(base[1], name), _number(base[2] or "0", name))
+    if name.startswith(("delta_", "delete_delta_")):
+        if (delta := _DELTA.fullmatch(name)) is None:
+            raise _malformed(name, "[delete_]delta_<min>_<max>[_<statement>][_v<transaction>]")
+        parsed = Delta(
+            min_write_id=_number(delta[2], name),
+            max_write_id=_number(delta[3], name),
+            statement_id=None if delta[4] is None else _number(delta[4], name),
+            visibility_txn=_number(delta[5] or "0", name),
+            is_delete=delta[1] is not None,
+        )
+        if parsed.min_write_id > parsed.max_write_id:
+            raise _malformed(name, "a range that does not end before it starts")
+        return parsed
+    return None
+
+
+def parse_file(name: str) -> BucketFile | OriginalFile | None:
+    """Read the name of a data file; None when it has no bucket number."""
+    if bucket := _BUCKET_FILE.fullmatch(name):
+        return BucketFile(int(bucket[1]), None if bucket[2] is None else int(bucket[2]))
+    if original := _ORIGINAL_FILE.fullmatch(name):
+        copy = None if original[3] is None else int(original[3])
+        return OriginalFile(int(original[1]), int(original[2]), copy)
+    return None
+
+
+def is_hidden(name: str) -> bool:
+    """Whether readers skip a file or directory of this name."""
+    return name.startswith(("_", "."))
+
+
+def escape_path_name(value: str | None) -> str:
+    """Make a partition key or value fit for a path, as Hive does."""
+    return value.translate(_TO_ESCAPE) if value else DEFAULT_PARTITION
+
+
+def unescape_path_name(text: str) -> str:
+    """Undo escape_path_name; a percent sign that starts no escape stays."""
+    return _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)), text)
+
+
+def partition_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
+    """The name of a partition, which is also its path below the table: "k=v/k2=v2".
+
+    Keys are lower-cased, as the metastore keeps them. A null and an empty value are the same
+    partition. Each part begins with its key, so that a value like ".." cannot climb out.
+    """
+    if not keys or len(keys) != len(values):
+        raise MalformedName(f"{len(values)} values do not fit the partition keys {list(keys)}.")
+    if not all(keys):
+        raise MalformedName(f"A partition key is empty: {list(keys)}.")
+    return "/".join(
+        f"{escape_path_name(key.lower())}={escape_path_name(value)}"
+        for key, value in zip(keys, values, strict=True)
+    )
+
+
+def parse_partition_name(name: str) -> list[tuple[str, str | None]]:
+    """Read a partition name into its keys and values; None is the null partition.
+
+    Raises:
+        MalformedName: A part is not "key=value".
+    """
+    spec: list[tuple[str, str | None]] = []
+    for part in name.split("/"):
+        key, equals, value = part.partition("=")
+        if not key or not equals or not value:
+            raise _malformed(name, "key=value[/key=value...]")
+        null = value == DEFAULT_PARTITION
+        spec.append((unescape_path_name(key), None if null else unescape_path_name(value)))
+    return spec
+
+
+def _visibility_suffix(txn: int) -> str:
+    return f"_v{txn:07d}" if txn else ""
+
+
+def _number(digits: str, name: str) -> int:
+    number = int(digits)
+    if number > _LARGEST_ID or number < CONVERTED_BASE:
+        raise _malformed(name, "ids of at most 64 bits")
+    return number
+
+
+def _malformed(name: str, expected: str) -> MalformedName:
+    return MalformedName(f"The name {name!r} cannot be read: expected {expected}.")

@@ -1,0 +1,63 @@
+"""The identity of a row, and the number that carries its bucket."""
+
+from typing import NamedTuple
+
+from airflow_hiveacid.acid.errors import CorruptFile
+
+MAX_WRITER_ID = 4095
+MAX_STATEMENT_ID = 4095
+
+_VERSION_SHIFT = 29
+_WRITER_SHIFT = 16
+_LOW_12_BITS = 0xFFF
+
+
+class RowId(NamedTuple):
+    """Names one row of a partition for ever; files are sorted by it.
+
+    Attributes:
+        write_id: The write id that inserted the row (ORC column originalTransaction).
+        bucket: The bucket property, a signed 32 bit number; see decode_bucket.
+        row: The position among the rows of that write id and bucket property.
+    """
+
+    write_id: int
+    bucket: int
+    row: int
+
+
+class BucketProperty(NamedTuple):
+    """What the bucket property of a row says.
+
+    Attributes:
+        version: 1, or 0 for rows that are older than Hive 3.
+        writer_id: The number in the name of the row's file.
+        statement_id: The statement that inserted the row.
+    """
+
+    version: int
+    writer_id: int
+    statement_id: int
+
+
+def encode_bucket(writer_id: int, statement_id: int = 0) -> int:
+    """Make the bucket property of the rows that one statement writes into one file."""
+    if not 0 <= writer_id <= MAX_WRITER_ID:
+        raise ValueError(f"The writer id {writer_id} is not within 0..{MAX_WRITER_ID}.")
+    if not 0 <= statement_id <= MAX_STATEMENT_ID:
+        raise ValueError(f"The statement id {statement_id} is not within 0..{MAX_STATEMENT_ID}.")
+    return 1 << _VERSION_SHIFT | writer_id << _WRITER_SHIFT | statement_id
+
+
+def decode_bucket(bucket: int) -> BucketProperty:
+    """Read a bucket property of either version.
+
+    Raises:
+        CorruptFile: The version is one that no Hive writes.
+    """
+    version = (bucket & 0xFFFFFFFF) >> _VERSION_SHIFT
+    if version == 0:
+        return BucketProperty(0, bucket, 0)
+    if version == 1:
+        return BucketProperty(1, bucket >> _WRITER_SHIFT & _LOW_12_BITS, bucket & _LOW_12_BITS)
+    raise CorruptFile(f"The bucket property {bucket} has the unknown version {version}.")
