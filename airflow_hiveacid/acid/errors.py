@@ -166,6 +166,12 @@ class EmbeddedMetastoreFailed(MetastoreError):
     """A metastore of our own could not be fetched or did not start."""
 
 
+class AnswerLost(MetastoreError):
+    """The connection broke while a call was answered; nobody knows whether it was carried out."""
+
+    retryable = True
+
+
 class MetastoreCallFailed(MetastoreError):
     """A call was answered with an error that has no class of its own."""
 
