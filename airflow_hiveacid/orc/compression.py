@@ -1,0 +1,164 @@
+"""ORC's compression: a stream is a row of chunks, each with a header of three bytes."""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.orc.wire import read_varint
+
+
+class Codec(IntEnum):
+    """Compression kinds with the numbers of the ORC format."""
+
+    NONE = 0
+    ZLIB = 1
+    SNAPPY = 2
+    LZO = 3
+    LZ4 = 4
+    ZSTD = 5
+
+    @classmethod
+    def named(cls, name: str) -> "Codec":
+        """Find a codec by the name that the table property `orc.compress` uses."""
+        try:
+            return cls[name.strip().upper()]
+        except KeyError:
+            known = ", ".join(codec.name.lower() for codec in cls)
+            raise UnsupportedFile(f"ORC has no codec '{name}'; it has {known}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """A compressed stream together with the places where its chunks start."""
+
+    data: bytes
+    starts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """The compression of one file: a codec, and how much plain data one chunk may hold."""
+
+    codec: Codec
+    block_size: int
+
+    def chunks(self, plain: bytes) -> Chunks:
+        """Compress a stream and remember the chunk starts, which row index positions need."""
+        if self.codec is Codec.NONE:
+            return Chunks(plain, (0,))
+        encoded = bytearray()
+        starts = []
+        for offset in range(0, len(plain), self.block_size):
+            starts.append(len(encoded))
+            block = plain[offset : offset + self.block_size]
+            compressed = self._compress_block(block)
+            # A block that does not shrink is stored as it is. That is legal for every codec, so
+            # the rare ones need no compressor at all.
+            original = len(compressed) >= len(block)
+            body = block if original else compressed
+            encoded += (len(body) << 1 | original).to_bytes(3, "little")
+            encoded += body
+        return Chunks(bytes(encoded), tuple(starts))
+
+    def compress(self, plain: bytes) -> bytes:
+        """Compress a stream."""
+        return self.chunks(plain).data
+
+    def decompress(self, encoded: bytes) -> bytes:
+        """Read a whole stream back."""
+        if self.codec is Codec.NONE:
+            return encoded
+        return b"".join(self._plain_blocks(encoded))
+
+    def position(self, chunks: Chunks, offset: int) -> list[int]:
+        """How a row index points to the byte `offset` of the plain stream."""
+        if self.codec is Codec.NONE:
+            return [offset]
+        chunk, rest = divmod(offset, self.block_size)
+        return [chunks.starts[chunk], rest]
+
+    def _plain_blocks(self, encoded: bytes) -> Iterator[bytes]:
+        position = 0
+        while position < len(encoded):
+            header = int.from_bytes(encoded[position : position + 3], "little")
+            position += 3
+            body = encoded[position : position + (header >> 1)]
+            if len(body) < header >> 1:
+                raise CorruptFile("A compressed part of an ORC file is cut short.")
+            position += len(body)
+            yield body if header & 1 else self._decompress_block(body)
+
+    def _compress_block(self, block: bytes) -> bytes:
+        if self.codec is Codec.ZLIB:
+            deflate = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION, zlib.DEFLATED, -15)
+            return deflate.compress(block) + deflate.flush()
+        if self.codec in (Codec.SNAPPY, Codec.ZSTD):
+            compressed: bytes = _pyarrow().compress(block, self.codec.name.lower(), asbytes=True)
+            return compressed
+        return block
+
+    def _decompress_block(self, body: bytes) -> bytes:
+        plain: bytes
+        try:
+            if self.codec is Codec.ZLIB:
+                plain = zlib.decompress(body, -15)
+            elif self.codec is Codec.SNAPPY:
+                size, _ = read_varint(body, 0)
+                plain = _pyarrow().decompress(body, size, "snappy", asbytes=True)
+            elif self.codec is Codec.ZSTD:
+                plain = (
+                    _pyarrow().CompressedInputStream(_pyarrow().BufferReader(body), "zstd").read()
+                )
+            elif self.codec is Codec.LZ4:
+                plain = _decompress_lz4(body)
+            else:
+                raise UnsupportedFile(f"ORC files compressed with {self.codec.name} are not read.")
+        except (zlib.error, OSError, ValueError, IndexError) as error:
+            raise CorruptFile(
+                f"A compressed part of an ORC file does not decode: {error}."
+            ) from error
+        return plain
+
+
+def _pyarrow() -> Any:
+    # Only snappy and zstd need it, and importing it takes longer than rewriting most files.
+    import pyarrow as pa
+
+    return pa
+
+
+def _decompress_lz4(body: bytes) -> bytes:
+    # The block does not say how long its plain form is, which is what library calls want to know.
+    plain = bytearray()
+    position = 0
+    while position < len(body):
+        token = body[position]
+        literals, position = _lz4_length(body, position + 1, token >> 4)
+        plain += body[position : position + literals]
+        position += literals
+        if position >= len(body):
+            break
+        distance = int.from_bytes(body[position : position + 2], "little")
+        length, position = _lz4_length(body, position + 2, token & 0x0F)
+        length += 4
+        start = len(plain) - distance
+        if start < 0 or distance == 0:
+            raise ValueError("lz4 refers to data before the block")
+        # The copy may overlap what it appends: the pattern then repeats.
+        pattern = bytes(plain[start : start + length])
+        plain += (pattern * (length // len(pattern) + 1))[:length]
+    return bytes(plain)
+
+
+def _lz4_length(body: bytes, position: int, nibble: int) -> tuple[int, int]:
+    length = nibble
+    while nibble == 15:
+        extra = body[position]
+        position += 1
+        length += extra
+        if extra != 255:
+            break
+    return length, position

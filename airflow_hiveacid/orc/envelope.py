@@ -1,0 +1,146 @@
+"""The envelope that Hive puts around the rows of a full ACID table.
+
+`struct<operation:int, originalTransaction:bigint, bucket:int, rowId:bigint,
+currentTransaction:bigint, row:struct<...>>`, plus three entries of user metadata.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.orc.wire import DATA, Message, pack
+
+KEY_INDEX = "hive.acid.key.index"
+STATS = "hive.acid.stats"
+VERSION = "hive.acid.version"
+
+Key = tuple[int, int, int]
+"""Original write id, bucket property and row id, in the order Hive sorts them."""
+
+
+class TypeKind(IntEnum):
+    """ORC's kinds of types."""
+
+    BOOLEAN = 0
+    BYTE = 1
+    SHORT = 2
+    INT = 3
+    LONG = 4
+    FLOAT = 5
+    DOUBLE = 6
+    STRING = 7
+    BINARY = 8
+    TIMESTAMP = 9
+    LIST = 10
+    MAP = 11
+    STRUCT = 12
+    UNION = 13
+    DECIMAL = 14
+    DATE = 15
+    VARCHAR = 16
+    CHAR = 17
+    TIMESTAMP_INSTANT = 18
+
+
+class TypeField:
+    """Field numbers of a type."""
+
+    KIND = 1
+    SUBTYPES = 2
+    FIELD_NAMES = 3
+    MAXIMUM_LENGTH = 4
+    PRECISION = 5
+    SCALE = 6
+    ATTRIBUTES = 7
+
+
+class Column(IntEnum):
+    """Column numbers of the envelope in the file."""
+
+    ROOT = 0
+    OPERATION = 1
+    ORIGINAL_TRANSACTION = 2
+    BUCKET = 3
+    ROW_ID = 4
+    CURRENT_TRANSACTION = 5
+    ROW = 6
+
+
+FIELDS: tuple[tuple[bytes, TypeKind], ...] = (
+    (b"operation", TypeKind.INT),
+    (b"originalTransaction", TypeKind.LONG),
+    (b"bucket", TypeKind.INT),
+    (b"rowId", TypeKind.LONG),
+    (b"currentTransaction", TypeKind.LONG),
+    (b"row", TypeKind.STRUCT),
+)
+
+
+class Operation(IntEnum):
+    """What a row of the file stands for."""
+
+    INSERT = 0
+    UPDATE = 1
+    DELETE = 2
+
+
+def is_envelope(types: Sequence[bytes]) -> bool:
+    """Whether readers take the file for an ACID one: they look at the names, not at the case."""
+    if not types:
+        return False
+    names = Message.decode(types[0]).all_data(TypeField.FIELD_NAMES)
+    return [name.lower() for name in names] == [name.lower() for name, _ in FIELDS]
+
+
+def wrap_types(row_types: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Put the types of a flat file below the column `row` of the envelope."""
+    if not row_types or Message.decode(row_types[0]).number(TypeField.KIND) != TypeKind.STRUCT:
+        raise UnsupportedFile("The root of the ORC file is not a struct.")
+    root = Message().add_number(TypeField.KIND, TypeKind.STRUCT)
+    root.add_data(TypeField.SUBTYPES, pack(range(1, len(FIELDS) + 1)))
+    for name, _ in FIELDS:
+        root.add_data(TypeField.FIELD_NAMES, name)
+    keys = (Message().add_number(TypeField.KIND, kind).encode() for _, kind in FIELDS[:-1])
+    return (root.encode(), *keys, *map(_move_subtypes, row_types))
+
+
+def acid_metadata(keys: Sequence[Key], operation: Operation, rows: int) -> dict[str, bytes]:
+    """The user metadata of a file that holds rows of one operation.
+
+    Args:
+        keys: For each stripe the key of its last row.
+        operation: What all rows of the file are.
+        rows: How many rows the file has.
+    """
+    counts = [0, 0, 0]
+    counts[operation] = rows
+    return {
+        KEY_INDEX: b"".join(b"%d,%d,%d;" % key for key in keys),
+        STATS: b"%d,%d,%d" % tuple(counts),
+        VERSION: b"2",
+    }
+
+
+def parse_key_index(text: bytes) -> list[Key]:
+    """Read the value of `hive.acid.key.index`."""
+    keys: list[Key] = []
+    for entry in text.split(b";"):
+        if not entry:
+            continue
+        try:
+            write_id, bucket, row = map(int, entry.split(b","))
+        except ValueError:
+            raise CorruptFile(f"{KEY_INDEX} has the entry {entry!r}, which is no key.") from None
+        keys.append((write_id, bucket, row))
+    return keys
+
+
+def _move_subtypes(type_: bytes) -> bytes:
+    message = Message.decode(type_)
+    if not message.has(TypeField.SUBTYPES):
+        return type_
+    moved = pack(subtype + len(FIELDS) for subtype in message.all_numbers(TypeField.SUBTYPES))
+    fields = message.without(TypeField.SUBTYPES).fields
+    kind = [field for field in fields if field[0] == TypeField.KIND]
+    rest = [field for field in fields if field[0] != TypeField.KIND]
+    return Message([*kind, (TypeField.SUBTYPES, DATA, moved), *rest]).encode()

@@ -1,0 +1,96 @@
+"""The two ends of a rewrite: where bytes come from and where they go."""
+
+import io
+import os
+from typing import Any, Protocol
+
+from airflow_hiveacid.acid.errors import CorruptFile
+
+_COPY_BLOCK = 8 << 20
+
+
+class Source(Protocol):
+    """A seekable binary file, open for reading."""
+
+    def read(self, size: int = ..., /) -> bytes:
+        """Read up to `size` bytes."""
+
+    def seek(self, position: int, whence: int = ..., /) -> int:
+        """Move to a position."""
+
+    def tell(self) -> int:
+        """The current position."""
+
+
+class Sink(Protocol):
+    """Anything that takes bytes."""
+
+    def write(self, data: bytes, /) -> Any:
+        """Take all of `data`, or, as a raw file may, tell how much was taken."""
+
+
+def read_exactly(source: Source, offset: int, length: int) -> bytes:
+    """Read a range that has to be there."""
+    source.seek(offset)
+    data = source.read(length)
+    while len(data) < length:
+        more = source.read(length - len(data))
+        if not more:
+            raise CorruptFile(f"The file ends before byte {offset + length}, which it refers to.")
+        data += more
+    return data
+
+
+class Output:
+    """Counts what goes into a sink, and copies ranges into it without looking at them."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.position = 0
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        self.position += len(data)
+        while data:
+            taken = self._sink.write(data)
+            if not isinstance(taken, int) or taken >= len(data):
+                return
+            data = data[taken:]
+
+    def copy(self, source: Source, offset: int, length: int) -> None:
+        """Append a range of another file; the kernel does it when both are plain local files."""
+        copied = self._copy_in_kernel(source, offset, length)
+        while copied < length:
+            block = read_exactly(source, offset + copied, min(length - copied, _COPY_BLOCK))
+            self.write(block)
+            copied += len(block)
+
+    def _copy_in_kernel(self, source: Source, offset: int, length: int) -> int:
+        source_file, sink_file = _local_file(source), _local_file(self._sink)
+        if source_file is None or sink_file is None or not hasattr(os, "copy_file_range"):
+            return 0
+        sink: Any = self._sink
+        sink.flush()
+        copied = 0
+        while copied < length:
+            try:
+                step = os.copy_file_range(
+                    source_file.fileno(), sink_file.fileno(), length - copied, offset + copied
+                )
+            except OSError:
+                # Other file systems, append mode, old kernels: the plain way works there, and
+                # reports real trouble such as a full disk by itself.
+                break
+            if step == 0:
+                break
+            copied += step
+        # The kernel moved the sink behind the back of its buffer.
+        sink.seek(0, os.SEEK_CUR)
+        self.position += copied
+        return copied
+
+
+def _local_file(file: object) -> io.FileIO | None:
+    # Some file objects (gzip, for one) have a fileno() whose bytes are not the ones they read.
+    raw = getattr(file, "raw", file)
+    return raw if isinstance(raw, io.FileIO) else None
