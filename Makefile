@@ -52,4 +52,4 @@ lock: setup ## Pin all packages anew from pyproject.toml
 		--output-file requirements.lock
 
 clean: ## Remove what the quickstart and the tools left
-	@rm -rf .quickstart .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist out.json
+	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist out.json

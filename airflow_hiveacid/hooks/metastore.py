@@ -1,0 +1,198 @@
+"""HiveAcidMetastoreHook: an Airflow connection to a Hive Metastore."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_hiveacid.acid.errors import HiveAcidError, InvalidConnection
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.jobs.options import MetastoreOptions
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+    from airflow_hiveacid.metastore.catalog import HiveTable
+    from airflow_hiveacid.metastore.client import HeldLock, MetastoreClient, TxnInfo
+    from airflow_hiveacid.metastore.transaction import Transaction
+
+DEFAULT_PORT = 9083
+
+
+class HiveAcidMetastoreHook(BaseHook):
+    """Talks to a Hive Metastore 3.1 or 4 over Thrift.
+
+    Nothing is connected until a method needs it, so a hook may be built while a DAG is parsed.
+
+    :param metastore_conn_id: A connection of type ``hive_acid_metastore``; one of type
+        ``hive_metastore`` is accepted too. Several hosts are separated by commas, each with a
+        port of its own if it likes (``hms-1,hms-2:9084``).
+    """
+
+    conn_name_attr = "metastore_conn_id"
+    default_conn_name = "hive_acid_default"
+    conn_type = "hive_acid_metastore"
+    hook_name = "Hive ACID Metastore"
+
+    def __init__(self, metastore_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.metastore_conn_id = metastore_conn_id
+
+    def options(self) -> MetastoreOptions:
+        """Return the connection as the options that jobs and clients take.
+
+        Raises:
+            InvalidConnection: The connection is missing, or lacks what is needed of it.
+        """
+        connection = self._connection
+        extra = connection.extra_dejson
+        if not connection.host:
+            raise InvalidConnection(f"Connection {self.metastore_conn_id!r} names no host.")
+        if extra.get("auth_mechanism", extra.get("authMechanism", "NONE")) == "GSSAPI":
+            raise InvalidConnection(
+                f"Connection {self.metastore_conn_id!r} asks for Kerberos (GSSAPI).",
+                remedy="Kerberos is not supported yet; use TLS, or HTTP with a bearer token.",
+            )
+        return MetastoreOptions(
+            uris=_uris(connection.host, connection.port or DEFAULT_PORT, extra),
+            user=connection.login or None,
+            connect_timeout_seconds=float(extra.get("connect_timeout_seconds") or 10),
+            read_timeout_seconds=float(extra.get("read_timeout_seconds") or 600),
+            tls_ca_file=extra.get("tls_ca_file") or None,
+            token_env=self._token_variable if connection.password else None,
+        )
+
+    def environment(self) -> dict[str, str]:
+        """Return what a process needs in its environment to use `options`: the bearer token."""
+        password = self._connection.password
+        return {self._token_variable: password} if password else {}
+
+    def get_conn(self) -> "MetastoreClient":
+        """Return a new client; the caller closes it."""
+        # Thrift is heavy, and this module is imported wherever an operator is.
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        os.environ.update(self.environment())
+        return MetastoreClient(self.options())
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Answer the button of the connection form."""
+        try:
+            with closing(self.get_conn()) as client:
+                databases = client.get_databases()
+                return True, f"{client.version.name}, {len(databases)} databases"
+        except HiveAcidError as error:
+            return False, str(error)
+
+    @contextmanager
+    def transaction(
+        self,
+        operation: Operation = Operation.SELECT,
+        target: str | None = None,
+        *,
+        partitions: Sequence[str] | None = None,
+        reads: Sequence[str] = (),
+        run_token: str | None = None,
+        lock_wait_seconds: float = 300,
+    ) -> "Iterator[Transaction]":
+        """Run the body of a ``with`` inside a metastore transaction that holds its locks.
+
+        The transaction is kept alive by heartbeats. It is aborted at the end of the body unless
+        the body has committed it.
+
+        Example::
+
+            @task
+            def freeze():
+                with HiveAcidMetastoreHook().transaction(reads=["sales.orders"]) as txn:
+                    export(txn.snapshot.write_ids["sales.orders"])
+                    txn.commit()
+
+        :param operation: What is done to the target.
+        :param target: The table that is written, as ``database.table``.
+        :param partitions: The partitions to lock; None locks the whole table.
+        :param reads: The tables that are read.
+        :param run_token: Names the transaction, so that a later try can find it.
+        :param lock_wait_seconds: How long to wait for the locks.
+        """
+        from airflow_hiveacid.metastore.transaction import Transaction
+
+        with closing(self.get_conn()) as client:
+            written = None if target is None else TableRef.parse(target)
+            partitioned = written is not None and bool(client.get_table(written).partition_keys)
+            with Transaction(
+                client,
+                operation=operation,
+                target=written,
+                partitioned=partitioned,
+                partitions=partitions,
+                reads=[TableRef.parse(table) for table in reads],
+                run_token=run_token,
+                lock_wait_seconds=lock_wait_seconds,
+            ) as txn:
+                yield txn
+
+    def get_table(self, table: str) -> "HiveTable":
+        """Look up a table by ``database.table``."""
+        with closing(self.get_conn()) as client:
+            return client.get_table(TableRef.parse(table))
+
+    def get_partition_names(self, table: str) -> list[str]:
+        """List the partitions of a table by name, such as ``day=2026-11-20/country=de``."""
+        with closing(self.get_conn()) as client:
+            return client.get_partition_names(TableRef.parse(table))
+
+    def locks(self, table: str | None = None) -> "list[HeldLock]":
+        """List the locks that are held or waited for, on one table or on all."""
+        with closing(self.get_conn()) as client:
+            return client.show_locks(None if table is None else TableRef.parse(table))
+
+    def transactions(self) -> "list[TxnInfo]":
+        """List the transactions that are open, and those aborted but not yet cleaned up."""
+        with closing(self.get_conn()) as client:
+            return client.get_open_txns_info()
+
+    def abort_transactions(self, run_token: str) -> list[int]:
+        """Abort the open transactions of a run and return their ids."""
+        from airflow_hiveacid.metastore.transaction import abort_open_transactions
+
+        with closing(self.get_conn()) as client:
+            return abort_open_transactions(client, run_token)
+
+    @cached_property
+    def _connection(self) -> "Connection":
+        try:
+            connection = self.get_connection(self.metastore_conn_id)
+        except AirflowNotFoundException as error:
+            raise InvalidConnection(
+                f"There is no metastore connection {self.metastore_conn_id!r}.",
+                remedy=f"Create it with type {self.conn_type} and the metastore's host and port.",
+            ) from error
+        if connection.conn_type not in (self.conn_type, "hive_metastore"):
+            raise InvalidConnection(
+                f"Connection {self.metastore_conn_id!r} has type {connection.conn_type!r}.",
+                remedy=f"Use a connection of type {self.conn_type} or hive_metastore.",
+            )
+        return connection
+
+    @property
+    def _token_variable(self) -> str:
+        return "HIVEACID_TOKEN_" + re.sub(r"\W", "_", self.metastore_conn_id).upper()
+
+
+def _uris(hosts: str, port: int, extra: dict[str, Any]) -> str:
+    scheme = extra.get("transport") or "binary"
+    if scheme == "binary":
+        prefix, path = "thrift", ""
+    else:
+        prefix, path = scheme, "/" + (extra.get("http_path") or "metastore").strip("/")
+    uris = []
+    for host in (host.strip() for host in hosts.split(",")):
+        has_port = re.search(r":\d+$", host) is not None
+        uris.append(f"{prefix}://{host}{'' if has_port else f':{port}'}{path}")
+    return ",".join(uris)

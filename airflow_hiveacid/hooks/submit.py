@@ -1,0 +1,127 @@
+"""One run of a packaged application by the Spark provider's connection and its spark-submit."""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+
+from airflow_hiveacid.acid.errors import InvalidConnection, JavaMissing
+from airflow_hiveacid.applications import package_zip, spark_app_path
+from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+
+if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+
+class SparkSubmission:
+    """Submits an application with its driver on this machine, and can kill it.
+
+    Args:
+        application: Name of the application in ``spark_apps``, for example ``"merge"``.
+        arguments: Its command line. Everybody on the machine can read it, so nothing secret.
+        environment: Variables for the driver alone; the place for what is secret.
+        folder: Where to put files that are needed as long as the application runs.
+        spark_conn_id: The Spark connection.
+        options: Further arguments of ``SparkSubmitHook``.
+    """
+
+    def __init__(
+        self,
+        application: str,
+        arguments: list[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        spark_conn_id: str,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._master = _check_connection(spark_conn_id)
+        self._application = spark_app_path(application)
+        self._environment = _driver_environment(self._master) | dict(environment)
+        _check_programs(self._environment)
+        self._hook = _submit_hook(
+            conn_id=spark_conn_id,
+            application_args=arguments,
+            py_files=str(package_zip(folder)),
+            **options,
+        )
+
+    def run(self) -> None:
+        """Submit the application and wait until it has ended.
+
+        Raises:
+            AirflowException: It ended with an error; the message has its last lines of output.
+            JavaMissing: The Java found is too old to run Spark.
+        """
+        try:
+            # A session of its own makes the JVM and the Python driver one group that kill() hits.
+            self._hook.submit(
+                str(self._application), env=self._environment, start_new_session=True
+            )
+        except AirflowException as error:
+            if "UnsupportedClassVersionError" in str(error):
+                raise JavaMissing("The Java that spark-submit found is too old.") from error
+            raise
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """Kill spark-submit, the driver and what they started; quiet when all have ended."""
+        process = self._hook._submit_sp
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self._hook.on_kill()
+
+
+def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
+    # Imported when a task runs: a DAG file that only declares tasks shouldn't pay for it.
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    return SparkSubmitHook(**arguments)
+
+
+def _check_connection(conn_id: str) -> str:
+    # SparkSubmitHook takes an unknown connection for "yarn" without a word.
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as error:
+        raise InvalidConnection(
+            f"There is no Spark connection {conn_id!r}.",
+            remedy="Create it with type spark and the master as host, for example local[*].",
+        ) from error
+    if connection.extra_dejson.get("deploy-mode") == "cluster":
+        raise InvalidConnection(
+            f"Spark connection {conn_id!r} asks for deploy mode cluster.",
+            remedy="Use deploy mode client: the driver runs where the Airflow task runs.",
+        )
+    return connection.host or connection.conn_type
+
+
+def _driver_environment(master: str) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment[DIE_WITH_PARENT] = str(os.getpid())
+    # The driver needs this package and its dependencies: the interpreter we run in has them.
+    environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if master.startswith("local"):
+        environment.setdefault("PYSPARK_PYTHON", sys.executable)
+    # An Airflow started by its full path has the spark-submit next to it off the PATH.
+    programs = [environment.get("PATH", os.defpath), str(Path(sys.executable).parent)]
+    environment["PATH"] = os.pathsep.join(programs)
+    return environment
+
+
+def _check_programs(environment: Mapping[str, str]) -> None:
+    java_home = environment.get("JAVA_HOME")
+    java = str(Path(java_home, "bin", "java")) if java_home else "java"
+    if shutil.which(java, path=environment["PATH"]) is None:
+        raise JavaMissing(f"There is no Java at {java!r}, and Spark needs one.")

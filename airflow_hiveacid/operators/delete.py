@@ -1,0 +1,19 @@
+"""HiveAcidDeleteOperator: a DeleteJob as an Airflow task."""
+
+from airflow_hiveacid.jobs.options import DeleteJob
+from airflow_hiveacid.operators.base import HiveAcidJobOperator
+
+
+class HiveAcidDeleteOperator(HiveAcidJobOperator[DeleteJob]):
+    """Deletes the rows of a full-ACID table that meet a condition.
+
+    Example::
+
+        HiveAcidDeleteOperator(
+            task_id="forget_customer",
+            job=DeleteJob(target="sales.orders", where="customer_id = {{ params.customer_id }}"),
+        )
+    """
+
+    job_type = DeleteJob
+    application = "delete"

@@ -1,0 +1,22 @@
+"""HiveAcidInsertOperator: an InsertJob as an Airflow task."""
+
+from airflow_hiveacid.jobs.options import InsertJob
+from airflow_hiveacid.operators.base import HiveAcidJobOperator
+
+
+class HiveAcidInsertOperator(HiveAcidJobOperator[InsertJob]):
+    """Appends rows to an ACID table, or overwrites the table or partitions of it.
+
+    Example::
+
+        HiveAcidInsertOperator(
+            task_id="load_orders",
+            job=InsertJob(
+                target="sales.orders",
+                source=PathSource(path="/landing/orders", format="parquet"),
+            ),
+        )
+    """
+
+    job_type = InsertJob
+    application = "insert"

@@ -1,0 +1,23 @@
+"""HiveAcidUpdateOperator: an UpdateJob as an Airflow task."""
+
+from airflow_hiveacid.jobs.options import UpdateJob
+from airflow_hiveacid.operators.base import HiveAcidJobOperator
+
+
+class HiveAcidUpdateOperator(HiveAcidJobOperator[UpdateJob]):
+    """Updates the rows of a full-ACID table that meet a condition.
+
+    Example::
+
+        HiveAcidUpdateOperator(
+            task_id="close_orders",
+            job=UpdateJob(
+                target="sales.orders",
+                set={"status": "'closed'"},
+                where="delivered_at < date '2026-01-01'",
+            ),
+        )
+    """
+
+    job_type = UpdateJob
+    application = "update"
