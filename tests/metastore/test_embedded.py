@@ -1,0 +1,204 @@
+"""The embedded metastore starts, survives, ends and is fetched as promised."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.errors import EmbeddedMetastoreFailed, JavaMissing
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.distribution import RELEASES, find_java, prepare
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+
+
+def eventually(what: str, holds: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+def processes_using(directory: Path) -> list[str]:
+    """The command lines of running programs that name a directory."""
+    lines = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(directory) in line and int(process.name) != os.getpid():
+            lines.append(line)
+    return lines
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_tables_survive_a_killed_server_and_nothing_survives_the_end(
+    version: str, tmp_path: Path
+) -> None:
+    table = HiveTable.new(TableRef("default", "events"), [Column("id", "bigint")])
+    with EmbeddedMetastore(version, directory=tmp_path) as metastore:
+        uri = metastore.uri
+        client = MetastoreClient(metastore.options)
+        client.create_table(table)
+        client.close()
+
+        metastore.restart()
+
+        assert metastore.uri == uri
+        client = MetastoreClient(metastore.options)
+        assert client.get_table(table.ref).columns == table.columns
+        client.close()
+    eventually("all processes end", lambda: processes_using(tmp_path) == [])
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_the_transaction_timeout_can_be_read_from_the_server(version: str, tmp_path: Path) -> None:
+    with EmbeddedMetastore(version, directory=tmp_path, txn_timeout_seconds=7) as metastore:
+        client = MetastoreClient(metastore.options)
+        assert client.config_value("hive.txn.timeout", "") == "7s"
+        client.close()
+
+
+def test_a_killed_owner_takes_its_metastore_along(tmp_path: Path) -> None:
+    directory, temporary = tmp_path / "metastore", tmp_path / "temporary"
+    temporary.mkdir()
+    module = "airflow_hiveacid.metastore.embedded"
+    owner = subprocess.Popen(
+        [sys.executable, "-m", module, "--directory", str(directory), "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    assert owner.stdout is not None
+    assert any("thrift://" in line for line in owner.stdout)
+    assert any("HiveMetaStore" in line for line in processes_using(directory))
+
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+
+    eventually("the server ends", lambda: processes_using(directory) == [])
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_failed_start_shows_the_log_and_leaves_no_process(version: str, tmp_path: Path) -> None:
+    (tmp_path / "metastore_db").mkdir()  # A database, but none that Derby can read.
+    with pytest.raises(EmbeddedMetastoreFailed, match="metastore_db"):
+        EmbeddedMetastore(version, directory=tmp_path).start()
+    eventually("all processes end", lambda: processes_using(tmp_path) == [])
+
+
+def test_a_taken_port_is_an_error(hms4: EmbeddedMetastore, tmp_path: Path) -> None:
+    port = int(hms4.uri.rpartition(":")[2])
+    with pytest.raises(EmbeddedMetastoreFailed, match="already listens"):
+        EmbeddedMetastore(directory=tmp_path, port=port).start()
+
+
+@pytest.mark.parametrize("hidden", ["_warehouse", ".hive/warehouse"])
+def test_a_warehouse_that_readers_would_skip_is_refused(tmp_path: Path, hidden: str) -> None:
+    with pytest.raises(EmbeddedMetastoreFailed, match="skip folders"):
+        EmbeddedMetastore(directory=tmp_path, warehouse=tmp_path / hidden)
+
+
+@pytest.mark.parametrize("version", ["1.8.0_402", "11.0.2", "24", "25.0.1"])
+def test_java_of_the_wrong_version_is_named(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"""#!/bin/sh\necho 'openjdk version "{version}"' >&2\n""")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JavaMissing, match=version):
+        find_java()
+
+
+def test_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(JavaMissing, match="PATH"):
+        find_java()
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An Ivy repository in a folder, and an empty cache, in place of the user's own."""
+    root = tmp_path / "mirror"
+    root.mkdir()
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="mirror"/><resolvers>'
+        '<filesystem name="mirror" m2compatible="true">'
+        f'<ivy pattern="{root}/[organisation]/[module]/[revision]/[module]-[revision].pom"/>'
+        f'<artifact pattern="{root}/[organisation]/[module]/[revision]/'
+        '[artifact]-[revision](-[classifier]).[ext]"/>'
+        "</filesystem></resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("HIVEACID_IVY_SETTINGS", str(settings))
+    monkeypatch.setenv("HIVEACID_CACHE", str(tmp_path / "cache"))
+    return root
+
+
+def publish(root: Path, coordinates: str) -> Path:
+    organisation, module, revision = coordinates.split(":")
+    folder = root.joinpath(*organisation.split("."), module, revision)
+    folder.mkdir(parents=True)
+    (folder / f"{module}-{revision}.pom").write_text(
+        "<project><modelVersion>4.0.0</modelVersion>"
+        f"<groupId>{organisation}</groupId><artifactId>{module}</artifactId>"
+        f"<version>{revision}</version></project>"
+    )
+    return folder
+
+
+def test_two_processes_share_one_fetch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    release = RELEASES["3.1.3"]
+    home = prepare(release.version, print).home
+    root = request.getfixturevalue("mirror")
+    for coordinates in release.libraries:
+        folder = publish(root, coordinates)
+        shutil.copy(next((home / "lib").glob(f"{coordinates.split(':')[1]}-[0-9]*.jar")), folder)
+    folder = publish(root, f"org.apache.hive:{release.module}:{release.version}")
+    archive = folder / f"{release.module}-{release.version}-bin.tar.gz"
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+        tar.add(home / "lib", "top/lib")
+        tar.add(home / "scripts", "top/scripts")
+
+    program = (
+        "from airflow_hiveacid.metastore.distribution import prepare;"
+        f"print(prepare({release.version!r}, print).database)"
+    )
+    both = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    outputs = [process.communicate()[0] for process in both]
+
+    database = tmp_path / "cache" / "metastore-3.1.3" / "derby"
+    assert [process.returncode for process in both] == [0, 0]
+    assert [output.splitlines()[-1] for output in outputs] == [str(database)] * 2
+    assert sorted("Fetching" in output for output in outputs) == [False, True]
+    assert sorted(path.name for path in database.parent.parent.iterdir()) == [
+        "metastore-3.1.3",
+        "metastore-3.1.3.lock",
+    ]
+
+
+def test_a_failed_fetch_names_what_is_missing_and_leaves_nothing(
+    tmp_path: Path, mirror: Path
+) -> None:
+    with pytest.raises(EmbeddedMetastoreFailed, match="hive-standalone-metastore-server") as error:
+        prepare("4.0.1", print)
+    assert "HIVEACID_IVY_SETTINGS" in error.value.remedy
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["metastore-4.0.1.lock"]
