@@ -1,0 +1,141 @@
+"""What the metastore answers about transactions and locks, as plain values."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import IntEnum, StrEnum
+from typing import Any, Self
+
+from airflow_hiveacid.acid.locks import LockType, TableRef
+
+
+class LockState(IntEnum):
+    """Thrift's LockState."""
+
+    ACQUIRED = 1
+    WAITING = 2
+    ABORT = 3
+    NOT_ACQUIRED = 4
+
+
+class TxnState(IntEnum):
+    """Thrift's TxnState."""
+
+    COMMITTED = 1
+    ABORTED = 2
+    OPEN = 3
+
+
+class TxnLiveness(StrEnum):
+    """What a heartbeat found out; UNKNOWN is a transaction that is committed or was never there."""
+
+    OPEN = "open"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class LockAnswer:
+    """Where a lock request stands."""
+
+    lock_id: int
+    state: LockState
+
+    @classmethod
+    def from_thrift(cls, answer: Any) -> Self:
+        """Read the metastore's own struct."""
+        return cls(answer.lockid, LockState(answer.state))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldLock:
+    """A lock that is held or waited for, with whom to ask about it.
+
+    A lock on several things has one element for each of them, all with the same lock id. The table
+    is None where a whole database is locked.
+    """
+
+    lock_id: int
+    database: str
+    table: TableRef | None
+    partition: str | None
+    state: LockState
+    type: LockType
+    txn_id: int | None
+    user: str
+    host: str
+    agent_info: str | None
+    acquired_at: datetime | None
+    last_heartbeat: datetime | None
+
+    @classmethod
+    def from_thrift(cls, lock: Any) -> Self:
+        """Read the metastore's own struct."""
+        return cls(
+            lock_id=lock.lockid,
+            database=lock.dbname,
+            table=TableRef(lock.dbname, lock.tablename) if lock.tablename else None,
+            partition=lock.partname,
+            state=LockState(lock.state),
+            type=LockType(lock.type),
+            txn_id=lock.txnid or None,
+            user=lock.user,
+            host=lock.hostname,
+            agent_info=lock.agentInfo,
+            acquired_at=_instant(lock.acquiredat),
+            last_heartbeat=_instant(lock.lastheartbeat),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTxns:
+    """All transactions that are open or aborted, and the highest one given out.
+
+    Bit i of `aborted_bits` (the lowest bit of the first byte is bit 0) tells whether the entry i of
+    `open_txns` is aborted.
+    """
+
+    high_watermark: int
+    open_txns: tuple[int, ...]
+    min_open: int | None
+    aborted_bits: bytes
+
+    @classmethod
+    def from_thrift(cls, answer: Any) -> Self:
+        """Read the metastore's own struct."""
+        return cls(
+            high_watermark=answer.txn_high_water_mark,
+            open_txns=tuple(answer.open_txns),
+            min_open=answer.min_open_txn,
+            aborted_bits=answer.abortedBits,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnInfo:
+    """An open or aborted transaction and who opened it."""
+
+    txn_id: int
+    state: TxnState
+    user: str
+    host: str
+    agent_info: str | None
+    started_at: datetime | None
+    last_heartbeat: datetime | None
+
+    @classmethod
+    def from_thrift(cls, txn: Any) -> Self:
+        """Read the metastore's own struct."""
+        return cls(
+            txn_id=txn.id,
+            state=TxnState(txn.state),
+            user=txn.user,
+            host=txn.hostname,
+            agent_info=txn.agentInfo,
+            started_at=_instant(txn.startedTime),
+            last_heartbeat=_instant(txn.lastHeartbeatTime),
+        )
+
+
+def _instant(milliseconds: int | None) -> datetime | None:
+    """The metastore's milliseconds as a time; it sends none or 0 for what has not happened."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None

@@ -1,0 +1,198 @@
+"""Databases, tables and partitions as the metastore keeps them."""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.metastore import idl_tables
+
+_ORC_INPUT = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"
+_ORC_OUTPUT = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
+_ORC_SERDE = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
+_KIND_PARAMETERS: dict[TableKind, dict[str, str]] = {
+    TableKind.FULL_ACID: {"transactional": "true", "transactional_properties": "default"},
+    TableKind.INSERT_ONLY: {"transactional": "true", "transactional_properties": "insert_only"},
+    TableKind.NOT_ACID: {},
+}
+
+
+@dataclass(frozen=True)
+class HiveDatabase:
+    """A database; new transactional tables go below `managed_location` where there is one."""
+
+    name: str
+    location: str | None
+    managed_location: str | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column with its type in Hive's words."""
+
+    name: str
+    type: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiveTable:
+    """A table as the metastore describes it.
+
+    Attributes:
+        ref: Its name.
+        kind: Whether it is transactional, and how.
+        location: Its folder, in the metastore's spelling; None lets the metastore choose one.
+        columns: The columns without the partition keys.
+        partition_keys: The partition keys, in order.
+        parameters: The table properties.
+        bucket_columns: What rows are distributed over the buckets by.
+        num_buckets: How many buckets there are; -1 when rows are not distributed.
+        sort_columns: What rows are sorted by inside a bucket.
+        input_format: The Java class that reads the table.
+        serde: The Java class of the row format.
+        serde_parameters: The properties of the row format.
+        owner: Who the table belongs to.
+        raw: The Thrift struct, so that an alter sends back every field it does not change.
+    """
+
+    ref: TableRef
+    kind: TableKind
+    location: str | None
+    columns: tuple[Column, ...]
+    partition_keys: tuple[Column, ...]
+    parameters: Mapping[str, str]
+    bucket_columns: tuple[str, ...]
+    num_buckets: int
+    sort_columns: tuple[str, ...]
+    input_format: str | None
+    serde: str | None
+    serde_parameters: Mapping[str, str]
+    owner: str | None
+    raw: Any = field(repr=False, compare=False)
+
+    @property
+    def bucketing_version(self) -> int:
+        """Which of Hive's two hash functions distributes the rows."""
+        return int(self.parameters.get("bucketing_version", "1"))
+
+    @classmethod
+    def new(
+        cls,
+        ref: TableRef,
+        columns: Sequence[Column],
+        *,
+        partition_keys: Sequence[Column] = (),
+        bucket_columns: Sequence[str] = (),
+        num_buckets: int = -1,
+        parameters: Mapping[str, str] | None = None,
+        kind: TableKind = TableKind.FULL_ACID,
+        location: str | None = None,
+        owner: str | None = None,
+    ) -> Self:
+        """Describe an ORC table that is to be created."""
+        storage = idl_tables.StorageDescriptor(
+            cols=_to_fields(columns),
+            location=location,
+            inputFormat=_ORC_INPUT,
+            outputFormat=_ORC_OUTPUT,
+            compressed=False,
+            numBuckets=num_buckets,
+            serdeInfo=idl_tables.SerDeInfo(serializationLib=_ORC_SERDE, parameters={}),
+            bucketCols=list(bucket_columns),
+            sortCols=[],
+            parameters={},
+        )
+        table = idl_tables.Table(
+            tableName=ref.name,
+            dbName=ref.database,
+            owner=owner,
+            sd=storage,
+            partitionKeys=_to_fields(partition_keys),
+            # Without the version Hive would distribute rows by its older hash function.
+            parameters={"bucketing_version": "2"} | _KIND_PARAMETERS[kind] | dict(parameters or {}),
+            tableType="MANAGED_TABLE",
+        )
+        return cls.from_thrift(table)
+
+    @classmethod
+    def from_thrift(cls, table: Any) -> Self:
+        """Read the metastore's own struct."""
+        storage, parameters = table.sd, table.parameters or {}
+        serde = storage.serdeInfo or idl_tables.SerDeInfo()
+        return cls(
+            ref=TableRef(table.dbName, table.tableName),
+            kind=TableKind.of(parameters),
+            location=storage.location,
+            columns=_to_columns(storage.cols),
+            partition_keys=_to_columns(table.partitionKeys),
+            parameters=parameters,
+            bucket_columns=tuple(storage.bucketCols or ()),
+            num_buckets=storage.numBuckets,
+            sort_columns=tuple(order.col for order in storage.sortCols or ()),
+            input_format=storage.inputFormat,
+            serde=serde.serializationLib,
+            serde_parameters=serde.parameters or {},
+            owner=table.owner,
+            raw=table,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HivePartition:
+    """A partition as the metastore describes it.
+
+    Attributes:
+        name: Its name, escaped: ``day=2026-01-01/city=S%C3%A3o``.
+        values: The values of the partition keys as text; None is Hive's default partition.
+        location: Its folder, in the metastore's spelling.
+        columns: The columns it was written with, which may be fewer than the table's.
+        parameters: The partition properties.
+        raw: The Thrift struct, so that an alter sends back every field it does not change.
+    """
+
+    name: str
+    values: tuple[str | None, ...]
+    location: str | None
+    columns: tuple[Column, ...]
+    parameters: Mapping[str, str]
+    raw: Any = field(repr=False, compare=False)
+
+    @classmethod
+    def new(cls, table: HiveTable, values: Sequence[str | None]) -> Self:
+        """Describe a partition that is to be added at its usual place below the table."""
+        storage = deepcopy(table.raw.sd)
+        name = partition_name([key.name for key in table.partition_keys], values)
+        storage.location = f"{table.location}/{name}"
+        partition = idl_tables.Partition(
+            values=[DEFAULT_PARTITION if value is None else value for value in values],
+            dbName=table.ref.database,
+            tableName=table.ref.name,
+            sd=storage,
+            parameters={},
+        )
+        return cls.from_thrift(table, partition)
+
+    @classmethod
+    def from_thrift(cls, table: HiveTable, partition: Any) -> Self:
+        """Read the metastore's own struct."""
+        values = tuple(None if value == DEFAULT_PARTITION else value for value in partition.values)
+        return cls(
+            name=partition_name([key.name for key in table.partition_keys], values),
+            values=values,
+            location=partition.sd.location,
+            columns=_to_columns(partition.sd.cols),
+            parameters=partition.parameters or {},
+            raw=partition,
+        )
+
+
+def _to_fields(columns: Sequence[Column]) -> list[Any]:
+    return [idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns]
+
+
+def _to_columns(fields: Sequence[Any] | None) -> tuple[Column, ...]:
+    return tuple(Column(each.name, each.type, each.comment) for each in fields or ())

@@ -1,0 +1,394 @@
+"""A client of the Hive Metastore: one method per call, plain values in and out."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, TypeVar
+
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    LockComponent,
+    MetastoreVersion,
+    TableRef,
+)
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore import idl_tables, idl_txns
+from airflow_hiveacid.metastore.answers import (
+    HeldLock,
+    LockAnswer,
+    OpenTxns,
+    TxnInfo,
+    TxnLiveness,
+)
+from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
+from airflow_hiveacid.metastore.session import Session
+
+_Item = TypeVar("_Item")
+
+_PARTITIONS_PER_CALL = 500
+_STATISTICS = "COLUMN_STATS_ACCURATE"
+_READ_ONLY = 2  # TxnType
+_INSERT_ONLY_TABLES = 2  # ClientCapability
+# What version 4 wants to hear before it hands out or creates transactional tables; we do all of it.
+_CAPABILITIES = (
+    "HIVEFULLACIDWRITE",
+    "HIVEFULLACIDREAD",
+    "HIVEMANAGEDINSERTWRITE",
+    "HIVEMANAGEDINSERTREAD",
+    "HIVECACHEINVALIDATE",
+    "HIVEMANAGESTATS",
+    "HIVESQL",
+    "CONNECTORREAD",
+    "CONNECTORWRITE",
+)
+_PROCESSOR = "airflow-hiveacid"
+
+
+class MetastoreClient:
+    """A client of the Hive Metastore, version 3 or 4.
+
+    It connects with the first call. Several threads may share it: each has its own connection.
+    A call whose answer gets lost is repeated once where that is harmless; otherwise it raises
+    `AnswerLost`, and the caller must find out whether it was carried out.
+    """
+
+    def __init__(self, options: MetastoreOptions) -> None:
+        self.options = options
+        self._session = Session(options)
+        self._call = self._session.call
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; the next call opens a new one."""
+        self._session.close()
+
+    @property
+    def version(self) -> MetastoreVersion:
+        """Which generation of the metastore answers; found out by asking it."""
+        return self._session.version
+
+    def config_value(self, name: str, default: str) -> str:
+        """A setting of the server, or the default when it has none."""
+        return str(self._call(idl_tables.get_config_value, name, default))
+
+    # Databases
+
+    def get_databases(self) -> list[str]:
+        """The names of all databases."""
+        return list(self._call(idl_tables.get_all_databases))
+
+    def get_database(self, name: str) -> HiveDatabase:
+        """Describe a database."""
+        found = self._call(idl_tables.get_database, name, about=name)
+        return HiveDatabase(found.name, found.locationUri, found.managedLocationUri)
+
+    def create_database(self, name: str, *, location: str | None = None) -> None:
+        """Create a database."""
+        database = idl_tables.Database(name=name, locationUri=location, parameters={})
+        self._call(idl_tables.create_database, database, about=name)
+
+    def drop_database(self, name: str, *, cascade: bool = False) -> None:
+        """Drop a database with its files; one that has tables only with `cascade`."""
+        self._call(idl_tables.drop_database, name, True, cascade, about=name)
+
+    # Tables
+
+    def get_tables(self, database: str) -> list[str]:
+        """The names of the tables of a database."""
+        return list(self._call(idl_tables.get_all_tables, database, about=database))
+
+    def get_table(self, ref: TableRef) -> HiveTable:
+        """Describe a table."""
+        request = idl_tables.GetTableRequest(
+            dbName=ref.database,
+            tblName=ref.name,
+            capabilities=idl_tables.ClientCapabilities([_INSERT_ONLY_TABLES]),
+            processorCapabilities=list(_CAPABILITIES),
+            processorIdentifier=_PROCESSOR,
+        )
+        answer = self._call(idl_tables.get_table_req, request, about=ref.full_name)
+        return HiveTable.from_thrift(answer.table)
+
+    def create_table(self, table: HiveTable) -> None:
+        """Create a table, its folder included."""
+        name = table.ref.full_name
+        if self.version is MetastoreVersion.HMS3:
+            self._call(idl_tables.create_table, table.raw, about=name)
+            return
+        request = idl_tables.CreateTableRequest(
+            table=table.raw,
+            processorCapabilities=list(_CAPABILITIES),
+            processorIdentifier=_PROCESSOR,
+        )
+        self._call(idl_tables.create_table_req, request, about=name)
+
+    def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
+        """Drop a table, and its files unless they are to be kept."""
+        call = idl_tables.drop_table
+        self._call(call, ref.database, ref.name, delete_data, about=ref.full_name)
+
+    # Partitions
+
+    def get_partition_names(self, ref: TableRef) -> list[str]:
+        """The escaped names of all partitions."""
+        call = idl_tables.get_partition_names
+        return list(self._call(call, ref.database, ref.name, -1, about=ref.full_name))
+
+    def get_partitions(
+        self, ref: TableRef, names: Sequence[str] | None = None
+    ) -> list[HivePartition]:
+        """Describe partitions: all, or those of the given names that exist."""
+        table = self.get_table(ref)
+        wanted = self.get_partition_names(ref) if names is None else names
+        return [
+            HivePartition.from_thrift(table, partition)
+            for batch in _batches(wanted)
+            for partition in self._call(
+                idl_tables.get_partitions_by_names,
+                ref.database,
+                ref.name,
+                list(batch),
+                about=ref.full_name,
+            )
+        ]
+
+    def add_partitions(
+        self, ref: TableRef, partitions: Sequence[HivePartition], *, if_not_exists: bool = True
+    ) -> None:
+        """Add partitions and their folders. This is not part of any transaction."""
+        for batch in _batches(partitions):
+            request = idl_tables.AddPartitionsRequest(
+                dbName=ref.database,
+                tblName=ref.name,
+                parts=[partition.raw for partition in batch],
+                ifNotExists=if_not_exists,
+                needResult=False,
+            )
+            self._call(idl_tables.add_partitions_req, request, about=ref.full_name)
+
+    def mark_statistics_inaccurate(
+        self,
+        table: HiveTable,
+        partitions: Sequence[HivePartition],
+        write_id: int,
+        write_ids: ValidWriteIdList,
+    ) -> None:
+        """Keep Hive from answering queries out of statistics that the transaction makes wrong.
+
+        Args:
+            table: The written table.
+            partitions: The written partitions.
+            write_id: The transaction's write id.
+            write_ids: The transaction's snapshot of the table.
+        """
+        # Both are read again, because an alter replaces all fields by what it is given.
+        raw = self.get_table(table.ref).raw
+        if _forget_statistics(raw):
+            self._alter_table(raw, write_id, write_ids)
+        for batch in _batches(partitions):
+            current = self.get_partitions(table.ref, [partition.name for partition in batch])
+            stale = [each.raw for each in current if _forget_statistics(each.raw)]
+            if stale:
+                self._alter_partitions(table.ref, stale, write_id, write_ids)
+
+    def _alter_table(self, raw: Any, write_id: int, write_ids: ValidWriteIdList) -> None:
+        about = f"{raw.dbName}.{raw.tableName}"
+        if self.version is MetastoreVersion.HMS3:
+            call = idl_tables.alter_table_with_environment_context
+            self._call(call, raw.dbName, raw.tableName, raw, _keep_statistics(), about=about)
+            return
+        raw.writeId = write_id
+        request = idl_tables.AlterTableRequest(
+            catName=raw.catName,
+            dbName=raw.dbName,
+            tableName=raw.tableName,
+            table=raw,
+            environmentContext=_keep_statistics(),
+            writeId=write_id,
+            validWriteIdList=write_ids.format(),
+            processorCapabilities=list(_CAPABILITIES),
+            processorIdentifier=_PROCESSOR,
+        )
+        self._call(idl_tables.alter_table_req, request, about=about)
+
+    def _alter_partitions(
+        self, ref: TableRef, raw: list[Any], write_id: int, write_ids: ValidWriteIdList
+    ) -> None:
+        about = ref.full_name
+        if self.version is MetastoreVersion.HMS3:
+            call = idl_tables.alter_partitions_with_environment_context
+            self._call(call, ref.database, ref.name, raw, _keep_statistics(), about=about)
+            return
+        for partition in raw:
+            partition.writeId = write_id
+        request = idl_tables.AlterPartitionsRequest(
+            catName=raw[0].catName,
+            dbName=ref.database,
+            tableName=ref.name,
+            partitions=raw,
+            environmentContext=_keep_statistics(),
+            writeId=write_id,
+            validWriteIdList=write_ids.format(),
+        )
+        self._call(idl_tables.alter_partitions_req, request, about=about)
+
+    # Transactions
+
+    def open_txn(
+        self, user: str, host: str, agent_info: str | None, *, read_only: bool = False
+    ) -> int:
+        """Open a transaction.
+
+        Version 4 reports the agent info back only with the transaction's locks.
+        """
+        request = idl_txns.OpenTxnRequest(
+            num_txns=1,
+            user=user,
+            hostname=host,
+            agentInfo=agent_info,
+            txn_type=_READ_ONLY if read_only else None,
+        )
+        return int(self._call(idl_txns.open_txns, request).txn_ids[0])
+
+    def commit_txn(self, txn: int) -> None:
+        """Commit a transaction.
+
+        Raises:
+            WriteConflict: Another transaction changed the same table or partition and was first.
+            TransactionAborted: The transaction is not open (any more).
+        """
+        # Version 4 takes an unset exclWriteEnabled for true and then looks for no conflict.
+        request = idl_txns.CommitTxnRequest(txnid=txn, exclWriteEnabled=False)
+        self._call(idl_txns.commit_txn, request)
+
+    def abort_txn(self, txn: int) -> None:
+        """Abort a transaction; an aborted one may be aborted again."""
+        self._call(idl_txns.abort_txn, idl_txns.AbortTxnRequest(txnid=txn))
+
+    def heartbeat(self, txn: int) -> TxnLiveness:
+        """Keep a transaction and its locks alive."""
+        request = idl_txns.HeartbeatTxnRangeRequest(min=txn, max=txn)
+        answer = self._call(idl_txns.heartbeat_txn_range, request)
+        if txn in answer.aborted:
+            return TxnLiveness.ABORTED
+        return TxnLiveness.UNKNOWN if txn in answer.nosuch else TxnLiveness.OPEN
+
+    def get_open_txns(self) -> OpenTxns:
+        """All transactions that are open or aborted."""
+        return OpenTxns.from_thrift(self._call(idl_txns.get_open_txns))
+
+    def get_open_txns_info(self) -> list[TxnInfo]:
+        """All transactions that are open or aborted, with who opened them."""
+        answer = self._call(idl_txns.get_open_txns_info)
+        return [TxnInfo.from_thrift(each) for each in answer.open_txns]
+
+    # Write ids
+
+    def allocate_write_id(self, txn: int, ref: TableRef) -> int:
+        """The transaction's write id for a table; the same one whenever it is asked for."""
+        request = idl_txns.AllocateTableWriteIdsRequest(ref.database, ref.name, [txn])
+        answer = self._call(idl_txns.allocate_table_write_ids, request, about=ref.full_name)
+        return int(answer.txnToWriteIds[0].writeId)
+
+    def get_valid_write_ids(
+        self, refs: Sequence[TableRef], txns: ValidTxnList
+    ) -> dict[str, ValidWriteIdList]:
+        """What a reader with this list of transactions may see of each table, by full name."""
+        request = idl_txns.GetValidWriteIdsRequest(
+            fullTableNames=[ref.full_name for ref in refs], validTxnList=txns.format()
+        )
+        return {
+            each.fullTableName: ValidWriteIdList.from_table(
+                each.fullTableName,
+                each.writeIdHighWaterMark,
+                each.invalidWriteIds,
+                each.minOpenWriteId,
+                each.abortedBits,
+            )
+            for each in self._call(idl_txns.get_valid_write_ids, request).tblValidWriteIds
+        }
+
+    def latest_conflicting_txn(self, txn: int) -> int:
+        """The youngest committed transaction that conflicts with this one, or 0 (version 4)."""
+        return int(self._call(idl_txns.get_latest_txnid_in_conflict, txn))
+
+    def add_dynamic_partitions(
+        self, txn: int, write_id: int, ref: TableRef, names: Sequence[str], operation: DataOperation
+    ) -> None:
+        """Tell which partitions a transaction with a lock on the whole table has written."""
+        request = idl_txns.AddDynamicPartitions(
+            txnid=txn,
+            writeid=write_id,
+            dbname=ref.database,
+            tablename=ref.name,
+            partitionnames=list(names),
+            operationType=int(operation),
+        )
+        self._call(idl_txns.add_dynamic_partitions, request, about=ref.full_name)
+
+    # Locks
+
+    def lock(
+        self,
+        components: Sequence[LockComponent],
+        txn: int,
+        user: str,
+        host: str,
+        agent_info: str | None,
+    ) -> LockAnswer:
+        """Ask for locks, all or none; never for a transaction that may be committed already."""
+        request = idl_txns.LockRequest(
+            component=[_component(each) for each in components],
+            txnid=txn,
+            user=user,
+            hostname=host,
+            agentInfo=agent_info,
+        )
+        return LockAnswer.from_thrift(self._call(idl_txns.lock, request))
+
+    def check_lock(self, lock_id: int, txn: int) -> LockAnswer:
+        """Ask whether a waiting lock has been granted; this is a heartbeat, too."""
+        request = idl_txns.CheckLockRequest(lockid=lock_id, txnid=txn)
+        return LockAnswer.from_thrift(self._call(idl_txns.check_lock, request))
+
+    def show_locks(self, ref: TableRef | None = None) -> list[HeldLock]:
+        """All locks, or those on a table and its partitions."""
+        request = idl_txns.ShowLocksRequest(
+            dbname=ref and ref.database, tablename=ref and ref.name, isExtended=True
+        )
+        return [
+            HeldLock.from_thrift(each)
+            for each in self._call(idl_txns.show_locks, request).locks or ()
+        ]
+
+
+def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), _PARTITIONS_PER_CALL):
+        yield items[start : start + _PARTITIONS_PER_CALL]
+
+
+def _forget_statistics(raw: Any) -> bool:
+    """Drop the promise that the statistics are accurate; False when nobody made it."""
+    return (raw.parameters or {}).pop(_STATISTICS, None) is not None
+
+
+def _keep_statistics() -> Any:
+    """Tell an alter not to gather statistics by itself: it would count files it cannot judge."""
+    return idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
+
+
+def _component(component: LockComponent) -> Any:
+    return idl_txns.LockComponent(
+        type=int(component.type),
+        level=int(component.level),
+        dbname=component.database,
+        tablename=component.table,
+        partitionname=component.partition,
+        operationType=int(component.operation),
+        isTransactional=component.is_transactional,
+        isDynamicPartitionWrite=component.is_dynamic_partition_write,
+    )
