@@ -9,6 +9,8 @@ from typing import Any
 from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.wire import read_varint
 
+_LARGEST_CHUNK = (1 << 23) - 1
+
 
 class Codec(IntEnum):
     """Compression kinds with the numbers of the ORC format."""
@@ -45,15 +47,24 @@ class Compression:
     codec: Codec
     block_size: int
 
+    def __post_init__(self) -> None:
+        if self.codec is not Codec.NONE and self.block_size < 1:
+            raise CorruptFile(f"A compressed ORC file has blocks of {self.block_size} bytes.")
+
+    @property
+    def chunk_size(self) -> int:
+        """The plain bytes we put into a chunk; its length must fit the header."""
+        return min(self.block_size, _LARGEST_CHUNK)
+
     def chunks(self, plain: bytes) -> Chunks:
         """Compress a stream and remember the chunk starts, which row index positions need."""
         if self.codec is Codec.NONE:
             return Chunks(plain, (0,))
         encoded = bytearray()
         starts = []
-        for offset in range(0, len(plain), self.block_size):
+        for offset in range(0, len(plain), self.chunk_size):
             starts.append(len(encoded))
-            block = plain[offset : offset + self.block_size]
+            block = plain[offset : offset + self.chunk_size]
             compressed = self._compress_block(block)
             # A block that does not shrink is stored as it is. That is legal for every codec, so
             # the rare ones need no compressor at all.
@@ -77,7 +88,7 @@ class Compression:
         """How a row index points to the byte `offset` of the plain stream."""
         if self.codec is Codec.NONE:
             return [offset]
-        chunk, rest = divmod(offset, self.block_size)
+        chunk, rest = divmod(offset, self.chunk_size)
         return [chunks.starts[chunk], rest]
 
     def _plain_blocks(self, encoded: bytes) -> Iterator[bytes]:

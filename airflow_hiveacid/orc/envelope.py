@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.orc.wire import DATA, Message, pack
 
 KEY_INDEX = "hive.acid.key.index"
 STATS = "hive.acid.stats"
 VERSION = "hive.acid.version"
-
-Key = tuple[int, int, int]
-"""Original write id, bucket property and row id, in the order Hive sorts them."""
 
 
 class TypeKind(IntEnum):
@@ -104,7 +102,7 @@ def wrap_types(row_types: Sequence[bytes]) -> tuple[bytes, ...]:
     return (root.encode(), *keys, *map(_move_subtypes, row_types))
 
 
-def acid_metadata(keys: Sequence[Key], operation: Operation, rows: int) -> dict[str, bytes]:
+def acid_metadata(keys: Sequence[RowId], operation: Operation, rows: int) -> dict[str, bytes]:
     """The user metadata of a file that holds rows of one operation.
 
     Args:
@@ -121,9 +119,9 @@ def acid_metadata(keys: Sequence[Key], operation: Operation, rows: int) -> dict[
     }
 
 
-def parse_key_index(text: bytes) -> list[Key]:
+def parse_key_index(text: bytes) -> list[RowId]:
     """Read the value of `hive.acid.key.index`."""
-    keys: list[Key] = []
+    keys: list[RowId] = []
     for entry in text.split(b";"):
         if not entry:
             continue
@@ -131,7 +129,7 @@ def parse_key_index(text: bytes) -> list[Key]:
             write_id, bucket, row = map(int, entry.split(b","))
         except ValueError:
             raise CorruptFile(f"{KEY_INDEX} has the entry {entry!r}, which is no key.") from None
-        keys.append((write_id, bucket, row))
+        keys.append(RowId(write_id, bucket, row))
     return keys
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np  # noqa: TID253
-
 from airflow_hiveacid.orc.compression import Compression
 from airflow_hiveacid.orc.envelope import Column
 from airflow_hiveacid.orc.statistics import BYTES_ON_DISK, count_statistics, integer_statistics
@@ -154,8 +152,3 @@ def row_groups(rows: int, stride: int) -> Sequence[int]:
         return [rows] if rows else []
     full, rest = divmod(rows, stride)
     return [stride] * full + ([rest] if rest else [])
-
-
-def same_length(*columns: Integers) -> bool:
-    """Whether the columns describe the same number of rows."""
-    return len({np.shape(column) for column in columns}) <= 1

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.orc.envelope import (
     FIELDS,
     Column,
-    Key,
     Operation,
     acid_metadata,
     wrap_types,
@@ -57,9 +57,9 @@ class Segment:
         return replace(self, rows=rows), rest
 
     @property
-    def last_key(self) -> Key:
-        """The key of the segment's last row."""
-        return self.original_write_id, self.bucket, self.first_row + self.rows - 1
+    def last_row(self) -> RowId:
+        """The row id of the segment's last row."""
+        return RowId(self.original_write_id, self.bucket, self.first_row + self.rows - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class Written:
     Attributes:
         rows: Its rows.
         bytes: Its length.
-        key_index: For each stripe the key of its last row.
+        key_index: For each stripe the row id of its last row.
     """
 
     rows: int
     bytes: int
-    key_index: tuple[Key, ...]
+    key_index: tuple[RowId, ...]
 
 
 def transplant(source: Source, sink: Sink, segments: Sequence[Segment]) -> Written:
@@ -114,12 +114,12 @@ def _check_segments(segments: Sequence[Segment], rows: int) -> None:
     covered = sum(segment.rows for segment in segments)
     if covered != rows or any(segment.rows < 1 for segment in segments):
         raise ValueError(f"The segments cover {covered} of the file's {rows} rows.")
-    previous: Key | None = None
+    previous: RowId | None = None
     for segment in segments:
-        first = (segment.original_write_id, segment.bucket, segment.first_row)
+        first = RowId(segment.original_write_id, segment.bucket, segment.first_row)
         if previous is not None and first <= previous:
-            raise ValueError(f"Row id {first} of a segment does not come after {previous}.")
-        previous = segment.last_key
+            raise ValueError(f"{first} of a segment does not come after {previous}.")
+        previous = segment.last_row
     if len({segment.operation for segment in segments}) > 1:
         raise ValueError("A file holds rows of one operation.")
 
@@ -140,12 +140,12 @@ class _Transplant:
         output.write(MAGIC)
         stripes: list[Stripe] = []
         statistics: list[tuple[bytes, ...]] = []
-        keys: list[Key] = []
+        keys: list[RowId] = []
         for stripe, kept in zip(tail.stripes, tail.stripe_statistics, strict=True):
-            new, last_key = self._key_columns(stripe.rows)
+            new, last_row = self._key_columns(stripe.rows)
             stripes.append(self._write_stripe(output, stripe, new))
             statistics.append((*new.statistics, *kept))
-            keys.append(last_key)
+            keys.append(last_row)
         new_columns = [columns[:_SHIFT] for columns in statistics]
         nothing = (count_statistics(0).encode(),) * _SHIFT
         acid_tail = replace(
@@ -162,7 +162,7 @@ class _Transplant:
         output.write(acid_tail.encode(output.position))
         return Written(tail.rows, output.position, tuple(keys))
 
-    def _key_columns(self, rows: int) -> tuple[NewColumns, Key]:
+    def _key_columns(self, rows: int) -> tuple[NewColumns, RowId]:
         columns = KeyColumns()
         last: Segment | None = None
         for group in row_groups(rows, self._tail.stride):
@@ -178,7 +178,7 @@ class _Transplant:
                 last = piece
         if last is None:
             raise CorruptFile("The ORC file has a stripe without rows.")
-        return columns.finish(self._tail.compression, self._tail.stride), last.last_key
+        return columns.finish(self._tail.compression, self._tail.stride), last.last_row
 
     def _write_stripe(self, output: Output, stripe: Stripe, new: NewColumns) -> Stripe:
         footer = self._tail.stripe_footer(self._source, stripe)
