@@ -1,0 +1,201 @@
+"""The clauses of a merge, the rules they obey, and what the join has to produce for them.
+
+Of every kind of clause there may be any number; for each row the first clause that matches wins.
+Conditions and expressions are SQL text over the aliases of target and source.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from airflow_hiveacid.acid.errors import InvalidJob
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedUpdate:
+    """Change the target row of a matching pair.
+
+    Attributes:
+        set: Target column to expression; None takes every column from the source by name.
+        condition: Only pairs for which it is true; None is all of them.
+    """
+
+    set: Mapping[str, str] | None = None
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedDelete:
+    """Delete the target row of a matching pair."""
+
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotMatchedInsert:
+    """Insert a source row that matches no target row.
+
+    Attributes:
+        values: Target column to expression, other columns are null; None takes every column from
+            the source by name.
+        condition: Only source rows for which it is true; None is all of them.
+    """
+
+    values: Mapping[str, str] | None = None
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotMatchedBySourceUpdate:
+    """Change a target row that no source row matches; expressions see the target only."""
+
+    set: Mapping[str, str]
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotMatchedBySourceDelete:
+    """Delete a target row that no source row matches."""
+
+    condition: str | None = None
+
+
+Matched = MatchedUpdate | MatchedDelete
+NotMatchedBySource = NotMatchedBySourceUpdate | NotMatchedBySourceDelete
+Clause = Matched | NotMatchedInsert | NotMatchedBySource
+
+
+class Join(StrEnum):
+    """How source (left) and target (right) are joined, in Spark's words."""
+
+    INNER = "inner"
+    LEFT_ANTI = "left_anti"
+    LEFT_OUTER = "left_outer"
+    RIGHT_OUTER = "right_outer"
+    FULL_OUTER = "full_outer"
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """A merge's clauses by kind, in their order, and what they need.
+
+    Attributes:
+        matched: Clauses for pairs of a source and a target row.
+        not_matched: Clauses for source rows without a target row.
+        not_matched_by_source: Clauses for target rows without a source row.
+    """
+
+    matched: tuple[Matched, ...]
+    not_matched: tuple[NotMatchedInsert, ...]
+    not_matched_by_source: tuple[NotMatchedBySource, ...]
+
+    @classmethod
+    def of(cls, when: Sequence[Clause]) -> Self:
+        """Sort valid clauses by kind."""
+        return cls(
+            tuple(clause for clause in when if isinstance(clause, Matched)),
+            tuple(clause for clause in when if isinstance(clause, NotMatchedInsert)),
+            tuple(clause for clause in when if isinstance(clause, NotMatchedBySource)),
+        )
+
+    @property
+    def join(self) -> Join:
+        """The cheapest join that produces every row some clause may act on."""
+        if self.not_matched_by_source:
+            return Join.FULL_OUTER if self.not_matched else Join.RIGHT_OUTER
+        if self.not_matched:
+            return Join.LEFT_OUTER if self.matched else Join.LEFT_ANTI
+        return Join.INNER
+
+    @property
+    def checks_cardinality(self) -> bool:
+        """Whether two source rows that match one target row would be an error."""
+        return bool(self.matched)
+
+    @property
+    def deletes_rows(self) -> bool:
+        """Whether delete events can come out: an update is a delete and an insert."""
+        return bool(self.matched or self.not_matched_by_source)
+
+    @property
+    def inserts_rows(self) -> bool:
+        """Whether new rows can come out."""
+        return bool(self.not_matched or self._updates())
+
+    def kept_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Those of the target's columns whose old values some update carries over.
+
+        Nothing but these and what conditions and expressions name has to be read of the target.
+        """
+        assigned = [_lower(clause.set) for clause in self._updates() if clause.set is not None]
+        return tuple(
+            column for column in columns if any(column.lower() not in set_ for set_ in assigned)
+        )
+
+    def _updates(self) -> tuple[MatchedUpdate | NotMatchedBySourceUpdate, ...]:
+        clauses = (*self.matched, *self.not_matched_by_source)
+        return tuple(c for c in clauses if isinstance(c, MatchedUpdate | NotMatchedBySourceUpdate))
+
+
+def validate_clauses(when: Sequence[Clause]) -> None:
+    """Check what can be known of clauses without their tables.
+
+    Raises:
+        InvalidJob: There is no clause, or one is empty, repeats a column or can never be reached.
+    """
+    if not when:
+        raise InvalidJob("A merge needs at least one clause.")
+    unconditional: dict[object, int] = {}
+    for index, clause in enumerate(when):
+        where = f"when[{index}] ({type(clause).__name__})"
+        kind = _kind(clause, where)
+        if kind in unconditional:
+            raise InvalidJob(
+                f"{where} can never be reached: when[{unconditional[kind]}] takes every row.",
+                remedy="Put the clause without a condition last of its kind.",
+            )
+        if clause.condition is None:
+            unconditional[kind] = index
+        elif not clause.condition.strip():
+            raise InvalidJob(f"{where}: the condition is empty.")
+        if (assignments := _assignments(clause)) is not None:
+            validate_assignments(assignments, where)
+
+
+def validate_assignments(assignments: Mapping[str, str], where: str) -> None:
+    """Check a mapping of target columns to expressions.
+
+    Raises:
+        InvalidJob: It is empty, names a column twice, or has an empty name or expression.
+    """
+    if not assignments:
+        raise InvalidJob(f"{where} names no column.")
+    seen: set[str] = set()
+    for column, expression in assignments.items():
+        if not column.strip():
+            raise InvalidJob(f"{where} has a column without a name.")
+        if column.lower() in seen:
+            raise InvalidJob(f"{where} names the column {column!r} twice.")
+        if not expression.strip():
+            raise InvalidJob(f"{where}: the expression of the column {column!r} is empty.")
+        seen.add(column.lower())
+
+
+def _kind(clause: Clause, where: str) -> object:
+    for kind in (Matched, NotMatchedInsert, NotMatchedBySource):
+        if isinstance(clause, kind):
+            return kind
+    raise InvalidJob(f"{where} is not a clause of a merge.")
+
+
+def _assignments(clause: Clause) -> Mapping[str, str] | None:
+    if isinstance(clause, NotMatchedInsert):
+        return clause.values
+    if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
+        return clause.set
+    return None
+
+
+def _lower(columns: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(column.lower() for column in columns)

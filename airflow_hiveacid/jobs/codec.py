@@ -1,0 +1,158 @@
+"""Jobs and reports as JSON, strictly: what does not fit is an error that names the place."""
+
+import json
+import math
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from airflow_hiveacid.acid import merge
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.jobs import options
+
+_JOBS: dict[str, type] = {
+    "insert": options.InsertJob,
+    "update": options.UpdateJob,
+    "delete": options.DeleteJob,
+    "merge": options.MergeJob,
+}
+_KINDS: dict[str, type] = {
+    "table": options.TableSource,
+    "path": options.PathSource,
+    "query": options.QuerySource,
+    "matched_update": merge.MatchedUpdate,
+    "matched_delete": merge.MatchedDelete,
+    "not_matched_insert": merge.NotMatchedInsert,
+    "not_matched_by_source_update": merge.NotMatchedBySourceUpdate,
+    "not_matched_by_source_delete": merge.NotMatchedBySourceDelete,
+}
+# Which key of a JSON object says what class it is, where that is not clear from its place.
+_TAGS: dict[type, tuple[str, str]] = {
+    **{class_: ("job", tag) for tag, class_ in _JOBS.items()},
+    **{class_: ("kind", tag) for tag, class_ in _KINDS.items()},
+}
+_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def to_json(job: options.Job) -> str:
+    """Write a job as one line of JSON."""
+    return json.dumps(encode(job), allow_nan=False)
+
+
+def from_json(text: str) -> options.Job:
+    """Read a job that to_json, or a human, wrote.
+
+    Raises:
+        InvalidJob: It is not JSON, a key is missing or unknown, or a value has the wrong type.
+    """
+    try:
+        data = json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise InvalidJob(f"The job is not JSON: {error}.") from error
+    if not isinstance(data, dict):
+        raise InvalidJob(f"The job must be a JSON object, not {data!r}.")
+    job: options.Job = decode(_tagged_class(data, "job", list(_JOBS.values()), "job"), data, "job")
+    return job
+
+
+def encode(value: Any) -> Any:
+    """Turn dataclasses of this package into plain dicts, lists and values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        tag = _TAGS.get(type(value))
+        head = {} if tag is None else {tag[0]: tag[1]}
+        return head | {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: encode(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [encode(entry) for entry in value]
+    return value
+
+
+def decode(hint: Any, data: Any, where: str) -> Any:
+    """Turn plain values back into what a type hint asks for.
+
+    Args:
+        hint: A dataclass, a plain type, Mapping, Sequence or tuple of such, or a union of them.
+        data: What JSON gave.
+        where: The place, for the error.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _decode_union(arguments, data, where)
+    if is_dataclass(hint):
+        return _decode_dataclass(hint, data, where)
+    if origin is None:
+        return _decode_plain(hint, data, where)
+    if issubclass(origin, Mapping):
+        if not isinstance(data, dict):
+            raise _wrong("an object", data, where)
+        return {key: decode(arguments[1], entry, f"{where}.{key}") for key, entry in data.items()}
+    if not isinstance(data, list):
+        raise _wrong("a list", data, where)
+    return tuple(decode(arguments[0], entry, f"{where}[{i}]") for i, entry in enumerate(data))
+
+
+def _decode_union(arguments: tuple[Any, ...], data: Any, where: str) -> Any:
+    choices = [choice for choice in arguments if choice is not types.NoneType]
+    if data is None and len(choices) < len(arguments):
+        return None
+    if len(choices) == 1:
+        return decode(choices[0], data, where)
+    if not isinstance(data, dict):
+        raise _wrong("an object", data, where)
+    return decode(_tagged_class(data, "kind", choices, where), data, where)
+
+
+def _tagged_class(data: dict[str, Any], key: str, choices: list[type], where: str) -> type:
+    known = {_TAGS[class_][1]: class_ for class_ in choices}
+    if (tag := data.get(key)) not in known:
+        raise InvalidJob(f"{where}.{key} must be one of {', '.join(known)}, not {tag!r}.")
+    return known[tag]
+
+
+def _decode_dataclass(class_: Any, data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise _wrong("an object", data, where)
+    tag = _TAGS.get(class_)
+    given = {key: value for key, value in data.items() if tag is None or key != tag[0]}
+    hints = _hints(class_)
+    if unknown := given.keys() - hints.keys():
+        raise InvalidJob(f"{where} has the unknown key {min(unknown)!r}.")
+    required = {
+        f.name for f in fields(class_) if f.default is MISSING and f.default_factory is MISSING
+    }
+    if missing := required - given.keys():
+        raise InvalidJob(f"{where} lacks the key {min(missing)!r}.")
+    return class_(
+        **{key: decode(hints[key], value, f"{where}.{key}") for key, value in given.items()}
+    )
+
+
+def _decode_plain(hint: type, data: Any, where: str) -> Any:
+    number = isinstance(data, int | float) and not isinstance(data, bool)
+    if hint is float and number and math.isfinite(data):
+        return data
+    # A bool is an int to Python, but never to JSON.
+    if hint is not float and isinstance(data, hint) and (hint is bool) == isinstance(data, bool):
+        return data
+    raise _wrong(_NAMES[hint], data, where)
+
+
+@cache
+def _hints(class_: type) -> dict[str, Any]:
+    return get_type_hints(class_)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in data:
+            raise InvalidJob(f"The job has the key {key!r} twice in one object.")
+        data[key] = value
+    return data
+
+
+def _wrong(expected: str, data: Any, where: str) -> InvalidJob:
+    return InvalidJob(f"{where} must be {expected}, not {data!r}.")

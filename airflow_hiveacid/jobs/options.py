@@ -1,0 +1,348 @@
+"""The jobs: what a DAG author writes, JSON carries and the Spark application runs.
+
+A job checks itself without touching any server, so that mistakes show while a DAG is parsed. Text
+that still holds a template is checked again when it has been rendered.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.merge import Clause, validate_assignments, validate_clauses
+
+ORC_CODECS = frozenset({"none", "zlib", "snappy", "lz4", "zstd"})
+PATH_FORMATS = frozenset({"orc", "parquet", "csv", "json"})
+
+PartitionSpec = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetastoreOptions:
+    """How the metastore is reached. Holds no secret: a token is named, not carried.
+
+    Attributes:
+        uris: "thrift://host:port[,thrift://host2:port]" or "http[s]://host:port/path".
+        user: The user to act as; None is the one who runs the job.
+        connect_timeout_seconds: How long one host may take to accept a connection.
+        read_timeout_seconds: How long one answer may take.
+        tls_ca_file: Certificates that the server's is checked against; switches TLS on for thrift.
+        token_env: The name of an environment variable that holds a bearer token.
+    """
+
+    uris: str
+    user: str | None = None
+    connect_timeout_seconds: float = 10
+    read_timeout_seconds: float = 600
+    tls_ca_file: str | None = None
+    token_env: str | None = None
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the options cannot be used."""
+        _require_text(self.uris, "metastore.uris")
+        if not _is_template(self.uris):
+            uris = [uri.strip() for uri in self.uris.split(",")]
+            for uri in uris:
+                _require_uri(uri)
+            if len({uri.startswith("thrift:") for uri in uris}) > 1:
+                raise InvalidJob(f"metastore.uris mixes thrift and http: {self.uris!r}.")
+        for name in ("user", "tls_ca_file", "token_env"):
+            if getattr(self, name) is not None:
+                _require_text(getattr(self, name), f"metastore.{name}")
+        for name in ("connect_timeout_seconds", "read_timeout_seconds"):
+            if not getattr(self, name) > 0:
+                raise InvalidJob(f"metastore.{name} must be more than 0.")
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """A table of the metastore: ACID, or plain ORC, Parquet, CSV or JSON."""
+
+    name: str
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the source cannot be used."""
+        _require_table(self.name, "source")
+
+
+@dataclass(frozen=True, slots=True)
+class PathSource:
+    """Files of one format.
+
+    Attributes:
+        path: A file, a folder or a pattern that Spark can read.
+        format: "orc", "parquet", "csv" or "json".
+        options: Spark's options of the format.
+        schema: Columns as DDL text, "id bigint, name string"; None lets Spark find out.
+    """
+
+    path: str
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the source cannot be used."""
+        _require_text(self.path, "source.path")
+        _require_choice(self.format, PATH_FORMATS, "source.format")
+        if self.schema is not None:
+            _require_text(self.schema, "source.schema")
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySource:
+    """A Spark SQL query over named inputs.
+
+    Attributes:
+        sql: The query.
+        inputs: View name to what the query sees under it.
+    """
+
+    sql: str
+    inputs: Mapping[str, TableSource | PathSource] = field(default_factory=dict)
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the source cannot be used."""
+        _require_text(self.sql, "source.sql")
+        for name, source in self.inputs.items():
+            if not re.fullmatch(r"\w+", name):
+                raise InvalidJob(f"source.inputs: {name!r} cannot be the name of a view.")
+            source.validate()
+
+
+Source = TableSource | PathSource | QuerySource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What all jobs that write one table have in common.
+
+    Attributes:
+        target: The table, "database.table".
+        metastore: How the metastore is reached; the operator fills it from its connection.
+        run_token: Identifies the task instance, so that a retry finds its earlier transaction.
+        lock_wait_seconds: How long to wait for locks.
+        max_restarts: How often to begin anew when the table moved before the work began.
+        orc_codec: "zlib", "snappy", "lz4", "zstd" or "none"; None takes the table's orc.compress,
+            else zlib. Only Hive 4 reads zstd.
+    """
+
+    target: str
+    metastore: MetastoreOptions | None = None
+    run_token: str | None = None
+    lock_wait_seconds: float = 300
+    max_restarts: int = 5
+    orc_codec: str | None = None
+
+    @property
+    def target_ref(self) -> TableRef:
+        """The target, taken apart."""
+        return TableRef.parse(self.target)
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the job is malformed; touches no server."""
+        _require_table(self.target, "target")
+        if self.metastore is not None:
+            self.metastore.validate()
+        if self.run_token is not None:
+            _require_text(self.run_token, "run_token")
+        if self.lock_wait_seconds < 0:
+            raise InvalidJob("lock_wait_seconds must not be negative.")
+        if self.max_restarts < 0:
+            raise InvalidJob("max_restarts must not be negative.")
+        if self.orc_codec is not None:
+            _require_choice(self.orc_codec, ORC_CODECS, "orc_codec")
+        self._validate_own()
+
+    def render(self, template: Callable[[str], str]) -> Self:
+        """A copy of the job with every text (but no key of a mapping) passed through a template."""
+        rendered: Self = _render(self, template)
+        return rendered
+
+    def _validate_own(self) -> None:
+        """Check what only this kind of job has."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertJob(Job):
+    """Append rows, or replace all rows of the table or of some partitions.
+
+    Attributes:
+        source: Where the rows come from.
+        overwrite: Replace instead of append.
+        partitions: The partitions that are written, and with overwrite replaced, even by nothing.
+            None: an append goes where its rows belong, an overwrite replaces the whole table or,
+            of a partitioned one, the partitions that the source has rows of.
+    """
+
+    source: Source
+    overwrite: bool = False
+    partitions: Sequence[PartitionSpec] | None = None
+
+    def __post_init__(self) -> None:
+        _freeze(self, "partitions")
+
+    def _validate_own(self) -> None:
+        _require_source(self.source)
+        if self.partitions is not None:
+            _require_partitions(self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateJob(Job):
+    """Change rows in place.
+
+    Attributes:
+        set: Column to SQL expression.
+        where: Which rows; None is all of them.
+    """
+
+    set: Mapping[str, str]
+    where: str | None = None
+
+    def _validate_own(self) -> None:
+        validate_assignments(self.set, "set")
+        if self.where is not None:
+            _require_text(self.where, "where")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteJob(Job):
+    """Delete rows.
+
+    Attributes:
+        where: Which rows; None is all of them.
+    """
+
+    where: str | None = None
+
+    def _validate_own(self) -> None:
+        if self.where is not None:
+            _require_text(self.where, "where")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeJob(Job):
+    """Update, delete and insert by comparing a source with the table.
+
+    Attributes:
+        source: Where the changes come from; evaluated once.
+        on: The SQL condition under which a source row and a target row belong together.
+        when: What happens to whom; of each kind of clause the first one that matches wins.
+        source_alias: The source's name in conditions and expressions.
+        target_alias: The target's name in conditions and expressions.
+    """
+
+    source: Source
+    on: str
+    when: Sequence[Clause]
+    source_alias: str = "s"
+    target_alias: str = "t"
+
+    def __post_init__(self) -> None:
+        _freeze(self, "when")
+
+    def _validate_own(self) -> None:
+        _require_source(self.source)
+        _require_text(self.on, "on")
+        validate_clauses(self.when)
+        for name in ("source_alias", "target_alias"):
+            alias = getattr(self, name)
+            _require_text(alias, name)
+            if not _is_template(alias) and not re.fullmatch(r"\w+", alias):
+                raise InvalidJob(f"{name}: {alias!r} cannot be an alias.")
+        if self.source_alias.lower() == self.target_alias.lower():
+            raise InvalidJob(f"Source and target have the same alias {self.source_alias!r}.")
+
+
+def _freeze(job: Job, name: str) -> None:
+    # A DAG author may well write a list; the job must still equal its own copy from JSON.
+    value = getattr(job, name)
+    if isinstance(value, list):
+        object.__setattr__(job, name, tuple(value))
+
+
+def _render(value: Any, template: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return template(value)
+    if isinstance(value, Mapping):
+        return {key: _render(entry, template) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_render(entry, template) for entry in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value, **{f.name: _render(getattr(value, f.name), template) for f in fields(value)}
+        )
+    return value
+
+
+def _is_template(text: str) -> bool:
+    return "{{" in text or "{%" in text
+
+
+def _require_text(text: object, what: str) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidJob(f"{what} must be a text that is not empty, not {text!r}.")
+
+
+def _require_table(name: str, what: str) -> None:
+    _require_text(name, what)
+    if not _is_template(name):
+        TableRef.parse(name)
+
+
+def _require_choice(text: str, choices: frozenset[str], what: str) -> None:
+    _require_text(text, what)
+    if not _is_template(text) and text not in choices:
+        raise InvalidJob(f"{what}: {text!r} is none of {', '.join(sorted(choices))}.")
+
+
+def _require_source(source: object) -> None:
+    if not isinstance(source, Source):
+        raise InvalidJob(
+            f"source: {source!r} is no source.",
+            remedy="Use a TableSource, a PathSource or a QuerySource.",
+        )
+    source.validate()
+
+
+def _require_partitions(partitions: Sequence[PartitionSpec]) -> None:
+    if not partitions:
+        raise InvalidJob("partitions is empty; leave it out when they are not known beforehand.")
+    specs = [{key.lower(): value for key, value in spec.items()} for spec in partitions]
+    for index, (given, spec) in enumerate(zip(partitions, specs, strict=True)):
+        where = f"partitions[{index}]"
+        if not spec or not all(key.strip() for key in spec):
+            raise InvalidJob(f"{where} must name every partition key.")
+        if len(spec) < len(given):
+            raise InvalidJob(f"{where} names a partition key twice.")
+        if spec.keys() != specs[0].keys():
+            raise InvalidJob(f"{where} has other keys than partitions[0].")
+        if "" in spec.values():
+            raise InvalidJob(f"{where} has an empty value; None is the null partition.")
+        if spec in specs[:index]:
+            raise InvalidJob(f"{where} is there twice.")
+
+
+def _require_uri(uri: str) -> None:
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidJob(f"metastore.uris: {uri!r} cannot be read: {error}.") from error
+    if parts.scheme not in ("thrift", "http", "https") or not parts.hostname:
+        raise InvalidJob(
+            f"metastore.uris: {uri!r} is not the address of a metastore.",
+            remedy='Write "thrift://host:port" or "https://host:port/path".',
+        )
+    if parts.scheme == "thrift" and port is None:
+        raise InvalidJob(f"metastore.uris: {uri!r} has no port.", remedy="Mostly it is 9083.")
+    if parts.username is not None or parts.password is not None:
+        raise InvalidJob(
+            "metastore.uris must not hold a user or a password.",
+            remedy="Use the user field, and token_env for a token.",
+        )
