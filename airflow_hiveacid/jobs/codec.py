@@ -107,7 +107,8 @@ def _decode_union(arguments: tuple[Any, ...], data: Any, where: str) -> Any:
 
 def _tagged_class(data: dict[str, Any], key: str, choices: list[type], where: str) -> type:
     known = {_TAGS[class_][1]: class_ for class_ in choices}
-    if (tag := data.get(key)) not in known:
+    tag = data.get(key)
+    if not isinstance(tag, str) or tag not in known:
         raise InvalidJob(f"{where}.{key} must be one of {', '.join(known)}, not {tag!r}.")
     return known[tag]
 

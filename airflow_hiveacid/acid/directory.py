@@ -1,0 +1,334 @@
+"""Which directories of a partition make up a snapshot: Hive's getAcidState.
+
+The inputs are a listing and the lists of valid ids, so the same rules run in a sensor, on the
+Spark driver and in a test. A directory ends in one of four ways: it is read, it is obsolete
+(something newer holds its content), it is aborted, or it is left alone because this snapshot cannot
+see it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from airflow_hiveacid.acid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from airflow_hiveacid.acid.names import (
+    CONVERTED_BASE,
+    FLUSH_LENGTH_SUFFIX,
+    METADATA_FILE,
+    Base,
+    Delta,
+    is_hidden,
+    parse_directory,
+)
+from airflow_hiveacid.acid.write_ids import NO_OPEN, Range, ValidTxnList, WriteIdList
+
+_COMPACTED = "compacted"
+
+
+class Rules(StrEnum):
+    """Whose reading of a directory applies."""
+
+    HIVE3 = "hive3"
+    HIVE4 = "hive4"
+
+    @property
+    def data_formats(self) -> frozenset[str]:
+        """What a base's marker file may say."""
+        hive4 = frozenset({_COMPACTED, "truncated", "dropped"})
+        return hive4 if self is Rules.HIVE4 else frozenset({_COMPACTED})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileStatus:
+    """One file of a listing.
+
+    Attributes:
+        path: Relative to the folder that was listed, with "/" between the parts.
+        size: In bytes.
+    """
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcidDirectory:
+    """What one snapshot reads of a partition, and what it has no use for.
+
+    Attributes:
+        base: The directory everything starts from; None when there is none.
+        deltas: Deltas and delete deltas in reading order.
+        originals: Paths of files that are older than the table's first write id, in the order
+            that their row ids are counted in; none when there is a base.
+        obsolete: Directories and original files whose content something newer holds.
+        aborted: Directories that nobody will ever read.
+    """
+
+    base: str | None
+    deltas: tuple[str, ...]
+    originals: tuple[str, ...]
+    obsolete: tuple[str, ...]
+    aborted: tuple[str, ...]
+    _listing: Mapping[str, tuple[FileStatus, ...]] = field(repr=False, compare=False)
+
+    def files(self, directory: str) -> tuple[FileStatus, ...]:
+        """The data files of a directory, by path; "" are the original files."""
+        if not directory:
+            originals = frozenset(self.originals)
+            files = (file for group in self._listing.values() for file in group)
+            return tuple(sorted(file for file in files if file.path in originals))
+        return tuple(sorted(file for file in self._listing[directory] if _is_data(file)))
+
+
+def acid_state(
+    files: Iterable[FileStatus],
+    write_ids: WriteIdList,
+    txns: ValidTxnList | None = None,
+    *,
+    rules: Rules = Rules.HIVE4,
+    metadata_acid: Mapping[str, str] | Callable[[str], str] | None = None,
+    strict: bool = True,
+) -> AcidDirectory:
+    """Choose the directories that a snapshot reads.
+
+    Args:
+        files: All files below a partition, or below a table without partitions.
+        write_ids: What the snapshot sees of the table's write ids.
+        txns: What it sees of transactions, which hides the output of a compaction that is still
+            open or aborted. None takes every compaction as committed.
+        rules: Whose reading applies.
+        metadata_acid: What the marker files say, by directory; see parse_metadata_file. A function
+            is asked only for bases that have the file.
+        strict: Differ from Hive 4 where it shows wrong rows: the base of an overwrite that is
+            still open, and the two copies of a delta that was compacted onto its own range.
+
+    Raises:
+        BadMetadataFile: A marker file says what the rules do not know.
+        MalformedName: An ACID name does not parse; to Hive 3 that includes every "_v" suffix.
+        NotEnoughHistory: The directories that this snapshot needs are gone.
+    """
+    listing: dict[str, list[FileStatus]] = {}
+    for file in files:
+        directory, slash, _ = file.path.partition("/")
+        if not is_hidden(directory):
+            listing.setdefault(directory if slash else "", []).append(file)
+    choice = _Choice(write_ids, txns, rules, strict, _Markers(listing, metadata_acid, rules))
+    for directory in sorted(filter(None, listing)):
+        choice.consider(directory)
+    originals = sorted(
+        file.path
+        for group in ("", *choice.original_directories)
+        for file in listing.get(group, ())
+        if file.size > 0 and _is_data(file)
+    )
+    base = choice.base
+    if base is not None:
+        choice.obsolete += [*originals, *choice.original_directories]
+        originals = []
+    elif choice.history_is_cut_off():
+        raise NotEnoughHistory(
+            "No base can be read up to write id "
+            f"{min(write_ids.high_watermark, write_ids.min_open_write_id - 1)}, "
+            "and the directories it replaced are gone."
+        )
+    return AcidDirectory(
+        base=base[0] if base else None,
+        deltas=choice.reading_order(),
+        originals=tuple(originals),
+        obsolete=tuple(sorted(choice.obsolete)),
+        aborted=tuple(sorted(choice.aborted)),
+        _listing={directory: tuple(group) for directory, group in listing.items()},
+    )
+
+
+def parse_metadata_file(text: str) -> str:
+    """Read the JSON text of a base's marker file, "_metadata_acid".
+
+    Returns:
+        Its data format, like "compacted" or "truncated".
+
+    Raises:
+        BadMetadataFile: It is something else.
+    """
+    try:
+        marker = json.loads(text)
+        version, data_format = marker["thisFileVersion"], marker["dataFormat"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadMetadataFile(f"The marker file {text!r} cannot be read.") from error
+    if version != "0" or not isinstance(data_format, str):
+        raise BadMetadataFile(f"The marker file {text!r} is not of version 0.")
+    return data_format
+
+
+class _Markers:
+    """Tells which bases without a "_v" suffix a compaction wrote."""
+
+    def __init__(
+        self,
+        listing: Mapping[str, list[FileStatus]],
+        texts: Mapping[str, str] | Callable[[str], str] | None,
+        rules: Rules,
+    ) -> None:
+        self._listing = listing
+        self._texts = texts
+        self._rules = rules
+
+    def says_compacted(self, directory: str) -> bool:
+        data_format = self._data_format(directory)
+        if data_format is not None and data_format.lower() not in self._rules.data_formats:
+            raise BadMetadataFile(
+                f"{directory}/{METADATA_FILE} says {data_format!r}, "
+                f"which {self._rules} does not know."
+            )
+        return data_format is not None and data_format.lower() == _COMPACTED
+
+    def _data_format(self, directory: str) -> str | None:
+        marked = f"{directory}/{METADATA_FILE}" in (f.path for f in self._listing[directory])
+        if callable(self._texts):
+            return self._texts(directory) if marked else None
+        data_format = (self._texts or {}).get(directory)
+        if marked and data_format is None:
+            raise BadMetadataFile(f"{directory}/{METADATA_FILE} exists and was not read.")
+        return data_format
+
+
+class _Choice:
+    """The choice in the making; directories must be considered in the order of their names."""
+
+    def __init__(
+        self,
+        write_ids: WriteIdList,
+        txns: ValidTxnList | None,
+        rules: Rules,
+        strict: bool,
+        markers: _Markers,
+    ) -> None:
+        self._write_ids = write_ids
+        self._txns = txns
+        self._rules = rules
+        self._strict = strict
+        self._markers = markers
+        self._oldest_base: tuple[str, Base] | None = None
+        self._deltas: list[tuple[str, Delta]] = []
+        self.base: tuple[str, Base] | None = None
+        self.original_directories: list[str] = []
+        self.obsolete: list[str] = []
+        self.aborted: list[str] = []
+
+    def consider(self, directory: str) -> None:
+        parsed = parse_directory(directory)
+        if parsed is None:
+            self.original_directories.append(directory)
+            return
+        if self._rules is Rules.HIVE3 and "_v" in directory:
+            raise MalformedName(f"Hive 3 cannot read the suffix of {directory!r}.")
+        if self._txns is not None and parsed.visibility_txn > 0:
+            if self._txns.is_aborted(parsed.visibility_txn):
+                self.aborted.append(directory)
+            if not self._txns.is_valid(parsed.visibility_txn):
+                return
+        if isinstance(parsed, Base):
+            self._consider_base(directory, parsed)
+        else:
+            self._consider_delta(directory, parsed)
+
+    def history_is_cut_off(self) -> bool:
+        """Whether a base that cannot be read replaced what would be needed instead."""
+        if self._oldest_base is None:
+            return False
+        # An overwrite removes nothing, but Hive 3 does not tell it from a compaction here.
+        return self._rules is Rules.HIVE3 or self._is_compacted(*self._oldest_base)
+
+    def reading_order(self) -> tuple[str, ...]:
+        """Choose among the deltas; those that are covered by others become obsolete."""
+        chosen: list[str] = []
+        current = self.base[1].write_id if self.base else 0
+        previous: Delta | None = None
+        covers_statements = False
+        for directory, delta in self._sorted_deltas():
+            if delta.max_write_id > current:
+                if self._write_ids.range_valid(current + 1, delta.max_write_id) is Range.NONE:
+                    continue
+                current = delta.max_write_id
+                covers_statements = delta.statement_id is not None
+            elif not (delta.max_write_id == current and covers_statements) and (
+                previous is None or _extent(delta) != _extent(previous)
+            ):
+                self.obsolete.append(directory)
+                continue
+            chosen.append(directory)
+            previous = delta
+        return tuple(chosen)
+
+    def _consider_base(self, directory: str, base: Base) -> None:
+        if self._oldest_base is None or base.write_id < self._oldest_base[1].write_id:
+            self._oldest_base = (directory, base)
+        aborted = self._rules is Rules.HIVE4 and self._write_ids.is_aborted(base.write_id)
+        # A compaction may well end at an aborted write id; its rows are not in there.
+        if aborted and not self._is_compacted(directory, base):
+            self.aborted.append(directory)
+            return
+        if self.base is not None and not self._replaces(directory, base, self.base[1]):
+            self.obsolete.append(directory)
+        elif self._is_valid(directory, base):
+            if self.base is not None:
+                self.obsolete.append(self.base[0])
+            self.base = (directory, base)
+
+    def _consider_delta(self, directory: str, delta: Delta) -> None:
+        extent = (delta.min_write_id, delta.max_write_id)
+        if self._rules is Rules.HIVE4 and self._write_ids.range_aborted(*extent) is Range.ALL:
+            self.aborted.append(directory)
+        elif self._write_ids.range_valid(*extent) is not Range.NONE:
+            self._deltas.append((directory, delta))
+
+    def _replaces(self, directory: str, base: Base, best: Base) -> bool:
+        if base.write_id == best.write_id:
+            return self._is_compacted(directory, base)
+        return base.write_id > best.write_id
+
+    def _is_valid(self, directory: str, base: Base) -> bool:
+        if base.write_id == CONVERTED_BASE:
+            return True
+        min_open = self._write_ids.min_open_write_id
+        # Hive 4.0.1 forgets that the base may be the work of the smallest open write id itself.
+        literal = self._rules is Rules.HIVE4 and not self._strict
+        if literal and min_open != NO_OPEN and base.write_id <= min_open:
+            return True
+        if self._is_compacted(directory, base):
+            return self._write_ids.is_valid_base(base.write_id)
+        return self._write_ids.is_valid(base.write_id)
+
+    def _is_compacted(self, directory: str, base: Base) -> bool:
+        return base.visibility_txn > 0 or self._markers.says_compacted(directory)
+
+    def _sorted_deltas(self) -> list[tuple[str, Delta]]:
+        deltas = sorted(
+            self._deltas,
+            key=lambda entry: (
+                entry[1].min_write_id,
+                -entry[1].max_write_id,
+                -1 if entry[1].statement_id is None else entry[1].statement_id,
+                entry[0],
+            ),
+        )
+        if not self._strict:
+            return deltas
+        # Of several copies of one compacted range only the youngest may be read.
+        youngest = {
+            (delta.is_delete, *_extent(delta)): directory
+            for directory, delta in sorted(deltas, key=lambda entry: entry[1].visibility_txn)
+        }
+        kept = frozenset(youngest.values())
+        self.obsolete += [directory for directory, _ in deltas if directory not in kept]
+        return [entry for entry in deltas if entry[0] in kept]
+
+
+def _extent(delta: Delta) -> tuple[int, int, int | None]:
+    return delta.min_write_id, delta.max_write_id, delta.statement_id
+
+
+def _is_data(file: FileStatus) -> bool:
+    hidden = any(map(is_hidden, file.path.split("/")))
+    return not hidden and not file.path.endswith(FLUSH_LENGTH_SUFFIX)

@@ -1,0 +1,275 @@
+"""Kinds of tables, and Hive's type text as a tree."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from airflow_hiveacid.acid.errors import UnsupportedTable
+
+MAX_DECIMAL_PRECISION = 38
+MAX_CHAR_LENGTH = 255
+MAX_VARCHAR_LENGTH = 65535
+
+_PRIMITIVES = frozenset(
+    {
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "string",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp with local time zone",
+        "interval_year_month",
+        "interval_day_time",
+        "void",
+    }
+)
+_SYNONYMS = {
+    "integer": "int",
+    "real": "double",
+    "double precision": "double",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "timestamplocaltz": "timestamp with local time zone",
+}
+_WORDS = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*(?:\s+[A-Za-z_][A-Za-z_0-9]*)*)\s*")
+_NUMBER = re.compile(r"\s*([0-9]+)\s*")
+_FIELD_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^:`<>,]+))\s*")
+
+
+class TableKind(StrEnum):
+    """What the metastore's parameters make of a table."""
+
+    FULL_ACID = "full_acid"
+    INSERT_ONLY = "insert_only"
+    NOT_ACID = "not_acid"
+
+    @staticmethod
+    def of(parameters: Mapping[str, str]) -> "TableKind":
+        """Read the kind from a table's parameters."""
+        if parameters.get("transactional", "").lower() != "true":
+            return TableKind.NOT_ACID
+        if parameters.get("transactional_properties", "").lower() == "insert_only":
+            return TableKind.INSERT_ONLY
+        return TableKind.FULL_ACID
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A type without parameters, by Hive's name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """A number of fixed scale."""
+
+    precision: int = 10
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Char:
+    """A text that is padded with blanks."""
+
+    length: int
+
+    def __str__(self) -> str:
+        return f"char({self.length})"
+
+
+@dataclass(frozen=True, slots=True)
+class Varchar:
+    """A text of limited length."""
+
+    length: int
+
+    def __str__(self) -> str:
+        return f"varchar({self.length})"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A list of values of one type."""
+
+    element: "HiveType"
+
+    def __str__(self) -> str:
+        return f"array<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Keys and values."""
+
+    key: "HiveType"
+    value: "HiveType"
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Named fields in order."""
+
+    fields: tuple[tuple[str, "HiveType"], ...]
+
+    def __str__(self) -> str:
+        return f"struct<{','.join(f'{_quoted(name)}:{type_}' for name, type_ in self.fields)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """A value of one of several types."""
+
+    choices: tuple["HiveType", ...]
+
+    def __str__(self) -> str:
+        return f"uniontype<{','.join(map(str, self.choices))}>"
+
+
+HiveType = Primitive | Decimal | Char | Varchar | Array | Map | Struct | Union
+
+
+def parse_type(text: str) -> HiveType:
+    """Read Hive's text of a type. Writing one is str().
+
+    Raises:
+        UnsupportedTable: It is no type that Hive knows.
+    """
+    parser = _Parser(text)
+    type_ = parser.type()
+    parser.end()
+    return type_
+
+
+def normalise(text: str) -> str:
+    """Spell a type as the metastore does: lower case, no blanks, no synonyms."""
+    return str(parse_type(text))
+
+
+def row_struct(columns: Sequence[tuple[str, str]]) -> Struct:
+    """The type of a row, from names and type texts of the columns that are no partition keys."""
+    return Struct(tuple((name, parse_type(type_)) for name, type_ in columns))
+
+
+def acid_struct(row: Struct) -> Struct:
+    """The type of what an ACID file holds: an event about a row."""
+    return Struct(
+        (
+            ("operation", Primitive("int")),
+            ("originalTransaction", Primitive("bigint")),
+            ("bucket", Primitive("int")),
+            ("rowId", Primitive("bigint")),
+            ("currentTransaction", Primitive("bigint")),
+            ("row", row),
+        )
+    )
+
+
+class _Parser:
+    """Reads one type text from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def type(self) -> HiveType:
+        name = " ".join(self._match(_WORDS, "the name of a type").lower().split())
+        name = _SYNONYMS.get(name, name)
+        if name in _PRIMITIVES:
+            return Primitive(name)
+        if name == "decimal":
+            return self._decimal()
+        if name in ("char", "varchar"):
+            self._expect("(")
+            longest = MAX_CHAR_LENGTH if name == "char" else MAX_VARCHAR_LENGTH
+            length = self._number(1, longest)
+            self._expect(")")
+            return Char(length) if name == "char" else Varchar(length)
+        if name not in ("array", "map", "struct", "uniontype"):
+            raise self._error("the name of a type")
+        self._expect("<")
+        nested = self._nested(name)
+        self._expect(">")
+        return nested
+
+    def end(self) -> None:
+        if self._at < len(self._text):
+            raise self._error("the end")
+
+    def _nested(self, name: str) -> HiveType:
+        if name == "array":
+            return Array(self.type())
+        if name == "map":
+            key = self.type()
+            self._expect(",")
+            return Map(key, self.type())
+        if name == "struct":
+            fields = [self._field()]
+            while self._take(","):
+                fields.append(self._field())
+            return Struct(tuple(fields))
+        choices = [self.type()]
+        while self._take(","):
+            choices.append(self.type())
+        return Union(tuple(choices))
+
+    def _decimal(self) -> Decimal:
+        if not self._take("("):
+            return Decimal()
+        precision = self._number(1, MAX_DECIMAL_PRECISION)
+        scale = self._number(0, precision) if self._take(",") else 0
+        self._expect(")")
+        return Decimal(precision, scale)
+
+    def _field(self) -> tuple[str, HiveType]:
+        name = self._match(_FIELD_NAME, "the name of a field").strip().replace("``", "`")
+        self._expect(":")
+        return name, self.type()
+
+    def _number(self, smallest: int, largest: int) -> int:
+        number = int(self._match(_NUMBER, "a number"))
+        if not smallest <= number <= largest:
+            raise self._error(f"a number from {smallest} to {largest}")
+        return number
+
+    def _match(self, pattern: re.Pattern[str], expected: str) -> str:
+        if (match := pattern.match(self._text, self._at)) is None:
+            raise self._error(expected)
+        self._at = match.end()
+        return next(group for group in match.groups() if group is not None)
+
+    def _take(self, symbol: str) -> bool:
+        found = self._text.startswith(symbol, self._at)
+        self._at += len(symbol) if found else 0
+        return found
+
+    def _expect(self, symbol: str) -> None:
+        if not self._take(symbol):
+            raise self._error(repr(symbol))
+
+    def _error(self, expected: str) -> UnsupportedTable:
+        return UnsupportedTable(
+            f"The type {self._text!r} cannot be read: expected {expected} before position "
+            f"{self._at}."
+        )
+
+
+def _quoted(name: str) -> str:
+    plain = _FIELD_NAME.fullmatch(name) and name == name.strip()
+    return name if plain and not name.startswith("`") else "`" + name.replace("`", "``") + "`"
