@@ -26,6 +26,12 @@ _FIELD = re.compile(r"(\d+):(\S+)\s+(\w+)")
 _structs: dict[str, Any] = {}
 
 
+class ServerException(TExceptionBase):  # type: ignore[misc]
+    """One of the exceptions that the metastore's calls declare."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Call:
     """A call of the metastore.
@@ -55,7 +61,7 @@ def struct(name: str, fields: str) -> Any:
 
 def exception(name: str) -> Any:
     """Declare one of the metastore's exceptions; they all carry a message and nothing else."""
-    _structs[name] = _declare(name, "1:string message", TExceptionBase)
+    _structs[name] = _declare(name, "1:string message", ServerException)
     return _structs[name]
 
 

@@ -1,11 +1,12 @@
 """Calls with several hosts, reconnecting, and errors in our own words."""
 
+import getpass
 import re
 import threading
 from typing import Any
 from weakref import WeakSet
 
-from thrift.Thrift import TApplicationException, TException  # noqa: TID253
+from thrift.Thrift import TApplicationException  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import (
     AnswerLost,
@@ -21,7 +22,7 @@ from airflow_hiveacid.acid.errors import (
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore import idl_tables, idl_txns
-from airflow_hiveacid.metastore.idl import Call
+from airflow_hiveacid.metastore.idl import Call, ServerException
 from airflow_hiveacid.metastore.transport import Connection, Endpoint
 
 _CONFLICT = re.compile(
@@ -53,7 +54,7 @@ class Session:
         """
         try:
             return self._invoke(call, *arguments)
-        except TException as failure:
+        except (ServerException, TApplicationException) as failure:
             raise _translate(failure, call, about) from failure
 
     @property
@@ -80,13 +81,11 @@ class Session:
     def _use(self, connection: Connection, call: Call, *arguments: Any) -> Any:
         try:
             return connection.invoke(call, *arguments)
-        except TException as failure:
-            # After an internal error the server often closes the connection without a word.
-            if isinstance(failure, TApplicationException):
-                connection.close()
+        except ServerException:
             raise
         except BaseException:
-            # An interrupted call leaves its answer behind, which no other call may read.
+            # An interrupted call leaves its answer behind, which no other call may read; and after
+            # an internal error the server often closes the connection without a word.
             connection.close()
             raise
 
@@ -119,9 +118,10 @@ class Session:
                         f"The metastore at {connection.endpoint} is older than version 3.",
                         remedy="ACID tables with write ids need Hive Metastore 3.1 or newer.",
                     )
-            if self._options.user is not None and connection.endpoint.scheme == "thrift":
-                connection.invoke(idl_tables.set_ugi, self._options.user, [])
-        except TException as failure:
+            if connection.endpoint.scheme == "thrift":
+                user = self._options.user or getpass.getuser()
+                connection.invoke(idl_tables.set_ugi, user, [])
+        except (ServerException, TApplicationException) as failure:
             connection.close()
             raise _translate(failure, idl_tables.set_ugi, "") from failure
         except BaseException:
@@ -137,7 +137,7 @@ class Session:
             if failure.type == TApplicationException.UNKNOWN_METHOD:
                 return False
             raise
-        except TException:
+        except ServerException:
             pass  # It knows the call and dislikes the argument.
         return True
 
@@ -151,11 +151,11 @@ def _no_host(failures: list[MetastoreError]) -> MetastoreError:
     return MetastoreUnreachable(tried)
 
 
-def _translate(failure: TException, call: Call, about: str) -> HiveAcidError:
+def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
     message = getattr(failure, "message", None) or str(failure)
     match failure:
         case idl_tables.NoSuchObjectException():
-            return TableNotFound(f"{about or 'It'} does not exist: {message}.")
+            return TableNotFound(f"{about} does not exist: {message.rstrip('.')}.")
         case idl_txns.TxnAbortedException() if conflict := _CONFLICT.search(message):
             database, _, rest = conflict["what"].partition("/")
             table, _, partition = rest.partition("/")
@@ -165,7 +165,7 @@ def _translate(failure: TException, call: Call, about: str) -> HiveAcidError:
                 " which committed first."
             )
         case idl_txns.TxnAbortedException() | idl_txns.NoSuchTxnException():
-            return TransactionAborted(f"{message}.")
+            return TransactionAborted(f"{message.rstrip('.')}.")
         case idl_txns.NoSuchLockException():
-            return TransactionAborted(f"The lock has expired: {message}.")
+            return TransactionAborted(f"The lock has expired: {message.rstrip('.')}.")
     return MetastoreCallFailed(f"{call.name} failed{f' for {about}' if about else ''}: {message}")

@@ -102,7 +102,8 @@ class Connection:
         Raises:
             AnswerLost: The connection broke; whether the call was carried out is unknown.
             UnsupportedMetastore: The answer is not one that a metastore gives.
-            TException: The server's own exceptions, as they are.
+            ServerException: What the call declares, as it is.
+            TApplicationException: The server knows no such call, or failed inside.
         """
         self._sequence += 1
         self._protocol.writeMessageBegin(call.name, TMessageType.CALL, self._sequence)

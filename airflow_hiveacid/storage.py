@@ -1,0 +1,263 @@
+"""The files of one table or partition, on whatever file system its location names.
+
+A location is the metastore's text. It is not url-encoded: a partition folder may really be called
+``d=a%2Fb``, so a location is never given to anything that decodes it.
+"""
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, cast
+
+from pyarrow import fs  # noqa: TID253
+
+from airflow_hiveacid.acid.directory import FileStatus
+from airflow_hiveacid.acid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
+
+_LOCATION = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
+)
+_S3 = frozenset({"s3", "s3a", "s3n"})
+_AZURE = frozenset({"abfs", "abfss"})
+# There, a directory is nothing but a common beginning of names: it is moved file by file.
+_OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+
+
+class Storage:
+    """A folder and what is below it; nothing outside is ever touched.
+
+    All paths are relative to the folder, with slashes; "" is the folder itself.
+
+    Attributes:
+        location: The folder, as it was given.
+    """
+
+    def __init__(self, location: str, filesystem: fs.FileSystem, root: str) -> None:
+        """Use `Storage.of`, which finds the file system by itself."""
+        self.location = location
+        self._filesystem = filesystem
+        self._root = root.rstrip("/") or "/"
+
+    @staticmethod
+    def of(location: str) -> "Storage":
+        """Open a location: ``file:/a``, ``file:///a``, ``/a``, ``hdfs://nn:8020/a``, ``s3a://b/a``.
+
+        ``gs:`` and ``abfs:`` are known, too. Credentials come from the environment, as each file
+        system's own tools take them.
+        """
+        match = _LOCATION.fullmatch(location)
+        if match is None:
+            raise StorageError(f"{location!r} is no location.")
+        scheme = (match["scheme"] or "file").lower()
+        host, path = match["host"] or "", match["path"]
+        with _translated(location):
+            if scheme == "file":
+                if host not in ("", "localhost") or not path.startswith("/"):
+                    raise StorageError(f"{location!r} is no absolute path on this machine.")
+                return LocalStorage(location, fs.LocalFileSystem(), os.path.normpath(path))
+            if scheme in ("hdfs", "viewfs"):
+                cluster, _ = fs.FileSystem.from_uri(f"{scheme}://{host}/")
+                return Storage(location, cluster, path)
+            if scheme in _S3:
+                return Storage(location, fs.S3FileSystem(), host + path)
+            if scheme == "gs":
+                return Storage(location, fs.GcsFileSystem(), host + path)
+            if scheme in _AZURE and "@" in host:
+                container, _, account = host.partition("@")
+                azure = fs.AzureFileSystem(account_name=account.split(".")[0])
+                return Storage(location, azure, container + path)
+        raise StorageError(
+            f"{location!r} is on a file system that is not supported.",
+            remedy="Supported are file, hdfs, s3, gs and abfs.",
+        )
+
+    def list_files(self, path: str = "", *, recursive: bool = False) -> list[FileStatus]:
+        """All files in a directory, hidden ones included, by their path relative to it."""
+        return sorted(
+            (
+                FileStatus(self._below(info.path, path), info.size)
+                for info in self._list(path, recursive)
+                if info.type == fs.FileType.File
+            ),
+            key=lambda file: file.path,
+        )
+
+    def list_directories(self, path: str = "") -> list[str]:
+        """The names of the directories in a directory."""
+        return sorted(
+            info.base_name
+            for info in self._list(path, recursive=False)
+            if info.type == fs.FileType.Directory
+        )
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a directory."""
+        return bool(self._type(path) != fs.FileType.NotFound)
+
+    def open_input(self, path: str) -> BinaryIO:
+        """Open a file for reading at any place."""
+        with _translated(self._show(path)):
+            return cast(BinaryIO, self._filesystem.open_input_file(self._full(path)))
+
+    def create(self, path: str) -> BinaryIO:
+        """Create a file, with the directories above it, and open it for writing."""
+        self._refuse_existing(path)
+        with _translated(self._show(path)):
+            return cast(BinaryIO, self._filesystem.open_output_stream(self._full(path)))
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; one that is there already is left as it is."""
+        with _translated(self._show(path)):
+            self._filesystem.create_dir(self._full(path), recursive=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or a directory; never onto something that exists."""
+        self._refuse_existing(target)
+        moves = [(source, target)]
+        if (
+            self._filesystem.type_name in _OBJECT_STORES
+            and self._type(source) == fs.FileType.Directory
+        ):
+            files = self.list_files(source, recursive=True)
+            moves = [(f"{source}/{file.path}", f"{target}/{file.path}") for file in files]
+        for old, new in moves:
+            with _translated(self._show(old)):
+                self._filesystem.move(self._full(old), self._full(new))
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file; never onto something that exists."""
+        self._refuse_existing(target)
+        with _translated(self._show(source)):
+            self._filesystem.copy_file(self._full(source), self._full(target))
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file; one that is gone already is no error."""
+        with _translated(self._show(path)):
+            if self.exists(path):
+                self._filesystem.delete_file(self._full(path))
+
+    def delete_directory(self, path: str) -> None:
+        """Delete a directory with all that is in it; one that is gone already is no error."""
+        self._refuse_root(path)
+        with _translated(self._show(path)):
+            if self.exists(path):
+                self._filesystem.delete_dir(self._full(path))
+
+    def _list(self, path: str, recursive: bool) -> list[Any]:
+        with _translated(self._show(path)):
+            selector = fs.FileSelector(self._full(path), recursive=recursive)
+            return list(self._filesystem.get_file_info(selector))
+
+    def _type(self, path: str) -> Any:
+        with _translated(self._show(path)):
+            return self._filesystem.get_file_info(self._full(path)).type
+
+    def _full(self, path: str) -> str:
+        """The path as the file system takes it, provided it stays below the folder."""
+        parts = PurePosixPath(path).parts
+        if path.startswith("/") or ".." in parts or "\0" in path:
+            raise OutsideTable(f"{path!r} leaves {self.location}.")
+        return "/".join((self._root.rstrip("/"), *parts)) or "/"
+
+    def _below(self, full: str, directory: str) -> str:
+        return full[len(self._full(directory).rstrip("/")) + 1 :]
+
+    def _show(self, path: str) -> str:
+        return f"{self.location.rstrip('/')}/{path}" if path else self.location
+
+    def _refuse_existing(self, path: str) -> None:
+        if self.exists(path):
+            raise StorageError(f"{self._show(path)} exists already.")
+
+    def _refuse_root(self, path: str) -> None:
+        if not PurePosixPath(path).parts:
+            raise OutsideTable(f"{self.location} itself is not deleted, only what is below it.")
+
+
+class LocalStorage(Storage):
+    """A folder of this machine.
+
+    Files are Python's own, so that a copy can be left to the kernel; nothing is changed through a
+    symbolic link that leads outside.
+    """
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file, a directory or a link, even one that leads nowhere."""
+        return os.path.lexists(self._full(path))
+
+    def open_input(self, path: str) -> BinaryIO:
+        """Open a file for reading at any place."""
+        with _translated(self._show(path)):
+            return open(self._full(path), "rb")
+
+    def create(self, path: str) -> BinaryIO:
+        """Create a file, with the directories above it, and open it for writing."""
+        full = self._changeable(path)
+        with _translated(self._show(path)):
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            return open(full, "xb")
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; one that is there already is left as it is."""
+        with _translated(self._show(path)):
+            os.makedirs(self._changeable(path), exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or a directory; never onto something that exists."""
+        old, new = self._changeable(source), self._changeable(target)
+        self._refuse_existing(target)
+        with _translated(self._show(source)):
+            os.rename(old, new)
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file; never onto something that exists."""
+        shown = self._show(target)
+        with self.open_input(source) as old, self.create(target) as new, _translated(shown):
+            shutil.copyfileobj(old, new)
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file; one that is gone already is no error."""
+        with _translated(self._show(path)):
+            try:
+                os.unlink(self._changeable(path))
+            except FileNotFoundError:
+                return
+
+    def delete_directory(self, path: str) -> None:
+        """Delete a directory with all that is in it; one that is gone already is no error."""
+        self._refuse_root(path)
+        full = self._changeable(path)
+        with _translated(self._show(path)):
+            if os.path.lexists(full):
+                shutil.rmtree(full)
+
+    def _changeable(self, path: str) -> str:
+        """The path, provided that no link above it leads out of the folder."""
+        full = self._full(path)
+        root = os.path.realpath(self._root)
+        above = os.path.realpath(os.path.dirname(full)) if path else root
+        if os.path.commonpath((root, above)) != root:
+            raise OutsideTable(f"{self._show(path)} leads through a link to {above}.")
+        return full
+
+
+def storage_error(error: OSError, path: str) -> StorageError:
+    """The same error in our words; for those who write into an opened file themselves."""
+    reason = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"{path} cannot be written: {reason}.")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return PermissionRefused(f"Access to {path} is refused: {reason}.")
+    return StorageError(f"{path}: {reason}.")
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path) from error
