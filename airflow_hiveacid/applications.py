@@ -1,4 +1,4 @@
-"""Where the packaged Spark applications are, and the package as a zip for the executors."""
+"""Where the Spark applications and the example DAGs are, and the package as a zip."""
 
 import hashlib
 import io
@@ -28,6 +28,12 @@ def spark_app_path(name: str) -> Path:
         if path.is_file():
             return path
     raise ApplicationNotFound(f"No Spark application {name!r} in {' or '.join(map(str, folders))}.")
+
+
+def example_dags() -> Path:
+    """Find the folder of the example DAGs, in a wheel or in a checkout."""
+    shipped = _PACKAGE / "example_dags"
+    return shipped if shipped.is_dir() else _PACKAGE.parent / "dags"
 
 
 def package_zip(folder: Path) -> Path:

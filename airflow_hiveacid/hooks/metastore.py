@@ -17,8 +17,9 @@ from airflow_hiveacid.jobs.options import MetastoreOptions
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from airflow_hiveacid.metastore.answers import HeldLock, TxnInfo
     from airflow_hiveacid.metastore.catalog import HiveTable
-    from airflow_hiveacid.metastore.client import HeldLock, MetastoreClient, TxnInfo
+    from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.transaction import Transaction
 
 DEFAULT_PORT = 9083

@@ -62,9 +62,7 @@ class SparkSubmission:
         """
         try:
             # A session of its own makes the JVM and the Python driver one group that kill() hits.
-            self._hook.submit(
-                str(self._application), env=self._environment, start_new_session=True
-            )
+            self._hook.submit(str(self._application), env=self._environment, start_new_session=True)
         except AirflowException as error:
             if "UnsupportedClassVersionError" in str(error):
                 raise JavaMissing("The Java that spark-submit found is too old.") from error
@@ -104,7 +102,7 @@ def _check_connection(conn_id: str) -> str:
             f"Spark connection {conn_id!r} asks for deploy mode cluster.",
             remedy="Use deploy mode client: the driver runs where the Airflow task runs.",
         )
-    return connection.host or connection.conn_type
+    return connection.host or ""
 
 
 def _driver_environment(master: str) -> dict[str, str]:

@@ -56,7 +56,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         "properties_file",
         "env_vars",
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = {"job": "json", "conf": "json"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {"job": "py", "conf": "json"}
     ui_color = "#fde8c9"
 
     def __init__(
@@ -153,9 +153,9 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
                 report = _read_report(report_file)
                 if report is None or report.error is None:
                     raise
-                raise _failure(
-                    f"{report.error.id}: {report.error.message}", report.error.retryable
-                ) from error
+                told = report.error
+                text = f"{told.id}: {told.message} {told.remedy}".strip()
+                raise _failure(text, told.retryable) from error
             report = _read_report(report_file)
             if report is None:
                 raise AirflowException("The application ended well but left no report.")

@@ -1,0 +1,199 @@
+"""A first look: a real metastore, a demo table, one hourly merge run by Airflow.
+
+``make quickstart``, or ``python -m airflow_hiveacid.quickstart`` where Java 17 is installed. All it
+makes is in one folder, which each run begins anew; only the metastore's distribution is kept.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.applications import example_dags, package_zip, spark_app_path
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.options import InsertJob, PathSource
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+
+TABLE = TableRef("demo", "customers")
+MASTER = "local[2]"
+HOUR, NEXT_HOUR = "2026-11-20T09", "2026-11-20T10:00:00+00:00"
+CUSTOMERS = [
+    {"id": 1, "country": "de", "name": "Emmy", "email": "emmy@example.com"},
+    {"id": 2, "country": "de", "name": "Max", "email": "max@example.com"},
+    {"id": 3, "country": "fr", "name": "Sophie", "email": "sophie@example.com"},
+    {"id": 4, "country": "fr", "name": "Henri", "email": "henri@example.com"},
+    {"id": 5, "country": "pl", "name": "Maria", "email": "maria@example.com"},
+]
+CHANGES = [
+    {"id": 2, "country": "de", "op": "upsert", "name": "Max", "email": "max@example.org"},
+    {"id": 4, "country": "fr", "op": "delete"},
+    {"id": 6, "country": "fr", "op": "upsert", "name": "Évariste", "email": "eg@example.com"},
+    {"id": 7, "country": "hu", "op": "upsert", "name": "Paul", "email": "paul@example.com"},
+    {"id": 7, "country": "hu", "op": "upsert", "name": "Pál", "email": "paul@example.com"},
+]
+
+
+def main() -> int:
+    """Run the quickstart and return its exit code."""
+    parser = argparse.ArgumentParser(prog="quickstart", description=__doc__)
+    parser.add_argument("--directory", type=Path, default=Path("build/quickstart"))
+    directory: Path = parser.parse_args().directory.absolute()
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    begun = time.monotonic()
+    try:
+        run(directory)
+    except HiveAcidError as error:
+        print(f"\nquickstart: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"\nDone in {time.monotonic() - begun:.0f} s. Everything is in {directory}.")
+    return 0
+
+
+def run(directory: Path) -> None:
+    """Do all steps below one folder."""
+    say("Starting a Hive Metastore 4.0.1")
+    with EmbeddedMetastore(directory=directory / "metastore") as metastore:
+        environment = airflow_environment(directory / "airflow", metastore.uri)
+        say(f"Creating the table {TABLE} and inserting {len(CUSTOMERS)} customers")
+        create_table(metastore)
+        insert(directory, environment, metastore)
+        show_directories(metastore.warehouse)
+
+        say(f"Running the DAG hourly_merge on a feed of {len(CHANGES)} changes")
+        feed = directory / "feed"
+        write_changes(feed / HOUR)
+        airflow = [sys.executable, "-m", "airflow"]
+        log = directory / "airflow.log"
+        wait("airflow db migrate", [*airflow, "db", "migrate"], environment, log)
+        test = [
+            "dags",
+            "test",
+            "hourly_merge",
+            NEXT_HOUR,
+            "--conf",
+            json.dumps({"feed": str(feed)}),
+        ]
+        wait("airflow dags test hourly_merge", [*airflow, *test], environment, log)
+
+        say("What the merge left: deltas with new rows, delete deltas with the ids of old ones")
+        show_directories(metastore.warehouse)
+        say("Its report, which the task returned as XCom")
+        print(json.dumps(merge_report(directory / "airflow"), indent=2))
+        cat = ["cat", str(TABLE), "--metastore", metastore.uri, "--row-ids"]
+        say(f"The rows now: hiveacid {' '.join(cat)}")
+        sys.stdout.flush()
+        subprocess.run([sys.executable, "-m", "airflow_hiveacid.cli.main", *cat], check=True)
+
+
+def airflow_environment(home: Path, metastore_uri: str) -> dict[str, str]:
+    """Return the environment of an Airflow of its own, with the example's two connections."""
+    host, port = metastore_uri.removeprefix("thrift://").split(":")
+    metastore = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+    return os.environ | {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(example_dags()),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW_CONN_HIVE_ACID_DEFAULT": json.dumps(metastore),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": MASTER}),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
+def create_table(metastore: EmbeddedMetastore) -> None:
+    """Create the demo table, partitioned by country."""
+    with closing(MetastoreClient(metastore.options)) as client:
+        client.create_database(TABLE.database)
+        columns = [Column("id", "bigint"), Column("name", "string"), Column("email", "string")]
+        country = [Column("country", "string")]
+        client.create_table(HiveTable.new(TABLE, columns, partition_keys=country))
+
+
+def insert(directory: Path, environment: dict[str, str], metastore: EmbeddedMetastore) -> None:
+    """Fill the table by the application that HiveAcidInsertOperator submits, without Airflow."""
+    rows = directory / "customers.json"
+    rows.write_text("\n".join(map(json.dumps, CUSTOMERS)), encoding="utf-8")
+    source = PathSource(
+        path=str(rows),
+        format="json",
+        schema="id BIGINT, name STRING, email STRING, country STRING",
+    )
+    job = directory / "insert.json"
+    job.write_text(
+        to_json(InsertJob(target=str(TABLE), source=source, metastore=metastore.options)),
+        encoding="utf-8",
+    )
+    files = ["--job", str(job), "--report", str(directory / "insert-report.json")]
+    submit = ["spark-submit", "--master", MASTER, "--py-files", str(package_zip(directory))]
+    command = [*submit, str(spark_app_path("insert")), *files]
+    wait("spark-submit insert.py", command, environment, directory / "insert.log")
+
+
+def write_changes(hour: Path) -> None:
+    """Write one hour of the change feed."""
+    hour.mkdir(parents=True)
+    changes = [
+        json.dumps(change | {"changed_at": f"{HOUR}:{minute:02}:00Z"})
+        for minute, change in enumerate(CHANGES)
+    ]
+    (hour / "changes.json").write_text("\n".join(changes), encoding="utf-8")
+
+
+def merge_report(airflow_home: Path) -> dict[str, Any]:
+    """Look up what the merge returned, in the Airflow that only this quickstart uses."""
+    with closing(sqlite3.connect(airflow_home / "airflow.db")) as database:
+        (value,) = database.execute(
+            "SELECT value FROM xcom WHERE task_id = 'merge' AND key = 'return_value'"
+        ).fetchone()
+    report: dict[str, Any] = json.loads(value)
+    return report
+
+
+def show_directories(warehouse: Path) -> None:
+    """Print the directories of the table with their files."""
+    table = next(warehouse.rglob(TABLE.name))
+    for path in sorted(table.rglob("*")):
+        if path.is_file() and not path.name.startswith((".", "_")):
+            print(f"    {path.relative_to(table)}  {path.stat().st_size} bytes")
+
+
+def say(text: str) -> None:
+    """Print a headline."""
+    print(f"\n== {text}", flush=True)
+
+
+def wait(title: str, command: Sequence[str], environment: dict[str, str], log: Path) -> None:
+    """Run a command with its output in a log, and show that it is still at work."""
+    begun = time.monotonic()
+    print(f"   {title} ", end="", flush=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
+        while process.poll() is None:
+            try:
+                process.wait(timeout=2)
+            except subprocess.TimeoutExpired:
+                print(".", end="", flush=True)
+    print(f" {time.monotonic() - begun:.0f} s", flush=True)
+    if process.returncode:
+        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:]
+        print("\n".join(tail), file=sys.stderr)
+        raise SystemExit(f"{title} ended with exit code {process.returncode}; see {log}.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""An Airflow of the tests' own, and a spark-submit that shows how it was called."""
+
+import json
+import os
+import stat
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+# Airflow reads these once, when it is first imported.
+os.environ.update(
+    AIRFLOW_HOME=tempfile.mkdtemp(prefix="airflow-"),
+    AIRFLOW__CORE__UNIT_TEST_MODE="True",
+    AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS="False",
+)
+
+# Keeps what it saw, then does as the test told: write a report, wait to be killed, exit.
+_SPARK_SUBMIT = """\
+import json, os, stat, sys, time
+from pathlib import Path
+here = Path(__file__).parent
+plan = json.loads((here / "plan.json").read_text())
+argv = sys.argv[1:]
+job = Path(argv[argv.index("--job") + 1])
+seen = {
+    "argv": argv,
+    "environment": dict(os.environ),
+    "job": json.loads(job.read_text()),
+    "job_mode": stat.S_IMODE(job.stat().st_mode),
+    "pid": os.getpid(),
+}
+(here / "seen.partial").write_text(json.dumps(seen))
+(here / "seen.partial").rename(here / "seen.json")
+if plan["report"] is not None:
+    Path(argv[argv.index("--report") + 1]).write_text(json.dumps(plan["report"]))
+print(plan["output"], flush=True)
+while plan["hang"]:
+    time.sleep(60)
+sys.exit(plan["exit_code"])
+"""
+
+
+@dataclass
+class SparkSubmit:
+    """The program that stands for spark-submit on the PATH."""
+
+    folder: Path
+
+    def will(
+        self,
+        *,
+        report: dict[str, Any] | None = None,
+        exit_code: int = 0,
+        output: str = "",
+        hang: bool = False,
+    ) -> None:
+        plan = {"report": report, "exit_code": exit_code, "output": output, "hang": hang}
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+
+    @property
+    def seen_file(self) -> Path:
+        return self.folder / "seen.json"
+
+    @property
+    def seen(self) -> SimpleNamespace:
+        return SimpleNamespace(**json.loads(self.seen_file.read_text()))
+
+
+@pytest.fixture
+def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSubmit:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "spark-submit"
+    program.write_text(f"#!{sys.executable}\n{_SPARK_SUBMIT}")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_HIVE_ACID_DEFAULT",
+        '{"conn_type": "hive_acid_metastore", "host": "localhost", "port": 9, "password": "s3cret"}',
+    )
+    submit = SparkSubmit(folder)
+    submit.will(report={"job": "delete", "target": "db.t"})
+    return submit
+
+
+@pytest.fixture
+def context() -> dict[str, Any]:
+    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=2)
+    return {"ti": ti, "run_id": "r", "params": {"table": "db.orders"}}

@@ -1,0 +1,125 @@
+import json
+
+import pytest
+
+from airflow_hiveacid import HiveAcidMetastoreHook
+from airflow_hiveacid.acid.errors import InvalidConnection
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+
+
+@pytest.fixture
+def connect(monkeypatch):
+    def connect(**fields):
+        connection = {"conn_type": "hive_acid_metastore"} | fields
+        monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
+        return HiveAcidMetastoreHook()
+
+    return connect
+
+
+@pytest.mark.parametrize(
+    ("fields", "uris"),
+    [
+        ({"host": "h"}, "thrift://h:9083"),
+        ({"host": "h", "port": 7}, "thrift://h:7"),
+        ({"host": "a, b:8", "port": 7}, "thrift://a:7,thrift://b:8"),
+        ({"host": "h", "port": 7, "extra": {"transport": "http"}}, "http://h:7/metastore"),
+        (
+            {"host": "h", "port": 7, "extra": {"transport": "https", "http_path": "/cli"}},
+            "https://h:7/cli",
+        ),
+        ({"host": "h", "conn_type": "hive_metastore"}, "thrift://h:9083"),
+    ],
+)
+def test_a_connection_names_the_hosts(fields, uris, connect):
+    options = connect(**fields).options()
+    assert options.uris == uris
+    options.validate()
+
+
+def test_the_form_s_fields_become_options(connect):
+    extra = {"connect_timeout_seconds": 3, "read_timeout_seconds": 4, "tls_ca_file": "/ca.pem"}
+    options = connect(host="h", login="ada", extra=extra).options()
+    assert (options.connect_timeout_seconds, options.read_timeout_seconds) == (3, 4)
+    assert (options.user, options.tls_ca_file, options.token_env) == ("ada", "/ca.pem", None)
+
+
+def test_a_form_left_empty_means_the_defaults(connect):
+    extra = {"transport": None, "http_path": "", "connect_timeout_seconds": None}
+    assert connect(host="h", login="", extra=extra).options() == connect(host="h").options()
+
+
+def test_the_token_is_named_and_not_shown(connect):
+    hook = connect(host="h", password="s3cret", extra={"transport": "https"})
+    assert hook.environment() == {hook.options().token_env: "s3cret"}
+    assert "s3cret" not in repr(hook.options())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "names no host"),
+        ({"host": "h", "conn_type": "hiveserver2"}, "has type 'hiveserver2'"),
+        ({"host": "h", "extra": {"auth_mechanism": "GSSAPI"}}, "Kerberos"),
+    ],
+)
+def test_a_connection_that_cannot_work_is_refused(fields, message, connect):
+    with pytest.raises(InvalidConnection, match=message):
+        connect(**fields).options()
+
+
+def test_a_hook_is_built_without_its_connection():
+    hook = HiveAcidMetastoreHook("unknown")
+    with pytest.raises(InvalidConnection, match="no metastore connection 'unknown'"):
+        hook.options()
+
+
+def test_an_unreachable_metastore_fails_the_test_of_the_connection(connect, unused_port):
+    fine, message = connect(host="127.0.0.1", port=unused_port).test_connection()
+    assert not fine
+    assert f"127.0.0.1:{unused_port}" in message
+
+
+@pytest.fixture
+def hook(connect, hms4):
+    host, port = hms4.uri.removeprefix("thrift://").split(":")
+    return connect(host=host, port=int(port))
+
+
+@pytest.fixture
+def table(hook):
+    with hook.get_conn() as client:
+        ref = TableRef("hook_test", "t")
+        client.create_database(ref.database)
+        client.create_table(
+            HiveTable.new(ref, [Column("id", "int")], partition_keys=[Column("p", "string")])
+        )
+        yield ref.full_name
+        client.drop_database(ref.database, cascade=True)
+
+
+def test_a_good_connection_tells_the_metastore_s_version(hook):
+    fine, message = hook.test_connection()
+    assert fine
+    assert message.startswith("HMS4")
+
+
+def test_tables_are_looked_up_by_name(hook, table):
+    assert hook.get_table(table).partition_keys[0].name == "p"
+    assert hook.get_partition_names(table) == []
+
+
+def test_a_transaction_holds_its_locks_for_the_body(hook, table):
+    with hook.transaction(Operation.UPDATE, table, run_token="d/r/t/-1") as txn:
+        assert [lock.txn_id for lock in hook.locks(table)] == [txn.txn_id]
+        assert txn.txn_id in [info.txn_id for info in hook.transactions()]
+        txn.commit()
+    assert hook.locks(table) == []
+
+
+def test_a_body_that_does_not_commit_is_aborted(hook, table):
+    with hook.transaction(reads=[table]) as txn:
+        pass
+    open_txns = [info.txn_id for info in hook.transactions() if info.state == "open"]
+    assert txn.txn_id not in open_txns

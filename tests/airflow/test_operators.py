@@ -1,0 +1,230 @@
+import json
+import os
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_hiveacid import (
+    DeleteJob,
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
+    HiveAcidUpdateOperator,
+    InsertJob,
+    MatchedUpdate,
+    MergeJob,
+    MetastoreOptions,
+    PathSource,
+    UpdateJob,
+)
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+
+SOURCE = PathSource(path="/feed/{{ run_id }}", format="json")
+DELETE = DeleteJob(target="db.t", where="id = 1")
+JOBS = [
+    (HiveAcidDeleteOperator, DELETE),
+    (HiveAcidInsertOperator, InsertJob(target="db.t", source=SOURCE)),
+    (HiveAcidUpdateOperator, UpdateJob(target="db.t", set={"a": "1"})),
+    (
+        HiveAcidMergeOperator,
+        MergeJob(target="db.t", source=SOURCE, on="t.id = s.id", when=(MatchedUpdate(),)),
+    ),
+]
+
+
+def report(**values):
+    return {"job": "delete", "target": "db.t"} | values
+
+
+@pytest.mark.parametrize(("operator", "job"), JOBS)
+def test_each_operator_submits_its_application_with_its_job(operator, job, spark_submit, context):
+    operator(task_id="t", job=job).execute(context)
+    application = spark_submit.seen.argv[-5]
+    assert Path(application).stem == operator.application == spark_submit.seen.job["job"]
+
+
+@pytest.mark.parametrize(("operator", "job"), JOBS)
+def test_an_operator_refuses_the_job_of_another(operator, job):
+    other = DELETE if operator is not HiveAcidDeleteOperator else JOBS[1][1]
+    with pytest.raises(InvalidJob, match=operator.job_type.__name__):
+        operator(task_id="t", job=other)
+
+
+def test_a_malformed_job_fails_while_the_dag_is_parsed():
+    with pytest.raises(InvalidJob, match="target"), DAG("d"):
+        HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target=""))
+
+
+def test_every_text_of_a_job_is_a_template(context):
+    job = MergeJob(
+        target="{{ params.table }}",
+        source=SOURCE,
+        on="t.id = s.id",
+        when=(MatchedUpdate(set={"run": "'{{ run_id }}'"}),),
+    )
+    operator = HiveAcidMergeOperator(task_id="t", job=job, conf={"k": "{{ run_id }}"})
+    operator.render_template_fields(context)
+    assert operator.job.target == "db.orders"
+    assert operator.job.source.path == "/feed/r"
+    assert operator.job.when[0].set == {"run": "'r'"}
+    assert operator.conf == {"k": "r"}
+    assert job.target == "{{ params.table }}"
+
+
+def test_a_job_that_renders_into_nonsense_is_not_submitted(spark_submit, context):
+    operator = HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target="{{ run_id }}"))
+    operator.render_template_fields(context)
+    with pytest.raises(AirflowFailException, match="'r' is not the name of a table"):
+        operator.execute(context)
+    assert not spark_submit.seen_file.exists()
+
+
+def test_all_tries_of_a_task_instance_share_one_run_token(spark_submit, context):
+    operator = HiveAcidDeleteOperator(task_id="t", job=DELETE)
+    operator.execute(context)
+    context["ti"].try_number += 1
+    first = spark_submit.seen.job["run_token"]
+    operator.execute(context)
+    assert spark_submit.seen.job["run_token"] == first == "d/r/t/-1"
+
+
+def test_the_report_is_returned_as_plain_values(spark_submit, context):
+    spark_submit.will(report=report(rows_deleted=3, partitions=["c=de"], seconds={"read": 0.5}))
+    returned = HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    assert returned["rows_deleted"] == 3
+    assert json.loads(json.dumps(returned)) == returned
+
+
+def test_the_token_reaches_the_driver_by_its_environment_alone(spark_submit, context):
+    HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    seen = spark_submit.seen
+    variable = seen.job["metastore"]["token_env"]
+    assert seen.environment[variable] == "s3cret"
+    assert "s3cret" not in json.dumps([seen.argv, seen.job])
+    assert seen.job_mode == 0o600
+
+
+def test_env_vars_stay_out_of_the_command_line_on_every_master(spark_submit, context, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "yarn"}')
+    operator = HiveAcidDeleteOperator(task_id="t", job=DELETE, env_vars={"KEY": "pa55"})
+    operator.execute(context)
+    assert spark_submit.seen.environment["KEY"] == "pa55"
+    assert "pa55" not in " ".join(spark_submit.seen.argv)
+
+
+def test_a_metastore_in_the_job_needs_no_connection(spark_submit, context, monkeypatch):
+    monkeypatch.delenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT")
+    job = DeleteJob(target="db.t", metastore=MetastoreOptions(uris="thrift://own:1"))
+    HiveAcidDeleteOperator(task_id="t", job=job).execute(context)
+    assert spark_submit.seen.job["metastore"]["uris"] == "thrift://own:1"
+
+
+def test_spark_options_reach_spark_submit(spark_submit, context):
+    HiveAcidDeleteOperator(
+        task_id="t", job=DELETE, driver_memory="3g", num_executors=4, conf={"spark.a": "b"}
+    ).execute(context)
+    argv = spark_submit.seen.argv
+    pairs = set(pairwise(argv))
+    assert {
+        ("--master", "local[2]"),
+        ("--driver-memory", "3g"),
+        ("--num-executors", "4"),
+        ("--conf", "spark.a=b"),
+        ("--name", "d.t"),
+    } <= pairs
+
+
+def test_the_driver_is_told_to_die_with_the_task(spark_submit, context):
+    HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    assert spark_submit.seen.environment[DIE_WITH_PARENT] == str(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("retryable", "failure"), [(True, AirflowException), (False, AirflowFailException)]
+)
+def test_a_reported_error_is_raised_with_its_remedy(retryable, failure, spark_submit, context):
+    error = {
+        "id": "LockTimeout",
+        "message": "Waited 300 s for db.t.",
+        "remedy": "Ask ada to commit.",
+        "retryable": retryable,
+    }
+    spark_submit.will(report=report(error=error), exit_code=10)
+    with pytest.raises(AirflowException) as caught:
+        HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    assert type(caught.value) is failure
+    assert str(caught.value) == "LockTimeout: Waited 300 s for db.t. Ask ada to commit."
+
+
+def test_a_driver_that_dies_without_a_report_may_be_tried_again(spark_submit, context):
+    spark_submit.will(exit_code=137, output="java.lang.OutOfMemoryError")
+    with pytest.raises(AirflowException, match="OutOfMemoryError") as caught:
+        HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    assert not isinstance(caught.value, AirflowFailException)
+
+
+def test_success_without_a_report_is_a_failure(spark_submit, context):
+    spark_submit.will()
+    with pytest.raises(AirflowException, match="no report"):
+        HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("AIRFLOW_CONN_SPARK_DEFAULT", None, "no Spark connection 'spark_default'"),
+        ("AIRFLOW_CONN_HIVE_ACID_DEFAULT", None, "no metastore connection 'hive_acid_default'"),
+        ("AIRFLOW_CONN_HIVE_ACID_DEFAULT", '{"conn_type": "http", "host": "h"}', "type 'http'"),
+        (
+            "AIRFLOW_CONN_SPARK_DEFAULT",
+            '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}',
+            "deploy mode cluster",
+        ),
+        ("JAVA_HOME", "/nowhere", "no Java"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_is_submitted(
+    variable, value, message, spark_submit, context, monkeypatch
+):
+    if value is None:
+        monkeypatch.delenv(variable)
+    else:
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(AirflowFailException, match=message):
+        HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    assert not spark_submit.seen_file.exists()
+
+
+def test_java_too_old_is_named_as_the_cause(spark_submit, context):
+    spark_submit.will(
+        exit_code=1, output="java.lang.UnsupportedClassVersionError: org/apache/spark"
+    )
+    with pytest.raises(AirflowFailException, match="Java 17"):
+        HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+
+
+def test_killing_the_task_ends_spark(spark_submit, context):
+    spark_submit.will(hang=True)
+    operator = HiveAcidDeleteOperator(task_id="t", job=DELETE)
+    failures = []
+
+    def execute():
+        try:
+            operator.execute(context)
+        except AirflowException as error:
+            failures.append(error)
+
+    task = threading.Thread(target=execute)
+    task.start()
+    while task.is_alive() and not spark_submit.seen_file.exists():
+        task.join(0.05)
+    operator.on_kill()
+    task.join(30)
+    assert failures
+    with pytest.raises(ProcessLookupError):
+        os.kill(spark_submit.seen.pid, 0)

@@ -1,0 +1,88 @@
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import airflow_hiveacid
+from airflow_hiveacid.acid.errors import ApplicationNotFound
+from airflow_hiveacid.applications import example_dags, package_zip, spark_app_path
+
+ROOT = Path(airflow_hiveacid.__file__).parents[1]
+APPLICATIONS = ("delete", "insert", "merge", "update")
+
+
+def python(code, path):
+    """Run code in a process that finds our package in one place only."""
+    return subprocess.run(
+        # -S and a path of our own: the editable install of this checkout must not be seen.
+        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(path)!r})\n{code}"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd="/",
+    ).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, check=True, cwd=ROOT, capture_output=True)
+    target = folder / "installed"
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as archive:
+        archive.extractall(target)
+    return target
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_a_checkout_has_its_applications_at_the_top(name):
+    assert spark_app_path(name) == ROOT / "spark_apps" / f"{name}.py"
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_a_wheel_has_its_applications_inside(name, wheel):
+    code = f"from airflow_hiveacid.applications import *; print(spark_app_path({name!r}))"
+    assert python(code, wheel) == str(wheel / "airflow_hiveacid" / "_spark_apps" / f"{name}.py")
+
+
+def test_the_examples_are_found_in_both(wheel):
+    assert (example_dags() / "hourly_merge.py").is_file()
+    code = "from airflow_hiveacid.applications import *; print(example_dags())"
+    assert Path(python(code, wheel), "hourly_merge.py").is_file()
+
+
+def test_an_unknown_application_is_an_error():
+    with pytest.raises(ApplicationNotFound, match="'explode'"):
+        spark_app_path("explode")
+
+
+def test_executors_import_the_package_from_its_zip(tmp_path):
+    code = "import airflow_hiveacid.jobs.options as m; print(m.__file__)"
+    path = package_zip(tmp_path)
+    assert python(code, path).startswith(str(path))
+
+
+def test_equal_content_is_an_equal_zip(tmp_path):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    first, second = map(package_zip, folders)
+    assert first.name == second.name
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_importing_the_package_loads_neither_airflow_nor_spark():
+    code = "import airflow_hiveacid; print({'airflow', 'pyspark', 'thrift'} & set(sys.modules))"
+    assert python(code, ROOT) == "set()"
+
+
+def test_every_public_name_is_there():
+    for name in airflow_hiveacid.__all__:
+        assert getattr(airflow_hiveacid, name) is not None
+
+
+def test_every_job_has_its_application():
+    found = {path.stem for path in (ROOT / "spark_apps").glob("*.py")}
+    assert found == set(APPLICATIONS)

@@ -1,0 +1,78 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from airflow_hiveacid.jobs import parent
+
+# Says its process id, then works on for ever unless it is told to die.
+_DRIVER = """
+import os, threading
+from airflow_hiveacid.jobs.parent import die_with_parent
+die_with_parent()
+print(os.getpid(), flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def sleeper():
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+def driver(submitter):
+    environment = os.environ | {parent.DIE_WITH_PARENT: str(submitter)}
+    return subprocess.Popen(
+        [sys.executable, "-c", _DRIVER], env=environment, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_a_driver_dies_with_its_submitter(sleeper):
+    with driver(sleeper.pid) as process:
+        process.stdout.readline()
+        sleeper.kill()
+        sleeper.wait()
+        assert process.wait(30) == -signal.SIGKILL
+
+
+def test_a_driver_dies_with_the_process_that_started_it(sleeper):
+    launcher = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_DRIVER!r}])"
+    environment = os.environ | {parent.DIE_WITH_PARENT: str(sleeper.pid)}
+    with subprocess.Popen(
+        [sys.executable, "-c", launcher], env=environment, stdout=subprocess.PIPE, text=True
+    ) as jvm:
+        jvm.stdout.readline()
+        jvm.kill()
+        # The pipe ends when its last writer, the driver, is gone.
+        assert jvm.stdout.read() == ""
+
+
+def test_a_driver_whose_submitter_is_gone_does_not_begin(sleeper):
+    sleeper.kill()
+    sleeper.wait()
+    with driver(sleeper.pid) as process:
+        assert process.wait(30) == -signal.SIGKILL
+
+
+def test_nobody_is_watched_unless_told(monkeypatch):
+    monkeypatch.delenv(parent.DIE_WITH_PARENT, raising=False)
+    parent.die_with_parent()
+    assert "hiveacid-parent" not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.mark.parametrize("pidfd", [True, False])
+def test_the_end_of_one_process_is_noticed_with_and_without_pidfd(pidfd, sleeper, monkeypatch):
+    if not pidfd:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    ended = threading.Event()
+    thread = parent.watch({os.getpid(), sleeper.pid}, ended.set)
+    assert not ended.is_set()
+    sleeper.kill()
+    sleeper.wait()
+    thread.join(30)
+    assert ended.is_set()
