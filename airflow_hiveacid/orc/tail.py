@@ -144,12 +144,15 @@ class OrcTail:
             compression.decompress(end[footer_start : footer_start + footer_length])
         )
         metadata = Message.decode(compression.decompress(end[metadata_start:footer_start]))
+        stripes = tuple(map(Stripe.decode, footer.all_data(FooterField.STRIPES)))
+        if any(stripe.offset + stripe.length > size - wanted for stripe in stripes):
+            raise CorruptFile("A stripe of the ORC file reaches into its tail.")
         return cls(
             postscript=postscript,
             footer=footer.without(*range(FooterField.HEADER_LENGTH, FooterField.STRIDE + 1)),
             compression=compression,
             stride=footer.number(FooterField.STRIDE),
-            stripes=tuple(map(Stripe.decode, footer.all_data(FooterField.STRIPES))),
+            stripes=stripes,
             types=tuple(footer.all_data(FooterField.TYPES)),
             user_metadata={
                 (item.data(1) or b"").decode(errors="surrogateescape"): item.data(2) or b""

@@ -1,0 +1,144 @@
+"""Tables with every kind of column, and a look into the row indexes of files made from them."""
+
+import io
+import itertools
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import orc
+
+from airflow_hiveacid.orc.streams import StreamKind
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.wire import Message, read_varint, unzigzag
+
+CODECS = ("none", "zlib", "snappy", "lz4", "zstd")
+
+SCHEMA = pa.schema(
+    {
+        "flag": pa.bool_(),
+        "tiny": pa.int8(),
+        "number": pa.int64(),
+        "real": pa.float64(),
+        "text": pa.string(),
+        "blob": pa.binary(),
+        "day": pa.date32(),
+        "moment": pa.timestamp("ns"),
+        "price": pa.decimal128(15, 2),
+        "tags": pa.list_(pa.string()),
+        "counts": pa.map_(pa.string(), pa.int32()),
+        "place": pa.struct({"x": pa.int32(), "inner": pa.struct({"names": pa.list_(pa.string())})}),
+    }
+)
+
+
+def table(rows: int, seed: int = 0, columns: list[str] | None = None) -> pa.Table:
+    """Random rows in which about one value of eight is null, at any depth."""
+    random = np.random.default_rng(seed)
+    draws = random.integers(0, 1 << 40, rows).tolist()
+    nulls = random.integers(0, 8, (rows, len(SCHEMA))) == 0
+
+    def value(name: str, draw: int) -> object:
+        few = draw % 97
+        return {
+            "flag": draw % 2 == 0,
+            "tiny": few,
+            "number": draw,
+            "real": draw / 7,
+            "text": f"text {few}",
+            "blob": draw.to_bytes(8, "big"),
+            "day": date(1990, 1, 1) + timedelta(days=few),
+            "moment": datetime(2001, 2, 3) + timedelta(microseconds=draw),
+            "price": Decimal(draw % 10**9) / 100,
+            "tags": [None if k == 1 else f"tag {k}" for k in range(few % 4)],
+            "counts": [(f"key {k}", None if k == 2 else draw % 1000) for k in range(few % 4)],
+            "place": {
+                "x": few,
+                "inner": {"names": [f"name {few}"] * (few % 3)} if few % 5 else None,
+            },
+        }[name]
+
+    names = columns or SCHEMA.names
+    return pa.table(
+        {
+            name: pa.array(
+                [
+                    None if null else value(name, draw)
+                    for draw, null in zip(
+                        draws, nulls[:, SCHEMA.get_field_index(name)].tolist(), strict=True
+                    )
+                ],
+                SCHEMA.field(name).type,
+            )
+            for name in names
+        }
+    )
+
+
+def flat_file(
+    rows: pa.Table,
+    codec: str = "zlib",
+    stride: int = 1000,
+    block_size: int = 64 << 10,
+    stripe_size: int = 64 << 20,
+    bloom_filters: bool = False,
+) -> io.BytesIO:
+    """A flat ORC file as the C++ library writes it."""
+    file = io.BytesIO()
+    orc.write_table(
+        rows,
+        file,
+        compression="uncompressed" if codec == "none" else codec,
+        compression_block_size=block_size,
+        row_index_stride=stride,
+        stripe_size=stripe_size,
+        bloom_filter_columns=list(range(rows.num_columns)) if bloom_filters else None,
+        batch_size=100,
+    )
+    file.seek(0)
+    return file
+
+
+def read(file: io.BytesIO) -> pa.Table:
+    """The rows as the C++ library reads them."""
+    return orc.ORCFile(pa.BufferReader(file.getvalue())).read()
+
+
+def row_ids(rows: pa.Table) -> list[tuple[int, int, int]]:
+    """The row ids of a file's rows."""
+    columns = (rows[name].to_pylist() for name in ("originalTransaction", "bucket", "rowId"))
+    return list(zip(*columns, strict=True))
+
+
+def group_starts(file: io.BytesIO, column: int) -> Iterator[int]:
+    """The first value of each row group of a key column, found through the row index alone."""
+    tail = OrcTail.read(file)
+    for stripe in tail.stripes:
+        streams = {}
+        offset = stripe.offset
+        for stream in tail.stripe_footer(file, stripe).all_messages(1):
+            length = stream.number(3)
+            streams[stream.number(1), stream.number(2)] = file.getvalue()[offset : offset + length]
+            offset += length
+        index = Message.decode(
+            tail.compression.decompress(streams[StreamKind.ROW_INDEX, column])
+        ).all_messages(1)
+        assert len(index) == -(-stripe.rows // tail.stride)
+        for entry in index:
+            *place, run = entry.all_numbers(1)
+            assert run == 0
+            data = streams[StreamKind.DATA, column][place[0] :]
+            plain = tail.compression.decompress(data)
+            yield _first_value(plain[place[1] :] if len(place) == 2 else plain)
+
+
+def _first_value(run: bytes) -> int:
+    if run[0] >> 6 == 3:
+        return unzigzag(read_varint(run, 2)[0])
+    assert run[0] >> 6 == 1
+    widths = [*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64]
+    width = widths[run[0] >> 1 & 31]
+    bits = "".join(f"{byte:08b}" for byte in itertools.islice(run[2:], (width + 7) // 8))
+    return unzigzag(int(bits[:width], 2))

@@ -1,0 +1,167 @@
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_hiveacid.acid.errors import UnsupportedFile
+from airflow_hiveacid.acid.row_id import RowId, encode_bucket
+from airflow_hiveacid.orc.delete_file import write_delete_file
+from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.envelope import Column, wrap_types
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.transplant import transplant_all
+from tests.orc.orc_tables import CODECS, flat_file, group_starts, read, row_ids, table
+
+ROW_TYPES = OrcTail.read(flat_file(table(0))).types
+BUCKETS = [encode_bucket(3), encode_bucket(3, 1), encode_bucket(3, 4095)]
+NUMBERS = st.one_of(st.integers(0, 3), st.integers(0, 5000), st.integers(0, (1 << 63) - 1))
+ROW_IDS = st.lists(
+    st.tuples(NUMBERS, st.sampled_from(BUCKETS), NUMBERS), max_size=40, unique=True
+).map(sorted)
+
+
+def delete_file(keys, sink=None, write_id=9, row_types=ROW_TYPES, **layout) -> io.BytesIO:
+    sink = sink or io.BytesIO()
+    columns = np.array(keys, dtype=np.int64).reshape(len(keys), 3).T
+    written = write_delete_file(sink, *columns, write_id=write_id, row_types=row_types, **layout)
+    assert (written.rows, written.bytes) == (len(keys), len(sink.getvalue()))
+    return sink
+
+
+def rows_of(write_id: int, rows) -> list[tuple[int, int, int]]:
+    return [(write_id, BUCKETS[0], int(row)) for row in rows]
+
+
+@given(
+    keys=ROW_IDS,
+    codec=st.sampled_from(CODECS),
+    stride=st.sampled_from([0, 1, 7, 8, 1000]),
+    block_size=st.sampled_from([64, 512, 256 << 10]),
+)
+@settings(max_examples=150, deadline=None)
+def test_row_ids_are_read_back_and_the_rows_are_null(keys, codec, stride, block_size):
+    file = delete_file(keys, codec=codec, stride=stride, block_size=block_size)
+    found = read(file)
+    assert row_ids(found) == keys
+    assert found["operation"].to_pylist() == [2] * len(keys)
+    assert found["currentTransaction"].to_pylist() == [9] * len(keys)
+    assert found["row"].null_count == len(keys)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(("stride", "block_size"), [(1000, 512), (999, 64), (10_000, 256 << 10)])
+@pytest.mark.parametrize("step", [1, 3, "random"])
+def test_row_indexes_lead_to_the_first_row_of_their_group(codec, stride, block_size, step):
+    count = 12_345
+    rows = (
+        np.sort(np.random.default_rng(1).choice(1 << 40, count, replace=False))
+        if step == "random"
+        else np.arange(count) * step
+    )
+    keys = rows_of(1, rows[:7000]) + rows_of(2, rows[7000:])
+    file = delete_file(keys, codec=codec, stride=stride, block_size=block_size)
+    assert row_ids(read(file)) == keys
+    assert list(group_starts(file, Column.ROW_ID)) == [key[2] for key in keys[::stride]]
+    assert list(group_starts(file, Column.ORIGINAL_TRANSACTION)) == [
+        key[0] for key in keys[::stride]
+    ]
+
+
+def test_the_user_metadata_tells_the_deletes():
+    keys = [*rows_of(1, [5]), *rows_of(4, [1, 2])]
+    assert OrcTail.read(delete_file(keys)).user_metadata == {
+        "hive.acid.key.index": b"4,%d,2;" % BUCKETS[0],
+        "hive.acid.stats": b"0,0,3",
+        "hive.acid.version": b"2",
+    }
+
+
+def test_statistics_let_readers_pass_over_the_file():
+    keys = [(2, BUCKETS[0], 700), (2, BUCKETS[1], 3), (5, BUCKETS[0], 9)]
+    tail = OrcTail.read(delete_file(keys))
+    assert tail.int_range(0, Column.OPERATION) == (2, 2)
+    assert tail.int_range(0, Column.ORIGINAL_TRANSACTION) == (2, 5)
+    assert tail.int_range(0, Column.BUCKET) == (BUCKETS[0], BUCKETS[1])
+    assert tail.int_range(0, Column.ROW_ID) == (3, 700)
+    assert tail.int_range(0, Column.CURRENT_TRANSACTION) == (9, 9)
+    assert tail.file_statistics == tail.stripe_statistics[0]
+
+
+def test_sorted_keys_take_little_room():
+    keys = rows_of(1, range(0, 300_000, 3))
+    assert len(delete_file(keys, codec="none").getvalue()) < 12_000  # 100 000 of them
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        (rows_of(1, [2, 1]), "come after"),
+        (rows_of(1, [1, 1]), "come after"),
+        (rows_of(2, [1]) + rows_of(1, [2]), "come after"),
+        ([(1, BUCKETS[1], 0), (1, BUCKETS[0], 1)], "come after"),
+        ([(1, encode_bucket(1), 0), (1, encode_bucket(2), 0)], r"buckets \[1, 2\]"),
+    ],
+)
+def test_keys_that_readers_would_miss_are_refused(keys, problem):
+    sink = io.BytesIO()
+    with pytest.raises(ValueError, match=problem):
+        delete_file(keys, sink)
+    assert sink.getvalue() == b""
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(ValueError, match="length"):
+        write_delete_file(
+            io.BytesIO(), np.arange(2), np.arange(3), np.arange(3), write_id=1, row_types=ROW_TYPES
+        )
+
+
+def test_the_order_of_old_and_new_bucket_properties_is_the_signed_one():
+    # A row from before Hive 3 has its bare bucket number there.
+    assert row_ids(read(delete_file([(1, 3, 0), (1, BUCKETS[0], 0)]))) == [
+        (1, 3, 0),
+        (1, BUCKETS[0], 0),
+    ]
+
+
+def test_a_row_type_we_do_not_know_is_refused():
+    geometry = b"\x08\x13"
+    with pytest.raises(UnsupportedFile, match="19"):
+        delete_file(rows_of(1, [1]), row_types=(b"\x08\x0c\x12\x01\x01\x1a\x01a", geometry))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_an_empty_file_has_the_schema_and_nothing_else(codec):
+    empty, filled = io.BytesIO(), io.BytesIO()
+    written = write_empty_file(empty, ROW_TYPES, codec=codec)
+    assert (written.rows, written.bytes, written.key_index) == (0, len(empty.getvalue()), ())
+    transplant_all(flat_file(table(1)), filled, write_id=1, bucket=BUCKETS[0])
+    assert read(empty).num_rows == 0
+    assert read(empty).schema == read(filled).schema
+    tail = OrcTail.read(empty)
+    assert (tail.types, tail.stripes) == (wrap_types(ROW_TYPES), ())
+    assert tail.user_metadata == {
+        "hive.acid.key.index": b"",
+        "hive.acid.stats": b"0,0,0",
+        "hive.acid.version": b"2",
+    }
+
+
+def test_no_keys_make_an_empty_file():
+    empty = io.BytesIO()
+    write_empty_file(empty, ROW_TYPES)
+    assert delete_file([]).getvalue() == empty.getvalue()
+
+
+def test_the_last_row_id_is_reported():
+    written = write_delete_file(
+        io.BytesIO(),
+        np.array([1, 1]),
+        np.array([BUCKETS[0]] * 2),
+        np.array([4, 8]),
+        write_id=2,
+        row_types=ROW_TYPES,
+    )
+    assert written.key_index == (RowId(1, BUCKETS[0], 8),)

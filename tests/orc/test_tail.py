@@ -1,0 +1,124 @@
+import io
+from dataclasses import replace
+
+import pytest
+
+from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.orc.compression import Codec
+from airflow_hiveacid.orc.tail import OrcTail, PostScriptField
+from airflow_hiveacid.orc.wire import DATA, VARINT, Message
+from tests.orc.orc_tables import CODECS, flat_file, read, table
+
+
+def rewritten(file: io.BytesIO, tail: OrcTail) -> io.BytesIO:
+    content = max(stripe.offset + stripe.length for stripe in tail.stripes)
+    return io.BytesIO(file.getvalue()[:content] + tail.encode(content))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_tail_tells_what_the_file_is(codec):
+    file = flat_file(
+        table(2500, columns=["number", "text"]), codec, stride=700, block_size=128 << 10
+    )
+    tail = OrcTail.read(file)
+    assert (tail.rows, tail.codec, tail.block_size) == (2500, Codec.named(codec), 128 << 10)
+    assert (tail.stride, len(tail.types), tail.is_acid) == (700, 3, False)
+    assert tail.user_metadata == {}
+    assert [len(columns) for columns in tail.stripe_statistics] == [3] * len(tail.stripes)
+
+
+def test_statistics_of_stripes_give_the_range_of_integers():
+    rows = table(20_000, columns=["number", "text"])
+    file = flat_file(rows, "none", stripe_size=64 << 10)
+    tail = OrcTail.read(file)
+    assert len(tail.stripes) > 1
+    start = 0
+    for number, stripe in enumerate(tail.stripes):
+        values = [
+            v for v in rows["number"][start : start + stripe.rows].to_pylist() if v is not None
+        ]
+        assert tail.int_range(number, 1) == (min(values), max(values))
+        assert tail.int_range(number, 2) is None
+        start += stripe.rows
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_tail_written_again_says_the_same(codec):
+    rows = table(3000)
+    file = flat_file(rows, codec, bloom_filters=True)
+    tail = OrcTail.read(file)
+    changed = replace(tail, user_metadata={"a key": b"\x00\xff"})
+    again = rewritten(file, changed)
+    assert read(again).equals(read(file))
+    found = OrcTail.read(again)
+    assert found.user_metadata == {"a key": b"\x00\xff"}
+    assert replace(
+        found, user_metadata={}, postscript=tail.postscript, footer=tail.footer
+    ) == replace(tail, stripes=found.stripes)
+    assert [s.encode() for s in found.stripes] == [s.encode() for s in tail.stripes]
+
+
+def test_fields_of_later_orc_releases_are_kept():
+    file = flat_file(table(10))
+    tail = OrcTail.read(file)
+    tail.footer.fields.append((77, DATA, b"later"))
+    tail.postscript.fields.append((78, VARINT, 4))
+    tail.stripes[0].other.fields.append((79, VARINT, 5))
+    found = OrcTail.read(rewritten(file, tail))
+    assert found.footer.data(77) == b"later"
+    assert found.postscript.number(78) == 4
+    assert found.stripes[0].other.number(79) == 5
+
+
+def test_a_tail_longer_than_the_first_request_is_read():
+    file = flat_file(table(10))
+    tail = replace(OrcTail.read(file), user_metadata={"long": bytes(range(256)) * 1000})
+    tail.postscript.fields[:] = tail.postscript.with_numbers(
+        {PostScriptField.COMPRESSION: 0}
+    ).fields
+    plain = replace(tail, compression=replace(tail.compression, codec=Codec.NONE))
+    assert OrcTail.read(rewritten(file, plain)).user_metadata == tail.user_metadata
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00", b"ORC", b"PAR1" * 50, bytes(200), b"\xff" * 200], ids=repr
+)
+def test_other_files_are_refused(content):
+    with pytest.raises(CorruptFile):
+        OrcTail.read(io.BytesIO(content))
+
+
+def test_a_file_cut_at_its_start_or_end_is_refused():
+    content = flat_file(table(100, columns=["number"])).getvalue()
+    for length in range(1, len(content), 37):
+        with pytest.raises((CorruptFile, UnsupportedFile)):
+            OrcTail.read(io.BytesIO(content[:length]))
+        with pytest.raises((CorruptFile, UnsupportedFile)):
+            OrcTail.read(io.BytesIO(content[-length:]))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda tail: tail.footer.add_data(10, b""), "encrypted"),
+        (lambda tail: tail.postscript.fields.append((4, DATA, b"\x00\x0b")), "version"),
+    ],
+)
+def test_stripes_that_cannot_be_moved_are_refused(change, problem):
+    tail = OrcTail.read(flat_file(table(10)))
+    change(tail)
+    with pytest.raises(UnsupportedFile, match=problem):
+        tail.check_movable()
+
+
+def test_a_file_without_statistics_of_its_stripes_is_refused():
+    tail = replace(OrcTail.read(flat_file(table(10))), stripe_statistics=())
+    with pytest.raises(UnsupportedFile, match="statistics"):
+        tail.check_movable()
+
+
+def test_messages_of_a_tail_are_not_shared_between_reads():
+    file = flat_file(table(10))
+    OrcTail.read(file).footer.fields.clear()
+    assert isinstance(OrcTail.read(file).footer, Message)
+    assert OrcTail.read(file).footer.fields
