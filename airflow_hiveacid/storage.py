@@ -106,8 +106,11 @@ class Storage:
     def create(self, path: str) -> BinaryIO:
         """Create a file, with the directories above it, and open it for writing."""
         self._refuse_existing(path)
+        full = self._full(path)
         with _translated(self._show(path)):
-            return cast(BinaryIO, self._filesystem.open_output_stream(self._full(path)))
+            if self._filesystem.type_name not in _OBJECT_STORES:
+                self._filesystem.create_dir(full.rpartition("/")[0], recursive=True)
+            return cast(BinaryIO, self._filesystem.open_output_stream(full))
 
     def make_directory(self, path: str) -> None:
         """Make a directory and those above it; one that is there already is left as it is."""

@@ -27,7 +27,10 @@ class HiveAcidError(Exception):
     def __init__(self, what: str, *, remedy: str | None = None) -> None:
         self.what = what
         self.remedy = self.default_remedy if remedy is None else remedy
-        super().__init__(f"{what} {self.remedy}".strip())
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.remedy}".strip()
 
     @property
     def id(self) -> str:

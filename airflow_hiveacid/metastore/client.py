@@ -30,18 +30,6 @@ _PARTITIONS_PER_CALL = 500
 _STATISTICS = "COLUMN_STATS_ACCURATE"
 _READ_ONLY = 2  # TxnType
 _INSERT_ONLY_TABLES = 2  # ClientCapability
-# What version 4 wants to hear before it hands out or creates transactional tables; we do all of it.
-_CAPABILITIES = (
-    "HIVEFULLACIDWRITE",
-    "HIVEFULLACIDREAD",
-    "HIVEMANAGEDINSERTWRITE",
-    "HIVEMANAGEDINSERTREAD",
-    "HIVECACHEINVALIDATE",
-    "HIVEMANAGESTATS",
-    "HIVESQL",
-    "CONNECTORREAD",
-    "CONNECTORWRITE",
-)
 _PROCESSOR = "airflow-hiveacid"
 
 
@@ -109,7 +97,7 @@ class MetastoreClient:
             dbName=ref.database,
             tblName=ref.name,
             capabilities=idl_tables.ClientCapabilities([_INSERT_ONLY_TABLES]),
-            processorCapabilities=list(_CAPABILITIES),
+            processorCapabilities=list(idl_tables.CAPABILITIES),
             processorIdentifier=_PROCESSOR,
         )
         answer = self._call(idl_tables.get_table_req, request, about=ref.full_name)
@@ -123,7 +111,7 @@ class MetastoreClient:
             return
         request = idl_tables.CreateTableRequest(
             table=table.raw,
-            processorCapabilities=list(_CAPABILITIES),
+            processorCapabilities=list(idl_tables.CAPABILITIES),
             processorIdentifier=_PROCESSOR,
         )
         self._call(idl_tables.create_table_req, request, about=name)
@@ -212,7 +200,7 @@ class MetastoreClient:
             environmentContext=_keep_statistics(),
             writeId=write_id,
             validWriteIdList=write_ids.format(),
-            processorCapabilities=list(_CAPABILITIES),
+            processorCapabilities=list(idl_tables.CAPABILITIES),
             processorIdentifier=_PROCESSOR,
         )
         self._call(idl_tables.alter_table_req, request, about=about)

@@ -7,6 +7,19 @@ materialized view (never written by us).
 
 from airflow_hiveacid.metastore.idl import call, exception, struct
 
+# What version 4 wants to hear before it hands out or creates transactional tables; we do all of it.
+CAPABILITIES = (
+    "HIVEFULLACIDWRITE",
+    "HIVEFULLACIDREAD",
+    "HIVEMANAGEDINSERTWRITE",
+    "HIVEMANAGEDINSERTREAD",
+    "HIVECACHEINVALIDATE",
+    "HIVEMANAGESTATS",
+    "HIVESQL",
+    "CONNECTORREAD",
+    "CONNECTORWRITE",
+)
+
 MetaException = exception("MetaException")
 NoSuchObjectException = exception("NoSuchObjectException")
 AlreadyExistsException = exception("AlreadyExistsException")
