@@ -40,7 +40,8 @@ _SYNONYMS = {
 }
 _WORDS = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*(?:\s+[A-Za-z_][A-Za-z_0-9]*)*)\s*")
 _NUMBER = re.compile(r"\s*([0-9]+)\s*")
-_FIELD_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^:`<>,]+))\s*")
+_QUOTED_NAME = re.compile(r"\s*(`(?:[^`]|``)+`)\s*")
+_PLAIN_NAME = re.compile(r"\s*([^:`<>,\s](?:[^:`<>,]*[^:`<>,\s])?)\s*")
 
 
 class TableKind(StrEnum):
@@ -185,7 +186,7 @@ class _Parser:
     """Reads one type text from left to right."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text = text.strip()
         self._at = 0
 
     def type(self) -> HiveType:
@@ -238,7 +239,10 @@ class _Parser:
         return Decimal(precision, scale)
 
     def _field(self) -> tuple[str, HiveType]:
-        name = self._match(_FIELD_NAME, "the name of a field").strip().replace("``", "`")
+        if _QUOTED_NAME.match(self._text, self._at):
+            name = self._match(_QUOTED_NAME, "a quoted name")[1:-1].replace("``", "`")
+        else:
+            name = self._match(_PLAIN_NAME, "the name of a field")
         self._expect(":")
         return name, self.type()
 
@@ -252,9 +256,11 @@ class _Parser:
         if (match := pattern.match(self._text, self._at)) is None:
             raise self._error(expected)
         self._at = match.end()
-        return next(group for group in match.groups() if group is not None)
+        return match[1]
 
     def _take(self, symbol: str) -> bool:
+        while self._text.startswith(" ", self._at):
+            self._at += 1
         found = self._text.startswith(symbol, self._at)
         self._at += len(symbol) if found else 0
         return found
@@ -271,5 +277,5 @@ class _Parser:
 
 
 def _quoted(name: str) -> str:
-    plain = _FIELD_NAME.fullmatch(name) and name == name.strip()
-    return name if plain and not name.startswith("`") else "`" + name.replace("`", "``") + "`"
+    match = _PLAIN_NAME.fullmatch(name)
+    return name if match and match[1] == name else "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,235 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
+from airflow_hiveacid.acid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.write_ids import (
+    NO_OPEN,
+    CompactorWriteIdList,
+    ValidTxnList,
+    ValidWriteIdList,
+)
+
+DATA = Path(__file__).parents[1] / "data"
+CASES = json.loads((DATA / "acid_state_cases.json").read_text())["cases"]
+ERRORS = {
+    "not_enough_history": NotEnoughHistory,
+    "number_format": MalformedName,
+    "bad_metadata_acid": BadMetadataFile,
+}
+ANY_ORDER = ("obsolete", "aborted")
+
+
+def state_of(paths, write_ids, txns=None, **options):
+    files = [FileStatus(path, 1) for path in paths]
+    return acid_state(files, ValidWriteIdList.parse(write_ids), txns, **options)
+
+
+def check(case, expected, **options):
+    kind = CompactorWriteIdList if case["writeIdListKind"] == "compactor" else ValidWriteIdList
+    arguments = (
+        [FileStatus(path, 1) for path in case["files"]],
+        kind.parse(case["validWriteIds"]),
+        ValidTxnList.parse(case["validTxns"]) if case["validTxns"] else None,
+    )
+    options["metadata_acid"] = case.get("metadataAcid")
+    if "error" in expected:
+        with pytest.raises(ERRORS[expected["error"]]):
+            acid_state(*arguments, **options)
+        return
+    state = acid_state(*arguments, **options)
+    for key in expected.keys() - {"note"}:
+        found, wanted = getattr(state, key), expected[key]
+        if key == "base":
+            assert found == wanted
+        else:
+            sort = sorted if key in ANY_ORDER else list
+            assert sort(found) == sort(wanted), key
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("rules", list(Rules))
+def test_hives_own_answers(case, rules):
+    check(case, case["expect"][rules], rules=rules, strict=False)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_the_default_reading_is_hive_4_without_its_wrong_rows(case):
+    check(case, case.get("recommended", case["expect"]["hive4"]))
+
+
+@pytest.mark.parametrize("writer", ["hive3", "hive4"])
+@pytest.mark.parametrize(
+    ("write_ids", "base", "deltas"),
+    [
+        ("db.t:1:9223372036854775807::", None, ["delta_0000001_0000001_0000"]),
+        (
+            "db.t:2:9223372036854775807::",
+            None,
+            [
+                "delta_0000001_0000001_0000",
+                "delete_delta_0000002_0000002_0000",
+                "delta_0000002_0000002_0000",
+            ],
+        ),
+        ("db.t:3:9223372036854775807::", "base_0000003", []),
+        ("db.t:2:2:2:", None, ["delta_0000001_0000001_0000"]),
+    ],
+)
+def test_directories_that_hive_wrote(writer, write_ids, base, deltas):
+    root = DATA / "hive-written" / writer
+    paths = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
+    state = state_of(paths, write_ids)
+    assert (state.base, list(state.deltas)) == (base, deltas)
+    for directory in filter(None, [state.base, *state.deltas]):
+        assert [file.path for file in state.files(directory)] == [f"{directory}/bucket_00001"]
+
+
+def test_originals_are_obsolete_under_a_base_and_counted_by_path_without_one():
+    paths = ["000001_0", "000000_0", "sub/000000_0", "_done", "sub/.crc"]
+    open_ = state_of(paths, "t:0:9223372036854775807::")
+    assert open_.originals == ("000000_0", "000001_0", "sub/000000_0")
+    assert [file.path for file in open_.files("")] == list(open_.originals)
+    covered = state_of([*paths, "base_0000001/bucket_00000"], "t:1:9223372036854775807::")
+    assert covered.originals == ()
+    assert covered.obsolete == ("000000_0", "000001_0", "sub", "sub/000000_0")
+
+
+def test_empty_files_are_no_originals():
+    write_ids = ValidWriteIdList.parse("t:0:9223372036854775807::")
+    assert acid_state([FileStatus("000000_0", 0)], write_ids).originals == ()
+
+
+def test_data_files_leave_out_hidden_and_side_files():
+    directory = "delta_0000001_0000005"
+    names = ["bucket_00001", "bucket_00000", "bucket_00000_flush_length", "_orc_acid_version"]
+    state = state_of([f"{directory}/{name}" for name in names], "t:5:9223372036854775807::")
+    assert [file.path for file in state.files(directory)] == [
+        f"{directory}/bucket_00000",
+        f"{directory}/bucket_00001",
+    ]
+
+
+def test_marker_files_are_asked_for_only_where_there_is_one():
+    asked = []
+
+    def read(directory):
+        asked.append(directory)
+        return "compacted"
+
+    paths = ["base_0000001/bucket_00000", "base_0000002/_metadata_acid"]
+    state = state_of(paths, "t:2:9223372036854775807::", metadata_acid=read)
+    assert state.base == "base_0000002"
+    assert set(asked) == {"base_0000002"}
+
+
+def test_a_marker_file_that_nobody_read_is_an_error():
+    with pytest.raises(BadMetadataFile, match="was not read"):
+        state_of(["base_0000002/_metadata_acid"], "t:2:9223372036854775807::")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "compacted",
+        "[]",
+        '{"dataFormat":"compacted"}',
+        '{"thisFileVersion":"1","dataFormat":"compacted"}',
+        '{"thisFileVersion":"0","dataFormat":null}',
+    ],
+)
+def test_broken_marker_files_are_errors(text):
+    with pytest.raises(BadMetadataFile):
+        parse_metadata_file(text)
+
+
+def test_a_marker_file_names_its_data_format():
+    assert parse_metadata_file('{"dataFormat":"truncated","thisFileVersion":"0"}') == "truncated"
+
+
+class History:
+    """A table whose transactions insert, overwrite, compact, abort or stay open.
+
+    Every directory remembers the write ids whose rows it holds, so that a snapshot can be checked
+    by the rows it must show.
+    """
+
+    def __init__(self):
+        self.rows = {}
+        self.write_ids = 0
+        self.txns = 0
+        self.outcome = {}
+        self.compactions = {}
+        self.overwrites = set()
+
+    def write(self, outcome, overwrite):
+        self.write_ids += 1
+        own = self.write_ids
+        self.outcome[own] = outcome
+        self.rows[Base(own) if overwrite else Delta(own, own, 0)] = {own}
+        if overwrite:
+            self.overwrites.add(own)
+
+    def compact(self, outcome, major):
+        compactor = CompactorWriteIdList.of(self.snapshot())
+        state = self.state(compactor)
+        read = [d for d in self.rows if d.name in {state.base, *state.deltas}]
+        deltas = [d for d in read if isinstance(d, Delta)]
+        if len(read) < 2 or len(deltas) < (1 if major else 2):
+            return
+        self.txns += 1
+        self.compactions[self.txns] = outcome
+        last = max(d.max_write_id for d in deltas)
+        inputs = read if major else deltas
+        first = min(d.min_write_id for d in deltas)
+        output = Base(last, self.txns) if major else Delta(first, last, None, self.txns)
+        merged = set().union(*(self.rows[d] for d in inputs))
+        self.rows[output] = set(filter(compactor.is_valid, merged))
+
+    def snapshot(self):
+        open_ = tuple(w for w, outcome in self.outcome.items() if outcome == "open")
+        aborted = tuple(w for w, outcome in self.outcome.items() if outcome == "aborted")
+        return ValidWriteIdList("t", self.write_ids, min(open_, default=NO_OPEN), open_, aborted)
+
+    def state(self, write_ids):
+        open_ = tuple(t for t, outcome in self.compactions.items() if outcome == "open")
+        aborted = tuple(t for t, outcome in self.compactions.items() if outcome == "aborted")
+        txns = ValidTxnList(self.txns, min(open_, default=NO_OPEN), open_, aborted)
+        files = [FileStatus(f"{d.name}/bucket_00000", 1) for d in self.rows]
+        return acid_state(files, write_ids, txns)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["committed", "committed", "committed", "aborted", "open"]),
+            st.sampled_from(["insert", "insert", "overwrite", "minor", "major"]),
+        ),
+        max_size=14,
+    )
+)
+def test_a_snapshot_shows_each_committed_row_once_whatever_happened_before(steps):
+    history = History()
+    for outcome, action in steps:
+        if action in ("insert", "overwrite"):
+            history.write(outcome, action == "overwrite")
+        else:
+            history.compact(outcome, action == "major")
+    write_ids = history.snapshot()
+    state = history.state(write_ids)
+
+    by_name = {directory.name: rows for directory, rows in history.rows.items()}
+    shown = [w for d in filter(None, [state.base, *state.deltas]) for w in by_name[d]]
+    committed = list(filter(write_ids.is_valid, range(1, history.write_ids + 1)))
+    since = max((w for w in committed if w in history.overwrites), default=0)
+    assert sorted(filter(write_ids.is_valid, shown)) == [w for w in committed if w >= since]
+
+    kept = {state.base, *state.deltas}
+    assert not kept & {*state.obsolete, *state.aborted}
+    assert not set(state.obsolete) & set(state.aborted)

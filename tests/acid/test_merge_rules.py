@@ -1,0 +1,111 @@
+import itertools
+
+import pytest
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.merge import (
+    Join,
+    MatchedDelete,
+    MatchedUpdate,
+    MergePlan,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    validate_clauses,
+)
+
+UPDATE, DELETE, INSERT = MatchedUpdate(), MatchedDelete(), NotMatchedInsert()
+EXPIRE = NotMatchedBySourceDelete()
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        [UPDATE],
+        [MatchedDelete("s.gone"), UPDATE, INSERT],
+        [INSERT, MatchedUpdate({"a": "1"}, "s.x"), EXPIRE, DELETE],
+        [NotMatchedInsert(None, "s.a"), NotMatchedInsert({"a": "s.a"}), UPDATE],
+        [NotMatchedBySourceUpdate({"a": "0"}, "t.b"), EXPIRE],
+    ],
+)
+def test_lawful_clauses(when):
+    validate_clauses(when)
+
+
+@pytest.mark.parametrize(
+    ("when", "message"),
+    [
+        ([], "at least one clause"),
+        ([UPDATE, DELETE], r"when\[1\] \(MatchedDelete\) can never be reached: when\[0\]"),
+        ([INSERT, UPDATE, NotMatchedInsert(None, "s.a")], r"when\[2\].*never.*when\[0\]"),
+        ([EXPIRE, NotMatchedBySourceUpdate({"a": "0"})], "never be reached"),
+        ([MatchedDelete(" ")], "the condition is empty"),
+        ([MatchedUpdate({})], "names no column"),
+        ([NotMatchedInsert({})], "names no column"),
+        ([MatchedUpdate({"a": "1", "A": "2"})], "names the column 'A' twice"),
+        ([MatchedUpdate({"a": ""})], "expression of the column 'a' is empty"),
+        ([MatchedUpdate({" ": "1"})], "without a name"),
+        (["delete"], "not a clause"),
+    ],
+)
+def test_unlawful_clauses(when, message):
+    with pytest.raises(InvalidJob, match=message):
+        validate_clauses(when)
+
+
+@pytest.mark.parametrize(
+    ("when", "join"),
+    [
+        ([UPDATE], Join.INNER),
+        ([INSERT], Join.LEFT_ANTI),
+        ([EXPIRE], Join.RIGHT_OUTER),
+        ([UPDATE, INSERT], Join.LEFT_OUTER),
+        ([UPDATE, EXPIRE], Join.RIGHT_OUTER),
+        ([INSERT, EXPIRE], Join.FULL_OUTER),
+        ([UPDATE, INSERT, EXPIRE], Join.FULL_OUTER),
+    ],
+)
+def test_the_join_produces_what_the_clauses_need_and_no_more(when, join):
+    for order in itertools.permutations(when):
+        assert MergePlan.of(order).join is join
+
+
+def test_clauses_keep_their_order_within_their_kind():
+    first, second = MatchedDelete("a"), MatchedUpdate(None, "b")
+    plan = MergePlan.of([first, INSERT, second, EXPIRE])
+    assert plan.matched == (first, second)
+    assert plan.not_matched == (INSERT,)
+    assert plan.not_matched_by_source == (EXPIRE,)
+
+
+@pytest.mark.parametrize(
+    ("when", "cardinality", "deletes", "inserts"),
+    [
+        ([UPDATE], True, True, True),
+        ([DELETE], True, True, False),
+        ([INSERT], False, False, True),
+        ([EXPIRE], False, True, False),
+        ([NotMatchedBySourceUpdate({"a": "1"})], False, True, True),
+    ],
+)
+def test_what_can_come_out_of_a_merge(when, cardinality, deletes, inserts):
+    plan = MergePlan.of(when)
+    assert plan.checks_cardinality is cardinality
+    assert plan.deletes_rows is deletes
+    assert plan.inserts_rows is inserts
+
+
+@pytest.mark.parametrize(
+    ("when", "kept"),
+    [
+        ([UPDATE, DELETE, INSERT, EXPIRE], ()),
+        ([MatchedUpdate({"A": "1"})], ("b", "c")),
+        (
+            [MatchedUpdate({"a": "1", "b": "1"}), NotMatchedBySourceUpdate({"c": "1"})],
+            ("a", "b", "c"),
+        ),
+        ([MatchedUpdate({"a": "1", "b": "1", "c": "1"})], ()),
+    ],
+)
+def test_old_values_are_read_only_for_columns_that_an_update_leaves_alone(when, kept):
+    assert MergePlan.of(when).kept_columns(["a", "b", "c"]) == kept

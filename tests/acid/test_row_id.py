@@ -1,0 +1,40 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.acid.row_id import RowId, decode_bucket, encode_bucket
+
+
+@given(st.integers(0, 4095), st.integers(0, 4095))
+def test_a_bucket_property_says_all_that_it_was_made_of(writer_id, statement_id):
+    assert decode_bucket(encode_bucket(writer_id, statement_id)) == (1, writer_id, statement_id)
+
+
+@pytest.mark.parametrize(
+    ("writer_id", "statement_id", "bucket"),
+    [(0, 0, 536870912), (1, 0, 536936448), (0, 1, 536870913), (4095, 4095, 805244927)],
+)
+def test_bucket_properties_are_hives(writer_id, statement_id, bucket):
+    assert encode_bucket(writer_id, statement_id) == bucket
+
+
+def test_rows_from_before_hive_3_carry_the_plain_bucket():
+    assert decode_bucket(7) == (0, 7, 0)
+
+
+@pytest.mark.parametrize("bucket", [2 << 29, -1])
+def test_unknown_versions_are_errors(bucket):
+    with pytest.raises(CorruptFile, match="unknown version"):
+        decode_bucket(bucket)
+
+
+@pytest.mark.parametrize(("writer_id", "statement_id"), [(4096, 0), (-1, 0), (0, 4096), (0, -1)])
+def test_what_does_not_fit_is_refused(writer_id, statement_id):
+    with pytest.raises(ValueError, match="not within"):
+        encode_bucket(writer_id, statement_id)
+
+
+def test_rows_sort_by_write_id_then_signed_bucket_then_position():
+    ids = [RowId(1, -5, 9), RowId(1, 536870912, 0), RowId(1, 536870912, 1), RowId(2, -9, 0)]
+    assert sorted({*ids}) == ids
