@@ -1,0 +1,1 @@
+"""The console command `hiveacid`: look at ACID tables without a JVM."""

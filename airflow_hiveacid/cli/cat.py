@@ -1,0 +1,98 @@
+"""`hiveacid cat`: the visible rows, without a JVM."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from airflow_hiveacid.acid.errors import UserError
+from airflow_hiveacid.cli import location
+from airflow_hiveacid.cli.rows import RowBatch, visible_rows
+from airflow_hiveacid.cli.values import json_values, text_value
+
+_ROW_ID = "row_id"
+# Rows become Python objects in slices of this size: a stripe can hold millions.
+_SLICE = 4096
+
+Row = dict[str, Any]
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "cat",
+        help="print the visible rows",
+        description="Print the rows of a table that a snapshot makes visible, as tab-separated "
+        "text or as one JSON object a line. Decimals, dates and timestamps are JSON strings.",
+    )
+    location.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--row-ids", action="store_true", help="print each row's id as well")
+    parser.add_argument("--limit", type=_count, metavar="N", help="stop after N rows")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the rows as they are read."""
+    left = sys.maxsize if arguments.limit is None else arguments.limit
+    header: list[str] = []
+    with location.open_snapshot(arguments) as snapshot:
+        for rows in _slices(snapshot, row_ids=arguments.row_ids):
+            for row in rows[:left]:
+                if arguments.json:
+                    print(json.dumps(row, ensure_ascii=False))
+                    continue
+                if header != list(row):
+                    header = list(row)
+                    print("\t".join(map(text_value, header)))
+                print("\t".join(map(_cell, row.items())))
+            left -= len(rows)
+            if left <= 0:
+                break
+    return 0
+
+
+def _slices(snapshot: location.TableSnapshot, *, row_ids: bool) -> Iterator[list[Row]]:
+    for partition in snapshot.partitions:
+        state = snapshot.state(partition, partition.files())
+        for batch in visible_rows(partition.storage, state, snapshot.write_ids, snapshot.rules):
+            if row_ids and _ROW_ID in batch.columns.schema.names:
+                raise UserError(
+                    f"The table has a column {_ROW_ID}, which would hide the row ids.",
+                    remedy="Leave out --row-ids.",
+                )
+            for start in range(0, len(batch), _SLICE):
+                part = batch.slice(start, _SLICE)
+                yield _rows(part, partition.values, row_ids=row_ids)
+
+
+def _rows(
+    batch: RowBatch, partition: Mapping[str, location.PartitionValue], *, row_ids: bool
+) -> list[Row]:
+    names = batch.columns.schema.names
+    columns = [json_values(column) for column in batch.columns.columns]
+    rows = [
+        {**dict(zip(names, values, strict=True)), **partition}
+        for values in zip(*columns, strict=True)
+    ]
+    if not row_ids:
+        return rows
+    return [
+        {_ROW_ID: row_id._asdict(), **row}
+        for row_id, row in zip(batch.row_ids(), rows, strict=True)
+    ]
+
+
+def _cell(item: tuple[str, Any]) -> str:
+    name, value = item
+    if name == _ROW_ID and isinstance(value, dict):
+        return "/".join(str(part) for part in value.values())
+    return text_value(value)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number

@@ -1,0 +1,138 @@
+"""`hiveacid inspect`: which directories make up a snapshot, and why."""
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from airflow_hiveacid.acid import names
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
+from airflow_hiveacid.acid.errors import (
+    BadMetadataFile,
+    DataError,
+    MalformedName,
+    NotEnoughHistory,
+)
+from airflow_hiveacid.cli import location
+
+# What makes a directory unreadable, in Hive's terms.
+_ERRORS: dict[type[DataError], str] = {
+    BadMetadataFile: "bad_metadata_acid",
+    MalformedName: "number_format",
+    NotEnoughHistory: "not_enough_history",
+}
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "inspect",
+        help="show which directories make up a snapshot",
+        description="Show which directories and files of a table make up a snapshot, in the "
+        "order in which they are read, and which are obsolete, aborted or not visible.",
+    )
+    location.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the state of every directory.
+
+    Returns:
+        The exit status: that of the first directory that no snapshot can be made of, if any.
+    """
+    status = 0
+    described: dict[str | None, dict[str, Any]] = {}
+    with location.open_snapshot(arguments) as snapshot:
+        if not arguments.json:
+            print(
+                f"{snapshot.title} as of {snapshot.write_ids.format()}, rules of {snapshot.rules}"
+            )
+        for partition in snapshot.partitions:
+            files = partition.files()
+            try:
+                state: AcidDirectory | DataError = snapshot.state(partition, files)
+            except DataError as error:
+                status = status or error.exit_code
+                state = error
+            described[partition.name] = _as_json(state)
+            if not arguments.json:
+                title = [] if partition.name is None else [partition.name]
+                print("\n".join([*title, *_as_text(state, files)]), flush=True)
+    if arguments.json:
+        report = {"partitions": described} if snapshot.partitioned else described[None]
+        print(json.dumps(report, ensure_ascii=False))
+    return status
+
+
+def _as_json(state: AcidDirectory | DataError) -> dict[str, Any]:
+    if isinstance(state, DataError):
+        return {"error": _ERRORS.get(type(state), state.id)}
+    return {
+        "base": state.base,
+        "deltas": list(state.deltas),
+        "originals": list(state.originals),
+        "obsolete": sorted(state.obsolete),
+        "aborted": sorted(state.aborted),
+    }
+
+
+def _as_text(state: AcidDirectory | DataError, files: Sequence[FileStatus]) -> Iterator[str]:
+    if isinstance(state, DataError):
+        yield f"  {state}"
+        return
+    rows = list(_describe(state, files))
+    if not rows:
+        yield "  empty"
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(4)]
+    for role, name, size, count, meaning in rows:
+        yield (
+            f"  {role:<{widths[0]}}  {name:<{widths[1]}}  {size:>{widths[2]}}"
+            f"  {count:>{widths[3]}}  {meaning}"
+        ).rstrip()
+
+
+def _describe(
+    state: AcidDirectory, files: Sequence[FileStatus]
+) -> Iterator[tuple[str, str, str, str, str]]:
+    base = [] if state.base is None else [state.base]
+    roles: list[tuple[str, Iterable[str]]] = [
+        ("read", [*base, *state.originals, *state.deltas]),
+        ("obsolete", sorted(state.obsolete)),
+        ("aborted", sorted(state.aborted)),
+    ]
+    told = {name for _, listed in roles for name in listed}
+    top = {file.path.partition("/")[0] for file in files}
+    unseen = [name for name in sorted(top - told) if names.parse_directory(name)]
+    for role, listed in [*roles, ("not visible", unseen)]:
+        for name in listed:
+            inside = [f for f in files if f.path == name or f.path.startswith(f"{name}/")]
+            count = f"{len(inside)} file{'' if len(inside) == 1 else 's'}"
+            yield role, name, _size(sum(f.size for f in inside)), count, _meaning(name)
+
+
+def _meaning(name: str) -> str:
+    """Say in words what a directory name says in numbers."""
+    parsed = names.parse_directory(name)
+    if parsed is None:
+        return "rows from before the table was transactional"
+    compacted = (
+        f", compacted by transaction {parsed.visibility_txn}" if parsed.visibility_txn else ""
+    )
+    if isinstance(parsed, names.Base):
+        return f"everything up to write id {parsed.write_id}{compacted}"
+    what = "deletes" if parsed.is_delete else "inserts"
+    if parsed.min_write_id != parsed.max_write_id:
+        return f"{what} of write ids {parsed.min_write_id} to {parsed.max_write_id}{compacted}"
+    statement = "" if parsed.statement_id is None else f", statement {parsed.statement_id}"
+    return f"{what} of write id {parsed.min_write_id}{statement}{compacted}"
+
+
+def _size(size: float) -> str:
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

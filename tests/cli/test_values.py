@@ -1,0 +1,61 @@
+import datetime
+import decimal
+import json
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.cli.values import json_values, text_value
+
+NAN = float("nan")
+LAST = datetime.date(9999, 12, 31)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (pa.int64(), 2**63 - 1, "9223372036854775807"),
+        (pa.bool_(), True, "true"),
+        (pa.string(), 'é"\n', '"é\\"\\n"'),
+        (pa.decimal128(38, 10), decimal.Decimal("0E-10"), '"0.0000000000"'),
+        (pa.decimal128(38, 0), decimal.Decimal("-" + "9" * 38), f'"-{"9" * 38}"'),
+        (pa.float32(), 0.1, "0.1"),
+        (pa.float64(), 0.1 + 0.2, "0.30000000000000004"),
+        (pa.float64(), NAN, '"NaN"'),
+        (pa.float32(), float("-inf"), '"-Infinity"'),
+        (pa.date32(), LAST, '"9999-12-31"'),
+        (pa.timestamp("ns"), 1, '"1970-01-01 00:00:00.000000001"'),
+        (pa.timestamp("ns"), -500_000_000, '"1969-12-31 23:59:59.5"'),
+        (pa.timestamp("ns"), 1_704_067_200 * 10**9, '"2024-01-01 00:00:00"'),
+        (pa.binary(), b"\x00\xff", '"AP8="'),
+        (pa.list_(pa.timestamp("ns")), [0, None], '["1970-01-01 00:00:00", null]'),
+        (
+            pa.struct([("d", pa.date32()), ("x", pa.int8())]),
+            {"d": LAST},
+            '{"d": "9999-12-31", "x": null}',
+        ),
+        (pa.map_(pa.string(), pa.float64()), [("a", NAN), ("b", None)], '{"a": "NaN", "b": null}'),
+        (pa.map_(pa.int32(), pa.string()), [(1, "a")], '[[1, "a"]]'),
+    ],
+    ids=str,
+)
+def test_json_values_keep_every_digit(kind, value, expected):
+    values = json_values(pa.array([value, None], kind))
+    assert [json.dumps(each, ensure_ascii=False, allow_nan=False) for each in values] == [
+        expected,
+        "null",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "NULL"),
+        (True, "true"),
+        ("a\tb\nc\r\\", "a\\tb\\nc\\r\\\\"),
+        ([1, None], "[1, null]"),
+        (1.5, "1.5"),
+    ],
+)
+def test_text_values_stay_on_one_line_in_one_column(value, expected):
+    assert text_value(value) == expected

@@ -1,0 +1,333 @@
+"""A Hive Metastore, Hive's query engine and Trino as child processes on free ports."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from string import Template
+from xml.sax.saxutils import escape
+
+from airflow_hiveacid.metastore.distribution import Distribution, find_java, prepare, write_site
+from tests.interop.software import hive_libraries, trino_home, trino_java
+
+START_SECONDS = 180
+
+# Java compiles it when it starts.
+_SOURCE = Path(__file__).parent / "java" / "HiveEngine.java"
+
+Rows = list[tuple[str, ...]]
+
+# Ends the server with its whole process group when the pipe to this process closes.
+_GUARDED = 'exec 3<&0; (read _ <&3; kill -9 0) & exec "$@" 3<&- </dev/null'
+
+_OPENS = [
+    f"--add-opens={module}=ALL-UNNAMED"
+    for module in (
+        *(f"java.base/java.{name}" for name in ("lang", "net", "util", "util.concurrent")),
+        *(f"java.base/java.{name}" for name in ("io", "nio", "math", "time", "text")),
+        *("java.base/java.util.concurrent.atomic", "java.base/java.util.regex"),
+        *("java.base/java.lang.reflect", "java.base/sun.nio.ch", "java.sql/java.sql"),
+    )
+]
+
+_HIVE_SETTINGS = {
+    "hive.txn.manager": "org.apache.hadoop.hive.ql.lockmgr.DbTxnManager",
+    "hive.support.concurrency": "true",
+    "hive.exec.dynamic.partition.mode": "nonstrict",
+    "hive.create.as.acid": "false",
+    "hive.create.as.insert.only": "false",
+    "hive.metastore.client.cache.v2.enabled": "false",
+    "hive.query.results.cache.enabled": "false",
+    # count(*) is still answered from statistics where Hive trusts them: that is part of the test.
+    "hive.fetch.task.conversion": "none",
+    "hive.notification.event.poll.interval": "0s",
+    "hive.execution.engine": "tez",
+    "hive.tez.container.size": "512",
+    "tez.local.mode": "true",
+    "tez.local.mode.without.network": "true",
+    "tez.ignore.lib.uris": "true",
+    # Concurrent tasks of one process share cached plans and break each other.
+    "tez.am.inline.task.execution.max-tasks": "1",
+    "tez.runtime.optimize.local.fetch": "true",
+    "tez.runtime.io.sort.mb": "64",
+    "tez.runtime.unordered.output.buffer.size-mb": "32",
+    # The compaction worker runs MapReduce in this process.
+    "mapreduce.framework.name": "local",
+    "mapreduce.client.completion.pollinterval": "50",
+    "mapreduce.task.io.sort.mb": "64",
+    "hive.compactor.initiator.on": "false",
+    "hive.compactor.worker.threads": "1",
+    "hive.compactor.worker.sleep.time": "200ms",
+    "hive.compactor.worker.max.sleep.time": "400ms",
+    "hive.compactor.crud.query.based": "false",
+    "hive.metastore.runworker.in": "hs2",
+}
+
+_METASTORE_SETTINGS = {
+    "hive.txn.manager": "org.apache.hadoop.hive.ql.lockmgr.DbTxnManager",
+    "hive.support.concurrency": "true",
+    # Hive asks the metastore to evaluate its conditions on partitions: this class can.
+    "metastore.expression.proxy": (
+        "org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore"
+    ),
+    "metastore.housekeeping.threads.on": "true",
+    "metastore.compactor.initiator.on": "false",
+    "metastore.compactor.cleaner.on": "false",
+    "metastore.compactor.worker.threads": "1",
+}
+
+_TRINO_FILES = {
+    "etc/config.properties": """\
+coordinator=true
+node-scheduler.include-coordinator=true
+http-server.http.port=$port
+discovery.uri=http://127.0.0.1:$port
+query.max-memory=600MB
+query.max-memory-per-node=600MB
+memory.heap-headroom-per-node=300MB
+task.max-worker-threads=2
+task.concurrency=2
+catalog.config-dir=$folder/etc/catalog
+""",
+    "etc/node.properties": """\
+node.environment=interop
+node.id=interop
+node.data-dir=$folder/data
+""",
+    "etc/jvm.config": """\
+-Xmx2G
+-XX:+ExitOnOutOfMemoryError
+-Djdk.attach.allowAttachSelf=true
+-Dfile.encoding=UTF-8
+-XX:+EnableDynamicAgentLoading
+--add-modules=jdk.incubator.vector
+--enable-native-access=ALL-UNNAMED
+""",
+    "etc/log.properties": "io.trino=WARN\nio.airlift=WARN\n",
+    "etc/catalog/hive.properties": """\
+connector.name=hive
+hive.metastore.uri=$metastore
+fs.hadoop.enabled=true
+hive.security=allow-all
+hive.orc.time-zone=UTC
+""",
+}
+
+
+def _write_hive_site(folder: Path, settings: Mapping[str, str]) -> None:
+    folder.mkdir()
+    properties = "".join(
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>\n"
+        for name, value in settings.items()
+    )
+    (folder / "hive-site.xml").write_text(f"<configuration>\n{properties}</configuration>\n")
+    (folder / "log4j2.properties").write_text(
+        "appender.console.type = Console\nappender.console.name = console\n"
+        "appender.console.layout.type = PatternLayout\n"
+        "appender.console.layout.pattern = %d %p %c{2}: %m%n%ex\n"
+        "rootLogger.level = WARN\nrootLogger.appenderRef.console.ref = console\n"
+    )
+
+
+def _hive_classpath() -> list[Path]:
+    """Hive's own jars before those that it shares with the metastore."""
+    libraries = hive_libraries()
+    return [libraries / "lib" / "*", _release().home / "lib" / "*", libraries / "late" / "*"]
+
+
+def _release() -> Distribution:
+    return prepare("4.0.1", print)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class EngineError(Exception):
+    """An engine answered a statement with an error."""
+
+
+class Server:
+    """A child process that listens on a port and dies with this one."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        folder: Path,
+        port: int,
+        path: str = os.environ["PATH"],
+    ) -> None:
+        self.port = port
+        self._log = folder / f"{name}.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARDED, "sh", *command],
+                cwd=folder,
+                env={**os.environ, "PATH": path},
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def await_answer(self, asks: Callable[[], object]) -> None:
+        """Wait until the server answers a first question."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                asks()
+                return
+            except (OSError, EngineError) as error:
+                if self._process.poll() is None and time.monotonic() < deadline:
+                    time.sleep(0.2)
+                    continue
+                tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-40:])
+                raise EngineError(f"{self._log.stem} did not start: {error}\n{tail}") from error
+
+    def close(self) -> None:
+        """End the server; nothing of it is needed again."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+class Hive:
+    """Hive's query engine and its compaction worker."""
+
+    def __init__(self, folder: Path, metastore_uri: str, warehouse: Path) -> None:
+        port = _free_port()
+        conf = folder / "hive-conf"
+        _write_hive_site(
+            conf,
+            {
+                **_HIVE_SETTINGS,
+                "hive.metastore.uris": metastore_uri,
+                "hive.metastore.warehouse.dir": str(warehouse),
+                "fs.defaultFS": "file:///",
+                "hadoop.tmp.dir": str(folder / "hadoop"),
+                "hive.exec.scratchdir": str(folder / "scratch"),
+                "hive.exec.local.scratchdir": str(folder / "local"),
+                "hive.downloaded.resources.dir": str(folder / "resources"),
+                "hive.user.install.directory": str(folder / "install"),
+                "hive.querylog.location": str(folder / "querylog"),
+                "tez.staging-dir": str(folder / "tez"),
+            },
+        )
+        classpath = [conf, *_hive_classpath()]
+        self._server = Server(
+            "hive",
+            [
+                *(find_java(), "-Xmx2g", "-XX:+UseSerialGC", *_OPENS),
+                f"-Dlog4j.configurationFile={conf / 'log4j2.properties'}",
+                *("-cp", os.pathsep.join(map(str, classpath)), str(_SOURCE), str(port)),
+            ],
+            folder,
+            port,
+        )
+        self._server.await_answer(lambda: self.sql("show databases"))
+
+    def sql(self, statement: str) -> Rows:
+        """Run one statement; NULL is the text NULL."""
+        return [tuple(line.split("\t")) for line in self._post("/sql", statement).splitlines()]
+
+    def compact(self, table: str, kind: str, partition: str = "") -> None:
+        """Have Hive compact a table or one of its partitions, and wait."""
+        database, _, name = table.partition(".")
+        state = self._post("/compact", f"{database} {name} {kind.upper()} {partition}".rstrip())
+        if state not in ("ready for cleaning", "succeeded"):
+            raise EngineError(f"{kind} compaction of {table} {partition} ended as {state}")
+
+    def _post(self, path: str, body: str) -> str:
+        url = f"http://127.0.0.1:{self._server.port}{path}"
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, body.encode())) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            raise EngineError(f"{body}\n{error.read().decode()}") from None
+
+    def close(self) -> None:
+        """End the engine."""
+        self._server.close()
+
+
+class Trino:
+    """A Trino server with a single node and a single catalog."""
+
+    def __init__(self, folder: Path, metastore_uri: str) -> None:
+        home, port = trino_home(), _free_port()
+        values = {"port": port, "folder": folder / "trino", "metastore": metastore_uri}
+        for name, text in _TRINO_FILES.items():
+            path = folder / "trino" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(Template(text).substitute(values))
+        java = trino_java()
+        self._server = Server(
+            "trino",
+            [str(home / "bin" / "launcher"), "run", f"--etc-dir={folder / 'trino' / 'etc'}"],
+            folder,
+            port,
+            path=f"{java.parent}{os.pathsep}{os.environ['PATH']}",
+        )
+        # It listens long before it has a node to run a query on.
+        self._server.await_answer(lambda: self.sql("select count(*) from system.runtime.nodes"))
+
+    def sql(self, statement: str) -> Rows:
+        """Run one statement; NULL is the text NULL."""
+        headers = {"X-Trino-User": "interop", "X-Trino-Catalog": "hive"}
+        url: str | None = f"http://127.0.0.1:{self._server.port}/v1/statement"
+        body: bytes | None = statement.encode()
+        rows: Rows = []
+        while url:
+            with urllib.request.urlopen(urllib.request.Request(url, body, headers)) as response:
+                answer = json.load(response)
+            if "error" in answer:
+                raise EngineError(f"{statement}\n{answer['error']['message']}")
+            for row in answer.get("data", ()):
+                rows.append(tuple("NULL" if value is None else str(value) for value in row))
+            url, body = answer.get("nextUri"), None
+        return rows
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.close()
+
+
+class HiveMetastore:
+    """A metastore with Hive's own classes, as Hive's installations have it."""
+
+    def __init__(self, folder: Path, warehouse: Path) -> None:
+        port = _free_port()
+        shutil.copytree(_release().database, folder / "metastore_db")
+        settings = {
+            **_METASTORE_SETTINGS,
+            "metastore.thrift.bind.host": "127.0.0.1",
+            "metastore.thrift.port": str(port),
+            "metastore.warehouse.dir": warehouse.as_uri(),
+        }
+        write_site(folder / "metastore-conf", folder / "metastore_db", settings)
+        classpath = [folder / "metastore-conf", *_hive_classpath()]
+        self.uri = f"thrift://127.0.0.1:{port}"
+        self._server = Server(
+            "metastore",
+            [
+                *(find_java(), "-Xmx768m", "-XX:+UseSerialGC", *_OPENS),
+                *("-cp", os.pathsep.join(map(str, classpath))),
+                *("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)),
+            ],
+            folder,
+            port,
+        )
+        self._server.await_answer(lambda: socket.create_connection(("127.0.0.1", port)).close())
+
+    def close(self) -> None:
+        """End the metastore."""
+        self._server.close()

@@ -1,0 +1,89 @@
+"""Hive's query engine and Trino as files: fetched once by Maven coordinates into the cache."""
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from airflow_hiveacid.metastore.distribution import cache_folder
+
+TRINO_VERSION = "476"
+TRINO_JAVA = 24
+HERE = Path(__file__).parent
+
+
+def hive_libraries() -> Path:
+    """The folder of Hive's jars: lib, and late for what must come after everything else."""
+    return _cached("hive-engine-4.0.1", _fetch_hive)
+
+
+def trino_home() -> Path:
+    """The folder of Trino's server with the Hive connector and no other."""
+    return _cached(f"trino-{TRINO_VERSION}", _fetch_trino)
+
+
+def trino_java() -> Path:
+    """A java program that Trino runs on.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    homes = [Path(home) for home in (os.environ.get("TRINO_JAVA_HOME"),) if home]
+    for java in (home / "bin" / "java" for home in [*homes, *Path("/usr/lib/jvm").glob("*")]):
+        if java.exists() and _java_version(java) >= TRINO_JAVA:
+            return java
+    raise RuntimeError(f"Trino needs Java {TRINO_JAVA} or newer: name one in TRINO_JAVA_HOME.")
+
+
+def _java_version(java: Path) -> int:
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    match = re.search(r'version "(\d+)', said)
+    return int(match[1]) if match else 0
+
+
+def _cached(name: str, fetch: Callable[[Path], None]) -> Path:
+    cache = cache_folder() / "interop"
+    home = cache / name
+    if not home.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        print(f"Fetching {name} ...", flush=True)
+        with tempfile.TemporaryDirectory(prefix=f"{name}.", dir=cache) as scratch:
+            partial = Path(scratch) / "home"
+            partial.mkdir()
+            fetch(partial)
+            partial.rename(home)
+    return home
+
+
+def _maven(*arguments: str) -> None:
+    subprocess.run(["mvn", "--batch-mode", "--quiet", *arguments], cwd=HERE, check=True)
+
+
+def _fetch_hive(home: Path) -> None:
+    lib, late = home / "lib", home / "late"
+    late.mkdir()
+    _maven("dependency:copy-dependencies", f"-DoutputDirectory={lib}", "-DincludeScope=runtime")
+    # Tez asks for one class of log4j 1; the rest of that jar must not come before log4j 2's bridge.
+    for jar in lib.glob("reload4j-*.jar"):
+        jar.rename(late / jar.name)
+
+
+def _fetch_trino(home: Path) -> None:
+    name = f"trino-server-{TRINO_VERSION}"
+    coordinates = f"io.trino:trino-server:{TRINO_VERSION}:tar.gz"
+    _maven("dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={home}")
+    # Plugins share jars by hard links: all must be unpacked before any may go.
+    archive = home / f"{name}.tar.gz"
+    with tarfile.open(archive) as tar:
+        tar.extractall(home, filter="data")
+    archive.unlink()
+    for path in (home / name).iterdir():
+        path.rename(home / path.name)
+    (home / name).rmdir()
+    for plugin in (home / "plugin").iterdir():
+        if plugin.name != "hive":
+            shutil.rmtree(plugin)
