@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,9 @@ class HiveAcidMetastoreHook(BaseHook):
     def options(self) -> MetastoreOptions:
         """Return the connection as the options that jobs and clients take.
 
+        Options hold no secret: they name an environment variable for the bearer token. It is set
+        here, in this process, where a client looks for it and a Spark driver inherits it from.
+
         Raises:
             InvalidConnection: The connection is missing, or lacks what is needed of it.
         """
@@ -59,32 +62,30 @@ class HiveAcidMetastoreHook(BaseHook):
                 f"Connection {self.metastore_conn_id!r} asks for Kerberos (GSSAPI).",
                 remedy="Kerberos is not supported yet; use TLS, or HTTP with a bearer token.",
             )
+        token_env = None
+        if connection.password:
+            token_env = "HIVEACID_TOKEN_" + re.sub(r"\W", "_", self.metastore_conn_id).upper()
+            os.environ[token_env] = connection.password
         return MetastoreOptions(
             uris=_uris(connection.host, connection.port or DEFAULT_PORT, extra),
             user=connection.login or None,
             connect_timeout_seconds=float(extra.get("connect_timeout_seconds") or 10),
             read_timeout_seconds=float(extra.get("read_timeout_seconds") or 600),
             tls_ca_file=extra.get("tls_ca_file") or None,
-            token_env=self._token_variable if connection.password else None,
+            token_env=token_env,
         )
-
-    def environment(self) -> dict[str, str]:
-        """Return what a process needs in its environment to use `options`: the bearer token."""
-        password = self._connection.password
-        return {self._token_variable: password} if password else {}
 
     def get_conn(self) -> "MetastoreClient":
         """Return a new client; the caller closes it."""
         # Thrift is heavy, and this module is imported wherever an operator is.
         from airflow_hiveacid.metastore.client import MetastoreClient
 
-        os.environ.update(self.environment())
         return MetastoreClient(self.options())
 
     def test_connection(self) -> tuple[bool, str]:
         """Answer the button of the connection form."""
         try:
-            with closing(self.get_conn()) as client:
+            with self.get_conn() as client:
                 databases = client.get_databases()
                 return True, f"{client.version.name}, {len(databases)} databases"
         except HiveAcidError as error:
@@ -123,7 +124,7 @@ class HiveAcidMetastoreHook(BaseHook):
         """
         from airflow_hiveacid.metastore.transaction import Transaction
 
-        with closing(self.get_conn()) as client:
+        with self.get_conn() as client:
             written = None if target is None else TableRef.parse(target)
             partitioned = written is not None and bool(client.get_table(written).partition_keys)
             with Transaction(
@@ -140,30 +141,23 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def get_table(self, table: str) -> "HiveTable":
         """Look up a table by ``database.table``."""
-        with closing(self.get_conn()) as client:
+        with self.get_conn() as client:
             return client.get_table(TableRef.parse(table))
 
     def get_partition_names(self, table: str) -> list[str]:
         """List the partitions of a table by name, such as ``day=2026-11-20/country=de``."""
-        with closing(self.get_conn()) as client:
+        with self.get_conn() as client:
             return client.get_partition_names(TableRef.parse(table))
 
     def locks(self, table: str | None = None) -> "list[HeldLock]":
         """List the locks that are held or waited for, on one table or on all."""
-        with closing(self.get_conn()) as client:
+        with self.get_conn() as client:
             return client.show_locks(None if table is None else TableRef.parse(table))
 
     def transactions(self) -> "list[TxnInfo]":
         """List the transactions that are open, and those aborted but not yet cleaned up."""
-        with closing(self.get_conn()) as client:
+        with self.get_conn() as client:
             return client.get_open_txns_info()
-
-    def abort_transactions(self, run_token: str) -> list[int]:
-        """Abort the open transactions of a run and return their ids."""
-        from airflow_hiveacid.metastore.transaction import abort_open_transactions
-
-        with closing(self.get_conn()) as client:
-            return abort_open_transactions(client, run_token)
 
     @cached_property
     def _connection(self) -> "Connection":
@@ -180,10 +174,6 @@ class HiveAcidMetastoreHook(BaseHook):
                 remedy=f"Use a connection of type {self.conn_type} or hive_metastore.",
             )
         return connection
-
-    @property
-    def _token_variable(self) -> str:
-        return "HIVEACID_TOKEN_" + re.sub(r"\W", "_", self.metastore_conn_id).upper()
 
 
 def _uris(hosts: str, port: int, extra: dict[str, Any]) -> str:

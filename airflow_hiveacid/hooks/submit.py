@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+    from airflow.sdk import Connection
 
 
 class SparkSubmission:
@@ -42,10 +44,10 @@ class SparkSubmission:
         spark_conn_id: str,
         options: Mapping[str, Any],
     ) -> None:
-        self._master = _check_connection(spark_conn_id)
+        connection = _connection(spark_conn_id)
         self._application = spark_app_path(application)
-        self._environment = _driver_environment(self._master) | dict(environment)
-        _check_programs(self._environment)
+        self._environment = _driver_environment(connection.host or "") | dict(environment)
+        _check_programs(connection, self._environment)
         self._hook = _submit_hook(
             conn_id=spark_conn_id,
             application_args=arguments,
@@ -67,9 +69,9 @@ class SparkSubmission:
             if "UnsupportedClassVersionError" in str(error):
                 raise JavaMissing("The Java that spark-submit found is too old.") from error
             raise
-        except BaseException:
+        finally:
+            # Whatever ended the waiting, a timeout of the task for example, nothing runs on.
             self.kill()
-            raise
 
     def kill(self) -> None:
         """Kill spark-submit, the driver and what they started; quiet when all have ended."""
@@ -77,7 +79,9 @@ class SparkSubmission:
         if process is not None and process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            # With a limit: called from a signal handler, an endless wait could be one for itself.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10)
         self._hook.on_kill()
 
 
@@ -88,7 +92,7 @@ def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
     return SparkSubmitHook(**arguments)
 
 
-def _check_connection(conn_id: str) -> str:
+def _connection(conn_id: str) -> "Connection":
     # SparkSubmitHook takes an unknown connection for "yarn" without a word.
     try:
         connection = BaseHook.get_connection(conn_id)
@@ -102,7 +106,7 @@ def _check_connection(conn_id: str) -> str:
             f"Spark connection {conn_id!r} asks for deploy mode cluster.",
             remedy="Use deploy mode client: the driver runs where the Airflow task runs.",
         )
-    return connection.host or ""
+    return connection
 
 
 def _driver_environment(master: str) -> dict[str, str]:
@@ -118,8 +122,15 @@ def _driver_environment(master: str) -> dict[str, str]:
     return environment
 
 
-def _check_programs(environment: Mapping[str, str]) -> None:
+def _check_programs(connection: "Connection", environment: Mapping[str, str]) -> None:
+    path = environment["PATH"]
+    binary = connection.extra_dejson.get("spark-binary") or "spark-submit"
+    if shutil.which(binary, path=path) is None:
+        raise InvalidConnection(
+            f"Spark connection {connection.conn_id!r} needs {binary!r}, which is not on the PATH.",
+            remedy="Install Spark or pyspark on the worker.",
+        )
     java_home = environment.get("JAVA_HOME")
     java = str(Path(java_home, "bin", "java")) if java_home else "java"
-    if shutil.which(java, path=environment["PATH"]) is None:
-        raise JavaMissing(f"There is no Java at {java!r}, and Spark needs one.")
+    if shutil.which(java, path=path) is None:
+        raise JavaMissing(f"There is no {java!r}, and Spark needs Java.")

@@ -96,7 +96,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         self.properties_file = properties_file
         self.env_vars = env_vars
         self._submission: SparkSubmission | None = None
-        self._run_token: str | None = None
+        self._submitted: Job | None = None
 
     def render_template(self, content: Any, context: "Context", *args: Any, **kwargs: Any) -> Any:
         """Render a job, which is frozen, into a new one; anything else as Airflow does."""
@@ -107,34 +107,33 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Run the application and return its report."""
-        self._run_token = run_token(context)
         try:
-            return self._run(f"{context['ti'].dag_id}.{self.task_id}")
+            return self._run(context)
         except HiveAcidError as error:
             raise _failure(str(error), error.retryable) from error
-        finally:
-            self._submission = None
+        except KeyboardInterrupt:
+            self.on_kill()
+            raise
 
     def on_kill(self) -> None:
         """Stop Spark and abort the transaction, so that its locks don't outlive the task."""
-        if self._submission is None or self._run_token is None:
+        if self._submission is None or self._submitted is None:
             return
         self._submission.kill()
         try:
-            aborted = self._hook().abort_transactions(self._run_token)
+            aborted = _abort_transactions(self._submitted)
         except HiveAcidError as error:
             self.log.warning("The transaction is left to the metastore's timeout: %s", error)
         else:
             self.log.info("Aborted transactions: %s", aborted or "none was open")
 
-    def _run(self, name: str) -> dict[str, Any]:
-        hook = self._hook()
-        environment = dict(self.env_vars or {})
-        job = dataclasses.replace(self.job, run_token=self._run_token)
-        if job.metastore is None:
-            job = dataclasses.replace(job, metastore=hook.options())
-            environment |= hook.environment()
+    def _run(self, context: "Context") -> dict[str, Any]:
+        metastore = self.job.metastore
+        if metastore is None:
+            metastore = HiveAcidMetastoreHook(self.metastore_conn_id).options()
+        job = dataclasses.replace(self.job, metastore=metastore, run_token=run_token(context))
         job.validate()
+        self._submitted = job
         with tempfile.TemporaryDirectory(prefix="hiveacid-") as folder:
             job_file, report_file = Path(folder, "job.json"), Path(folder, "report.json")
             job_file.touch(mode=0o600)
@@ -142,10 +141,10 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
             self._submission = SparkSubmission(
                 self.application,
                 ["--job", str(job_file), "--report", str(report_file)],
-                environment=environment,
+                environment=self.env_vars or {},
                 folder=Path(folder),
                 spark_conn_id=self.spark_conn_id,
-                options=self._spark_options(name),
+                options=self._spark_options(f"{context['ti'].dag_id}.{self.task_id}"),
             )
             try:
                 self._submission.run()
@@ -160,9 +159,6 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
             if report is None:
                 raise AirflowException("The application ended well but left no report.")
             return report.to_dict()
-
-    def _hook(self) -> HiveAcidMetastoreHook:
-        return HiveAcidMetastoreHook(self.metastore_conn_id)
 
     def _spark_options(self, name: str) -> dict[str, Any]:
         return {
@@ -182,6 +178,17 @@ def run_token(context: "Context") -> str:
     """Name what a task instance does, the same for all of its tries."""
     ti = context["ti"]
     return f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"
+
+
+def _abort_transactions(job: Job) -> list[int]:
+    # Thrift is heavy, and this module is imported while DAGs are parsed.
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.transaction import abort_open_transactions
+
+    if job.metastore is None or job.run_token is None:
+        return []
+    with MetastoreClient(job.metastore) as client:
+        return abort_open_transactions(client, job.run_token)
 
 
 def _failure(text: str, retryable: bool) -> AirflowException:

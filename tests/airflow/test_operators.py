@@ -1,12 +1,14 @@
 import json
 import os
+import signal
 import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowTaskTimeout
 
 from airflow_hiveacid import (
     DeleteJob,
@@ -185,7 +187,12 @@ def test_success_without_a_report_is_a_failure(spark_submit, context):
             '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}',
             "deploy mode cluster",
         ),
-        ("JAVA_HOME", "/nowhere", "no Java"),
+        (
+            "AIRFLOW_CONN_SPARK_DEFAULT",
+            '{"conn_type": "spark", "host": "yarn", "extra": {"spark-binary": "spark3-submit"}}',
+            "needs 'spark3-submit'",
+        ),
+        ("JAVA_HOME", "/nowhere", "Install a Java 17"),
     ],
 )
 def test_what_is_missing_is_said_before_anything_is_submitted(
@@ -208,23 +215,45 @@ def test_java_too_old_is_named_as_the_cause(spark_submit, context):
         HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
 
 
+def when_submitted(spark_submit, act):
+    """Do something from another thread as soon as Spark runs."""
+
+    def wait():
+        while not spark_submit.seen_file.exists():
+            time.sleep(0.01)
+        act()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+
+
+def assert_ended(pid):
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
 def test_killing_the_task_ends_spark(spark_submit, context):
     spark_submit.will(hang=True)
     operator = HiveAcidDeleteOperator(task_id="t", job=DELETE)
-    failures = []
+    when_submitted(spark_submit, operator.on_kill)
+    with pytest.raises(AirflowException, match="Error code is: -9"):
+        operator.execute(context)
+    assert_ended(spark_submit.seen.pid)
 
-    def execute():
-        try:
-            operator.execute(context)
-        except AirflowException as error:
-            failures.append(error)
 
-    task = threading.Thread(target=execute)
-    task.start()
-    while task.is_alive() and not spark_submit.seen_file.exists():
-        task.join(0.05)
-    operator.on_kill()
-    task.join(30)
-    assert failures
-    with pytest.raises(ProcessLookupError):
-        os.kill(spark_submit.seen.pid, 0)
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, AirflowTaskTimeout])
+def test_an_interrupted_task_leaves_no_spark_behind(
+    interruption, spark_submit, context, monkeypatch
+):
+    def interrupt(*_):
+        raise interruption
+
+    spark_submit.will(hang=True)
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        when_submitted(spark_submit, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+        with pytest.raises(interruption):
+            HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert_ended(spark_submit.seen.pid)
