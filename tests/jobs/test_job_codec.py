@@ -1,0 +1,127 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_hiveacid.acid import merge
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.options import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    MetastoreOptions,
+    PathSource,
+    QuerySource,
+    TableSource,
+    UpdateJob,
+)
+
+TEXT = st.text(max_size=8)
+MAYBE = st.none() | TEXT
+TEXTS = st.dictionaries(TEXT, TEXT, max_size=3)
+FILES = st.builds(TableSource, TEXT) | st.builds(PathSource, TEXT, TEXT, TEXTS, MAYBE)
+SOURCES = FILES | st.builds(QuerySource, TEXT, st.dictionaries(TEXT, FILES, max_size=2))
+CLAUSES = (
+    st.builds(merge.MatchedUpdate, st.none() | TEXTS, MAYBE)
+    | st.builds(merge.MatchedDelete, MAYBE)
+    | st.builds(merge.NotMatchedInsert, st.none() | TEXTS, MAYBE)
+    | st.builds(merge.NotMatchedBySourceUpdate, TEXTS, MAYBE)
+    | st.builds(merge.NotMatchedBySourceDelete, MAYBE)
+)
+COMMON = {
+    "target": TEXT,
+    "metastore": st.none()
+    | st.builds(
+        MetastoreOptions,
+        uris=TEXT,
+        user=MAYBE,
+        connect_timeout_seconds=st.floats(allow_nan=False, allow_infinity=False),
+        token_env=MAYBE,
+    ),
+    "run_token": MAYBE,
+    "max_restarts": st.integers(),
+    "orc_codec": MAYBE,
+}
+JOBS = (
+    st.builds(
+        InsertJob,
+        **COMMON,
+        source=SOURCES,
+        overwrite=st.booleans(),
+        partitions=st.none() | st.lists(st.dictionaries(TEXT, MAYBE, max_size=2), max_size=2),
+    )
+    | st.builds(UpdateJob, **COMMON, set=TEXTS, where=MAYBE)
+    | st.builds(DeleteJob, **COMMON, where=MAYBE)
+    | st.builds(MergeJob, **COMMON, source=SOURCES, on=TEXT, when=st.lists(CLAUSES, max_size=3))
+)
+
+
+@settings(deadline=None)
+@given(JOBS)
+def test_a_job_survives_json(job):
+    assert from_json(to_json(job)) == job
+
+
+def test_json_needs_only_what_has_no_default():
+    text = """
+        {"job": "merge", "target": "a.b", "source": {"kind": "table", "name": "a.c"},
+         "on": "s.id = t.id", "when": [{"kind": "matched_delete"}]}
+    """
+    assert from_json(text) == MergeJob(
+        target="a.b", source=TableSource("a.c"), on="s.id = t.id", when=[merge.MatchedDelete()]
+    )
+
+
+DELETE = {"job": "delete", "target": "a.b"}
+TABLE = {"kind": "table", "name": "a.b"}
+INSERT = {"job": "insert", "target": "a.b", "source": TABLE}
+MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "must be a JSON object"),
+        ({}, r"job\.job must be one of insert, update, delete, merge, not None"),
+        ({"job": ["merge"]}, r"job\.job must be one of"),
+        ({"job": "delete"}, "job lacks the key 'target'"),
+        (DELETE | {"wher": "x"}, "job has the unknown key 'wher'"),
+        (DELETE | {"where": 1}, r"job\.where must be a text, not 1"),
+        (DELETE | {"target": None}, r"job\.target must be a text, not None"),
+        (DELETE | {"max_restarts": True}, r"job\.max_restarts must be a whole number, not True"),
+        (DELETE | {"max_restarts": 1.5}, r"job\.max_restarts must be a whole number"),
+        (DELETE | {"lock_wait_seconds": "1"}, r"job\.lock_wait_seconds must be a number"),
+        (DELETE | {"lock_wait_seconds": True}, r"job\.lock_wait_seconds must be a number"),
+        (DELETE | {"metastore": {"uri": "x"}}, r"job\.metastore has the unknown key 'uri'"),
+        (DELETE | {"metastore": []}, r"job\.metastore must be an object"),
+        (INSERT | {"overwrite": 1}, r"job\.overwrite must be true or false, not 1"),
+        (INSERT | {"source": "a.b"}, r"job\.source must be an object"),
+        (INSERT | {"source": {"name": "a.b"}}, r"job\.source\.kind must be one of table, path"),
+        (INSERT | {"partitions": {}}, r"job\.partitions must be a list"),
+        (INSERT | {"partitions": [{"d": 1}]}, r"job\.partitions\[0\]\.d must be a text"),
+        (MERGE | {"when": [{"kind": "table"}]}, r"job\.when\[0\]\.kind must be one of"),
+        (
+            MERGE | {"when": [{"kind": "matched_update", "set": {"a": 1}}]},
+            r"job\.when\[0\]\.set\.a must be a text, not 1",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_an_error_that_names_the_place(data, message):
+    with pytest.raises(InvalidJob, match=message):
+        from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not JSON"),
+        ('{"job": "delete",', "not JSON"),
+        ('{"job": "delete", "target": "a.b", "target": "a.c"}', "the key 'target' twice"),
+        ('{"job": "delete", "target": "a.b", "lock_wait_seconds": NaN}', "must be a number"),
+    ],
+)
+def test_broken_text_is_an_error(text, message):
+    with pytest.raises(InvalidJob, match=message):
+        from_json(text)

@@ -1,0 +1,142 @@
+from dataclasses import replace
+
+import pytest
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.jobs.options import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    MetastoreOptions,
+    PathSource,
+    QuerySource,
+    TableSource,
+    UpdateJob,
+)
+
+CHANGES = TableSource("sales.changes")
+INSERT = InsertJob(target="sales.orders", source=CHANGES)
+UPDATE = UpdateJob(target="sales.orders", set={"a": "a + 1"}, where="b > 2")
+DELETE = DeleteJob(target="sales.orders", where="b > 2")
+MERGE = MergeJob(
+    target="sales.orders",
+    source=QuerySource("select * from c", {"c": CHANGES}),
+    on="s.id = t.id",
+    when=[MatchedDelete("s.gone"), MatchedUpdate(), NotMatchedInsert()],
+)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        INSERT,
+        UPDATE,
+        DELETE,
+        MERGE,
+        replace(DELETE, where=None),
+        replace(INSERT, overwrite=True, partitions=[{"d": "1"}, {"d": None}]),
+        replace(INSERT, source=PathSource("/in/*.csv", "csv", {"header": "true"}, "a int")),
+        replace(DELETE, orc_codec="none", metastore=MetastoreOptions(uris="thrift://a:1")),
+        replace(DELETE, target="{{ params.table }}", orc_codec="{{ var.value.codec }}"),
+        replace(MERGE, source=TableSource("{{ ds }}"), target_alias="{{ params.alias }}"),
+    ],
+)
+def test_lawful_jobs(job):
+    job.validate()
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        (replace(DELETE, target="orders"), "'orders' is not the name of a table"),
+        (replace(DELETE, where=" "), "where must be a text"),
+        (replace(DELETE, run_token=""), "run_token"),
+        (replace(DELETE, lock_wait_seconds=-1), "lock_wait_seconds"),
+        (replace(DELETE, max_restarts=-1), "max_restarts"),
+        (replace(DELETE, orc_codec="gzip"), "'gzip' is none of lz4, none, snappy, zlib, zstd"),
+        (replace(UPDATE, set={}), "set names no column"),
+        (replace(UPDATE, where=""), "where"),
+        (replace(INSERT, source=TableSource("x")), "not the name of a table"),
+        (replace(INSERT, source="sales.x"), "is no source"),
+        (replace(INSERT, source=PathSource("", "orc")), "source.path"),
+        (replace(INSERT, source=PathSource("/a", "xml")), "source.format: 'xml'"),
+        (replace(INSERT, source=PathSource("/a", "csv", schema="")), "source.schema"),
+        (replace(INSERT, source=QuerySource("")), "source.sql"),
+        (replace(INSERT, source=QuerySource("x", {"a b": CHANGES})), "name of a view"),
+        (replace(INSERT, source=QuerySource("x", {"a": TableSource("b")})), "name of a table"),
+        (replace(INSERT, partitions=[]), "partitions is empty"),
+        (replace(INSERT, partitions=[{}]), r"partitions\[0\] must name"),
+        (replace(INSERT, partitions=[{"d": ""}]), "empty value"),
+        (replace(INSERT, partitions=[{"d": "1", "D": "2"}]), "twice"),
+        (replace(INSERT, partitions=[{"d": "1"}, {"D": "1"}]), r"partitions\[1\] is there twice"),
+        (replace(INSERT, partitions=[{"d": "1"}, {"e": "1"}]), "other keys"),
+        (replace(MERGE, on=""), "on must be a text"),
+        (replace(MERGE, when=[MatchedUpdate(), MatchedDelete()]), "never be reached"),
+        (replace(MERGE, source_alias="a-b"), "cannot be an alias"),
+        (replace(MERGE, source_alias="x", target_alias="X"), "same alias"),
+    ],
+)
+def test_unlawful_jobs(job, message):
+    with pytest.raises(InvalidJob, match=message):
+        job.validate()
+
+
+@pytest.mark.parametrize(
+    "uris",
+    [
+        "thrift://h:9083",
+        "thrift://h:9083, thrift://[::1]:9083",
+        "https://gateway/metastore",
+        "http://h:9001/metastore",
+        "{{ conn.hms.host }}",
+    ],
+)
+def test_lawful_addresses(uris):
+    MetastoreOptions(uris=uris).validate()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (MetastoreOptions(uris=""), "uris must be a text"),
+        (MetastoreOptions(uris="h:9083"), "not the address"),
+        (MetastoreOptions(uris="thrift://h:9083,"), "not the address"),
+        (MetastoreOptions(uris="thrift://h"), "has no port"),
+        (MetastoreOptions(uris="thrift://h:x"), "cannot be read"),
+        (MetastoreOptions(uris="thrift://u:p@h:1"), "must not hold"),
+        (MetastoreOptions(uris="thrift://h:1,http://h:2"), "mixes"),
+        (MetastoreOptions(uris="thrift://h:1", user=""), "metastore.user"),
+        (MetastoreOptions(uris="thrift://h:1", read_timeout_seconds=0), "read_timeout_seconds"),
+    ],
+)
+def test_unlawful_metastores_fail_their_job(options, message):
+    with pytest.raises(InvalidJob, match=message):
+        replace(DELETE, metastore=options).validate()
+
+
+def test_every_text_of_a_job_is_rendered():
+    job = replace(
+        MERGE,
+        source=QuerySource("q", {"c": PathSource("/p", "csv", {"sep": "x"})}),
+        when=[MatchedUpdate({"a": "e"}, "c"), NotMatchedInsert()],
+        metastore=MetastoreOptions(uris="u"),
+    )
+    assert job.render(str.upper) == MergeJob(
+        target="SALES.ORDERS",
+        source=QuerySource("Q", {"c": PathSource("/P", "CSV", {"sep": "X"})}),
+        on="S.ID = T.ID",
+        when=[MatchedUpdate({"a": "E"}, "C"), NotMatchedInsert()],
+        metastore=MetastoreOptions(uris="U"),
+        source_alias="S",
+        target_alias="T",
+    )
+    assert replace(INSERT, partitions=[{"d": "x", "e": None}]).render(str.upper).partitions == (
+        {"d": "X", "e": None},
+    )
+
+
+def test_a_rendered_template_is_checked_again():
+    job = replace(DELETE, target="{{ params.table }}").render(lambda text: "nonsense")
+    with pytest.raises(InvalidJob, match="'nonsense' is not the name of a table"):
+        job.validate()

@@ -1,0 +1,52 @@
+import json
+
+import pytest
+
+from airflow_hiveacid.acid.errors import InvalidJob, WriteConflict
+from airflow_hiveacid.jobs.report import ErrorReport, RunReport
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        RunReport(job="delete", target="a.b"),
+        RunReport(
+            job="merge",
+            target="a.b",
+            txn_id=7,
+            write_ids={"a.b": 3},
+            rows_inserted=1,
+            rows_updated=2,
+            rows_deleted=3,
+            files=4,
+            bytes=5,
+            partitions=("d=1", "d=2"),
+            seconds={"open": 0.25, "commit": 1},
+            warnings=("slow",),
+            restarts=1,
+            settled=True,
+            error=ErrorReport(id="WriteConflict", message="m", remedy="r", retryable=True),
+        ),
+    ],
+)
+def test_a_report_survives_json(report):
+    assert RunReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+
+
+def test_a_broken_report_is_an_error():
+    with pytest.raises(InvalidJob, match=r"report\.files must be a whole number"):
+        RunReport.from_dict({"job": "x", "target": "a.b", "files": "3"})
+
+
+def test_errors_of_ours_say_what_to_do():
+    assert ErrorReport.of(WriteConflict("Row 1 changed.", remedy="Run again.")) == ErrorReport(
+        id="WriteConflict", message="Row 1 changed.", remedy="Run again.", retryable=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "message"), [(KeyError("x"), "'x'"), (MemoryError(), "MemoryError()")]
+)
+def test_other_errors_say_at_least_what_happened(error, message):
+    report = ErrorReport.of(error)
+    assert (report.id, report.message, report.retryable) == (type(error).__name__, message, False)
