@@ -93,7 +93,8 @@ def acid_state(
     """Choose the directories that a snapshot reads.
 
     Args:
-        files: All files below a partition, or below a table without partitions.
+        files: All files below a partition, or below a table without partitions. A directory
+            without files counts too: name it by a path that ends with "/".
         write_ids: What the snapshot sees of the table's write ids.
         txns: What it sees of transactions, which hides the output of a compaction that is still
             open or aborted. None takes every compaction as committed.
@@ -331,4 +332,4 @@ def _extent(delta: Delta) -> tuple[int, int, int | None]:
 
 def _is_data(file: FileStatus) -> bool:
     hidden = any(map(is_hidden, file.path.split("/")))
-    return not hidden and not file.path.endswith(FLUSH_LENGTH_SUFFIX)
+    return not hidden and not file.path.endswith((FLUSH_LENGTH_SUFFIX, "/"))

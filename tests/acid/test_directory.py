@@ -105,6 +105,13 @@ def test_empty_files_are_no_originals():
     assert acid_state([FileStatus("000000_0", 0)], write_ids).originals == ()
 
 
+def test_an_empty_base_hides_what_came_before():
+    paths = ["delta_0000001_0000001_0000/bucket_00000", "base_0000002/"]
+    state = state_of(paths, "t:2:9223372036854775807::")
+    assert (state.base, state.deltas) == ("base_0000002", ())
+    assert state.files("base_0000002") == ()
+
+
 def test_data_files_leave_out_hidden_and_side_files():
     directory = "delta_0000001_0000005"
     names = ["bucket_00001", "bucket_00000", "bucket_00000_flush_length", "_orc_acid_version"]
