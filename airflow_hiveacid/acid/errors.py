@@ -150,13 +150,19 @@ class LockTimeout(ConflictError):
 class SnapshotMoved(ConflictError):
     """The table kept changing while the job tried to begin."""
 
+    default_remedy = "Run the job again when fewer others write there, or raise max_restarts."
+
 
 class TransactionAborted(ConflictError):
     """The metastore aborted the transaction, or no longer knows it."""
 
+    default_remedy = "Nothing of it is visible; run the job again."
+
 
 class WriteConflict(ConflictError):
     """Another transaction committed a change of the same rows first."""
+
+    default_remedy = "Nothing of this job is visible; run it again on what the other one wrote."
 
 
 class MetastoreError(HiveAcidError):
@@ -173,6 +179,13 @@ class AnswerLost(MetastoreError):
     """The connection broke while a call was answered; nobody knows whether it was carried out."""
 
     retryable = True
+
+
+class CommitUnsettled(MetastoreError):
+    """The metastore went away during a commit; nobody knows whether it was carried out."""
+
+    retryable = True
+    default_remedy = "Look for the rows, or run the job again once the metastore is back."
 
 
 class MetastoreCallFailed(MetastoreError):

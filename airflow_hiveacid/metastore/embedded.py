@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
@@ -29,6 +30,7 @@ from airflow_hiveacid.metastore.distribution import (
 )
 
 START_SECONDS = 180
+PROBE_SECONDS = 10
 HOST = "127.0.0.1"
 DEFAULT_VERSION = "4.0.1"
 
@@ -233,7 +235,7 @@ class EmbeddedMetastore:
     def _answers(self) -> bool:
         if not _listens(self._port):
             return False
-        client = MetastoreClient(self.options)
+        client = MetastoreClient(replace(self.options, read_timeout_seconds=PROBE_SECONDS))
         try:
             client.get_databases()
         except MetastoreError:

@@ -1,0 +1,141 @@
+"""Who opened a transaction, and what became of it."""
+
+import getpass
+import hashlib
+import socket
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from airflow_hiveacid.acid.errors import TransactionAborted
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.metastore.answers import TxnState
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+# The metastore keeps 128 characters of an agent info and 128 of a host name, which must hold both.
+_LONGEST_AGENT_INFO = 87
+_LONGEST_HOST = 40
+_DIGEST_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The name under which the metastore knows who opened a transaction.
+
+    Attributes:
+        user: The user.
+        host: The machine.
+        agent_info: The run token, shortened where it is too long to be kept.
+    """
+
+    user: str
+    host: str
+    agent_info: str
+
+    @classmethod
+    def of(cls, run_token: str | None, user: str | None) -> Self:
+        """Name the owner of the transactions of a run.
+
+        Args:
+            run_token: Tells one run from all others; a random one when not given.
+            user: The user, when it is not the one of this process.
+        """
+        return cls(
+            user=user or getpass.getuser(),
+            host=socket.gethostname()[:_LONGEST_HOST],
+            agent_info=agent_info(run_token or uuid.uuid4().hex),
+        )
+
+    @property
+    def txn_host(self) -> str:
+        """The host name of a transaction, which carries the run token as well.
+
+        HMS 4 gives a transaction's agent info back only with its locks, and between opening and
+        locking there are none.
+        """
+        return f"{self.host}/{self.agent_info}"
+
+
+def agent_info(run_token: str) -> str:
+    """A run token as the metastore can keep it.
+
+    Args:
+        run_token: Of any length.
+    """
+    if len(run_token) <= _LONGEST_AGENT_INFO:
+        return run_token
+    digest = hashlib.sha256(run_token.encode()).hexdigest()[:_DIGEST_LENGTH]
+    return f"{run_token[: _LONGEST_AGENT_INFO - _DIGEST_LENGTH - 1]}~{digest}"
+
+
+def find_open_transactions(client: MetastoreClient, run_token: str) -> list[int]:
+    """Find the transactions of a run that are still open.
+
+    Args:
+        client: Whom to ask.
+        run_token: The run's token, in full.
+
+    Returns:
+        Their ids, oldest first.
+    """
+    wanted = agent_info(run_token)
+    return sorted(
+        txn.txn_id
+        for txn in client.get_open_txns_info()
+        if txn.state is TxnState.OPEN and txn.host.partition("/")[2] == wanted
+    )
+
+
+def abort_open_transactions(client: MetastoreClient, run_token: str) -> list[int]:
+    """Abort what a run has left open, so that nothing of it can be committed any more.
+
+    Args:
+        client: Whom to tell.
+        run_token: The run's token, in full.
+
+    Returns:
+        The ids of the transactions that were aborted; one that was committed at the last moment
+        is not among them.
+    """
+    aborted = []
+    for txn_id in find_open_transactions(client, run_token):
+        try:
+            client.abort_txn(txn_id)
+        except TransactionAborted:
+            continue
+        aborted.append(txn_id)
+    return aborted
+
+
+class Outcome(StrEnum):
+    """What has become of a transaction."""
+
+    OPEN = "open"
+    ABORTED = "aborted"
+    COMMITTED = "committed"
+
+
+def outcome(
+    client: MetastoreClient, txn_id: int, target: TableRef | None, write_id: int | None
+) -> Outcome:
+    """Find out what has become of a transaction.
+
+    Args:
+        client: Whom to ask.
+        txn_id: The transaction.
+        target: The table it writes, if any.
+        write_id: Its write id for that table.
+    """
+    answer = client.get_open_txns()
+    txns = ValidTxnList.from_open_txns(answer.high_watermark, answer.open_txns, answer.aborted_bits)
+    if txn_id in txns.open:
+        return Outcome.OPEN
+    if txn_id in txns.aborted:
+        return Outcome.ABORTED
+    if target is None or write_id is None:
+        return Outcome.COMMITTED
+    # The metastore may have forgotten an aborted transaction, but never that it was not committed.
+    written = client.get_valid_write_ids([target], txns)[target.full_name]
+    return Outcome.COMMITTED if written.is_valid(write_id) else Outcome.ABORTED

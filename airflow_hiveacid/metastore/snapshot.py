@@ -1,0 +1,45 @@
+"""What a transaction sees: one list of transactions, and one list of write ids for each table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A consistent view of several tables.
+
+    Attributes:
+        txns: The transactions that are seen.
+        write_ids: The write ids that are seen, by the full name of the table.
+    """
+
+    txns: ValidTxnList
+    write_ids: Mapping[str, ValidWriteIdList]
+
+    @classmethod
+    def take(cls, client: MetastoreClient, tables: Sequence[TableRef], txn_id: int = 0) -> Self:
+        """Take a snapshot.
+
+        Args:
+            client: Whom to ask.
+            tables: The tables that will be read or written.
+            txn_id: The transaction that will look. It sees its own writes and nothing of
+                transactions younger than itself; 0 sees everything that is committed.
+        """
+        answer = client.get_open_txns()
+        txns = ValidTxnList.from_open_txns(
+            answer.high_watermark, answer.open_txns, answer.aborted_bits, txn_id
+        )
+        wanted = sorted(set(tables))
+        return cls(txns, client.get_valid_write_ids(wanted, txns) if wanted else {})
+
+
+def committed_above(write_ids: ValidWriteIdList, own: int) -> int | None:
+    """The first committed write id above one's own, or None."""
+    above = range(own + 1, write_ids.high_watermark + 1)
+    return next((each for each in above if write_ids.is_valid(each)), None)
