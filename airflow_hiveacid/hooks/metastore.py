@@ -104,16 +104,15 @@ class HiveAcidMetastoreHook(BaseHook):
     ) -> "Iterator[Transaction]":
         """Run the body of a ``with`` inside a metastore transaction that holds its locks.
 
-        The transaction is kept alive by heartbeats. It is aborted at the end of the body unless
-        the body has committed it.
+        The transaction is kept alive by heartbeats. One that writes is aborted at the end of the
+        body unless the body has committed it.
 
         Example::
 
             @task
-            def freeze():
+            def export_orders():
                 with HiveAcidMetastoreHook().transaction(reads=["sales.orders"]) as txn:
                     export(txn.snapshot.write_ids["sales.orders"])
-                    txn.commit()
 
         :param operation: What is done to the target.
         :param target: The table that is written, as ``database.table``.

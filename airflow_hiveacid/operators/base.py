@@ -183,7 +183,7 @@ def run_token(context: "Context") -> str:
 def _abort_transactions(job: Job) -> list[int]:
     # Thrift is heavy, and this module is imported while DAGs are parsed.
     from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.transaction import abort_open_transactions
+    from airflow_hiveacid.metastore.settle import abort_open_transactions
 
     if job.metastore is None or job.run_token is None:
         return []

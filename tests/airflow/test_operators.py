@@ -24,7 +24,12 @@ from airflow_hiveacid import (
     UpdateJob,
 )
 from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+from airflow_hiveacid.metastore.answers import TxnState
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.operators.base import run_token
 
 SOURCE = PathSource(path="/feed/{{ run_id }}", format="json")
 DELETE = DeleteJob(target="db.t", where="id = 1")
@@ -225,6 +230,7 @@ def when_submitted(spark_submit, act):
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
+    return thread
 
 
 def assert_ended(pid):
@@ -257,3 +263,24 @@ def test_an_interrupted_task_leaves_no_spark_behind(
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert_ended(spark_submit.seen.pid)
+
+
+def test_killing_the_task_aborts_its_transaction_and_no_other(spark_submit, context, hms4):
+    spark_submit.will(hang=True)
+    operator = HiveAcidDeleteOperator(
+        task_id="t", job=DeleteJob(target="db.t", metastore=hms4.options)
+    )
+    with MetastoreClient(hms4.options) as client:
+        # What the driver would have opened, and another map index of the same task.
+        own, other = (
+            Transaction(client, operation=Operation.SELECT, run_token=token)
+            for token in (run_token(context), "d/r/t/0")
+        )
+        with own, other:
+            killed = when_submitted(spark_submit, operator.on_kill)
+            with pytest.raises(AirflowException):
+                operator.execute(context)
+            killed.join()
+            states = {txn.txn_id: txn.state for txn in client.get_open_txns_info()}
+            assert states.get(own.txn_id) is not TxnState.OPEN
+            assert states[other.txn_id] is TxnState.OPEN
