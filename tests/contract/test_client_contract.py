@@ -1,0 +1,365 @@
+"""What the client promises, held against both versions of the real metastore."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from airflow_hiveacid.acid.errors import (
+    HiveAcidError,
+    MetastoreCallFailed,
+    TableNotFound,
+    TransactionAborted,
+    WriteConflict,
+)
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    LockType,
+    MetastoreVersion,
+    Operation,
+    TableRef,
+    lock_components,
+)
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.metastore import client as client_module
+from airflow_hiveacid.metastore.answers import LockState, TxnLiveness, TxnState
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+
+COLUMNS = (
+    Column("id", "bigint", "the key"),
+    Column("name", "varchar(20)"),
+    Column("tags", "map<string,array<decimal(10,2)>>"),
+)
+DAY = (Column("day", "string"),)
+ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "0", "totalSize": "0"}
+WHO = ("user", "host", "dag.task")
+
+
+@pytest.fixture
+def table(client: MetastoreClient, database: str) -> HiveTable:
+    """A table partitioned by day."""
+    ref = TableRef(database, "orders")
+    client.create_table(HiveTable.new(ref, COLUMNS, partition_keys=DAY))
+    return client.get_table(ref)
+
+
+def open_and_lock(
+    client: MetastoreClient, table: HiveTable, *partitions: str
+) -> tuple[int, int, LockState]:
+    txn = client.open_txn(*WHO)
+    client.allocate_write_id(txn, table.ref)
+    components = lock_components(
+        client.version, Operation.UPDATE, table.ref, partitioned=True, partitions=partitions or None
+    )
+    answer = client.lock(components, txn, *WHO)
+    return txn, answer.lock_id, answer.state
+
+
+def txn_list(client: MetastoreClient, txn: int = 0) -> ValidTxnList:
+    answer = client.get_open_txns()
+    return ValidTxnList.from_open_txns(
+        answer.high_watermark, answer.open_txns, answer.aborted_bits, txn
+    )
+
+
+def test_the_version_is_found_out_by_asking(
+    client: MetastoreClient, hms: EmbeddedMetastore
+) -> None:
+    assert client.version is MetastoreVersion(int(hms.version[0]))
+
+
+def test_server_settings_can_be_read(client: MetastoreClient) -> None:
+    assert client.config_value("hive.txn.timeout", "?") == "300s"
+    assert client.config_value("hive.no.such.setting", "fallback") == "fallback"
+
+
+# Databases and tables
+
+
+def test_databases(client: MetastoreClient, database: str) -> None:
+    assert database in client.get_databases()
+    found = client.get_database(database)
+    assert found.name == database
+    assert (found.location or "").endswith(f"/{database}.db")
+    assert client.get_tables(database) == []
+
+
+@pytest.mark.parametrize("kind", [TableKind.FULL_ACID, TableKind.INSERT_ONLY])
+def test_a_created_table_reads_back_as_it_was_described(
+    client: MetastoreClient, database: str, kind: TableKind
+) -> None:
+    ref = TableRef(database, "t")
+    described = HiveTable.new(
+        ref,
+        COLUMNS,
+        partition_keys=DAY,
+        bucket_columns=["id"],
+        num_buckets=4,
+        parameters={"orc.compress": "ZSTD", "note": "naïve ☃"},
+        kind=kind,
+        owner="alice",
+    )
+    client.create_table(described)
+    found = client.get_table(ref)
+    assert found.kind is kind
+    assert found.columns == COLUMNS
+    assert found.partition_keys == DAY
+    assert found.bucket_columns == ("id",)
+    assert found.num_buckets == 4
+    assert found.bucketing_version == 2
+    assert found.owner == "alice"
+    assert described.parameters.items() <= found.parameters.items()
+    assert (found.location or "").endswith(f"/{database}.db/t")
+    assert client.get_tables(database) == ["t"]
+
+
+def test_a_table_can_be_created_at_a_place(
+    client: MetastoreClient, database: str, hms: EmbeddedMetastore
+) -> None:
+    ref = TableRef(database, "t")
+    location = f"file:{hms.warehouse}/{database}.db/elsewhere a%2Fb"
+    client.create_table(HiveTable.new(ref, COLUMNS, location=location))
+    assert client.get_table(ref).location == location
+
+
+def test_a_dropped_table_is_gone(client: MetastoreClient, table: HiveTable) -> None:
+    client.drop_table(table.ref)
+    with pytest.raises(TableNotFound, match=table.ref.full_name):
+        client.get_table(table.ref)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda client, ref: client.get_table(TableRef(ref.database, "no")), TableNotFound, ".no"),
+        (lambda client, ref: client.get_database("nowhere"), TableNotFound, "nowhere"),
+        (lambda client, ref: client.drop_database(ref.database), MetastoreCallFailed, "not empty"),
+        (lambda client, ref: client.create_database(ref.database), MetastoreCallFailed, "exists"),
+        (
+            lambda client, ref: client.create_table(HiveTable.new(ref, COLUMNS)),
+            MetastoreCallFailed,
+            "create_table.* failed for .*orders.*already exists",
+        ),
+        (lambda client, ref: client.commit_txn(10**9), TransactionAborted, "txnid:1000000000"),
+        (lambda client, ref: client.check_lock(10**9, 0), TransactionAborted, "lock has expired"),
+    ],
+)
+def test_errors_name_what_they_are_about(
+    client: MetastoreClient,
+    table: HiveTable,
+    call: Callable[[MetastoreClient, TableRef], object],
+    error: type[HiveAcidError],
+    text: str,
+) -> None:
+    with pytest.raises(error, match=text):
+        call(client, table.ref)
+
+
+# Partitions
+
+
+def test_partitions_keep_their_values_whatever_they_are(
+    client: MetastoreClient, table: HiveTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_PARTITIONS_PER_CALL", 2)
+    values = ["2026-01-01", "a/b=c", "100%", "x%2Fy", "Größe", None, ".", "UPPER"]
+    partitions = [HivePartition.new(table, [value]) for value in values]
+    client.add_partitions(table.ref, partitions)
+    client.add_partitions(table.ref, partitions[:3])
+    assert sorted(client.get_partition_names(table.ref)) == sorted(each.name for each in partitions)
+    found = {each.name: each for each in client.get_partitions(table.ref)}
+    assert len(found) == len(values)
+    for partition in partitions:
+        assert found[partition.name].values == partition.values
+        assert found[partition.name].location == f"{table.location}/{partition.name}"
+        assert found[partition.name].columns == COLUMNS
+
+
+def test_only_existing_partitions_of_those_asked_for_are_described(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    client.add_partitions(table.ref, [HivePartition.new(table, [day]) for day in "abc"])
+    found = client.get_partitions(table.ref, ["day=a", "day=c", "day=z"])
+    assert sorted(each.name for each in found) == ["day=a", "day=c"]
+    assert client.get_partitions(table.ref, []) == []
+
+
+def test_adding_a_partition_again_can_be_an_error(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    partition = HivePartition.new(table, ["a"])
+    client.add_partitions(table.ref, [partition])
+    with pytest.raises(MetastoreCallFailed, match=table.ref.full_name):
+        client.add_partitions(table.ref, [partition], if_not_exists=False)
+
+
+# Statistics
+
+
+def test_statistics_are_marked_inaccurate_and_nothing_else_changes(
+    client: MetastoreClient, database: str
+) -> None:
+    ref = TableRef(database, "counted")
+    described = HiveTable.new(
+        ref, COLUMNS, partition_keys=DAY, bucket_columns=["id"], num_buckets=2, parameters=ACCURATE
+    )
+    client.create_table(described)
+    table = client.get_table(ref)
+    partitions = [HivePartition.new(table, [day]) for day in "abc"]
+    for partition in partitions[:2]:
+        partition.raw.parameters.update(ACCURATE, mine="kept")
+    client.add_partitions(ref, partitions)
+    before = {each.name: each for each in client.get_partitions(ref)}
+    assert "COLUMN_STATS_ACCURATE" in before["day=a"].parameters
+
+    txn, _, _ = open_and_lock(client, table)
+    write_id = client.allocate_write_id(txn, ref)
+    write_ids = client.get_valid_write_ids([ref], txn_list(client, txn))[ref.full_name]
+    client.mark_statistics_inaccurate(
+        table, [before["day=a"], before["day=c"]], write_id, write_ids
+    )
+    client.commit_txn(txn)
+
+    after = {each.name: each for each in client.get_partitions(ref)}
+    assert without_statistics(client.get_table(ref)) == without_statistics(table)
+    assert "COLUMN_STATS_ACCURATE" not in client.get_table(ref).parameters
+    assert "COLUMN_STATS_ACCURATE" not in after["day=a"].parameters
+    assert without_statistics(after["day=a"]) == without_statistics(before["day=a"])
+    # The transaction has not written these.
+    assert after["day=b"].raw == before["day=b"].raw
+    assert after["day=c"].raw == before["day=c"].raw
+
+
+def without_statistics(described: HiveTable | HivePartition) -> dict[str, object]:
+    fields = {name: getattr(described.raw, name) for name in described.raw.__slots__}
+    ignored = ("COLUMN_STATS_ACCURATE", "transient_lastDdlTime")
+    parameters = described.parameters.items()
+    fields["parameters"] = {name: value for name, value in parameters if name not in ignored}
+    del fields["writeId"]
+    return fields
+
+
+# Transactions
+
+
+def test_a_heartbeat_tells_how_a_transaction_is(client: MetastoreClient) -> None:
+    txn = client.open_txn(*WHO)
+    assert client.heartbeat(txn) is TxnLiveness.OPEN
+    client.abort_txn(txn)
+    client.abort_txn(txn)
+    assert client.heartbeat(txn) is TxnLiveness.ABORTED
+    assert client.heartbeat(10**9) is TxnLiveness.UNKNOWN
+    with pytest.raises(TransactionAborted, match=str(txn)):
+        client.commit_txn(txn)
+
+
+def test_a_read_only_transaction_can_be_opened(client: MetastoreClient) -> None:
+    txn = client.open_txn(*WHO, read_only=True)
+    assert client.heartbeat(txn) is TxnLiveness.OPEN
+    client.commit_txn(txn)
+
+
+def test_open_and_aborted_transactions_are_listed(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    aborted, _, _ = open_and_lock(client, table, "day=a")
+    client.abort_txn(aborted)
+    txn = client.open_txn("alice", "there", None)
+    answer = client.get_open_txns()
+    assert answer.high_watermark >= txn
+    assert answer.min_open is not None
+    assert answer.min_open <= txn
+    txns = txn_list(client)
+    assert txns.is_aborted(aborted)
+    assert not txns.is_valid(txn)
+    assert not txns.is_aborted(txn)
+    (info,) = [each for each in client.get_open_txns_info() if each.txn_id == txn]
+    assert (info.user, info.host, info.state) == ("alice", "there", TxnState.OPEN)
+    assert info.started_at is not None
+    assert abs(datetime.now(UTC) - info.started_at) < timedelta(minutes=10)
+    client.abort_txn(txn)
+
+
+def test_write_ids_follow_the_fate_of_their_transactions(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    txns = [client.open_txn(*WHO) for _ in range(4)]
+    ids = [client.allocate_write_id(txn, table.ref) for txn in txns]
+    assert ids == [1, 2, 3, 4]
+    assert client.allocate_write_id(txns[0], table.ref) == 1
+    components = lock_components(client.version, Operation.INSERT, table.ref, True, ["day=a"])
+    client.lock(components, txns[1], *WHO)
+    client.commit_txn(txns[0])
+    client.abort_txn(txns[1])
+    lists = client.get_valid_write_ids([table.ref], txn_list(client))
+    write_ids = lists[table.ref.full_name]
+    assert [write_ids.is_valid(each) for each in ids] == [True, False, False, False]
+    assert [write_ids.is_aborted(each) for each in ids] == [False, True, False, False]
+    # As the third transaction sees it, whose list ends with itself.
+    own = client.get_valid_write_ids([table.ref], txn_list(client, txns[2]))
+    assert own[table.ref.full_name].is_valid(3)
+    assert not own[table.ref.full_name].is_valid(4)
+    for txn in txns[2:]:
+        client.abort_txn(txn)
+
+
+def test_two_changes_of_one_partition_conflict(client: MetastoreClient, table: HiveTable) -> None:
+    first, _, state = open_and_lock(client, table, "day=2026-01-01")
+    assert state is LockState.ACQUIRED
+    second, lock_id, state = open_and_lock(client, table, "day=2026-01-01")
+    assert state is LockState.WAITING
+    assert client.check_lock(lock_id, second).state is LockState.WAITING
+    client.commit_txn(first)
+    assert client.check_lock(lock_id, second).state is LockState.ACQUIRED
+    if client.version is MetastoreVersion.HMS4:
+        assert client.latest_conflicting_txn(second) == first
+    with pytest.raises(WriteConflict) as caught:
+        client.commit_txn(second)
+    for part in (f"Transaction {second}", table.ref.full_name, "day=2026-01-01", f"{first},"):
+        assert part in caught.value.what
+    assert client.heartbeat(second) is TxnLiveness.ABORTED
+
+
+def test_changes_of_different_partitions_do_not_conflict(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    txns = []
+    for day in ("a", "b"):
+        txn, _, state = open_and_lock(client, table, f"day={day}")
+        assert state is LockState.ACQUIRED
+        txns.append(txn)
+    for txn in reversed(txns):
+        client.commit_txn(txn)
+
+
+def test_partitions_written_under_a_lock_on_the_table_conflict_by_partition(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    first, _, _ = open_and_lock(client, table)
+    second, waiting, _ = open_and_lock(client, table)
+    for txn, day in ((first, "a"), (second, "b")):
+        write_id = client.allocate_write_id(txn, table.ref)
+        client.add_dynamic_partitions(
+            txn, write_id, table.ref, [f"day={day}"], DataOperation.UPDATE
+        )
+    client.commit_txn(first)
+    assert client.check_lock(waiting, second).state is LockState.ACQUIRED
+    client.commit_txn(second)
+
+
+def test_held_locks_tell_who_holds_them(client: MetastoreClient, table: HiveTable) -> None:
+    txn, lock_id, _ = open_and_lock(client, table, "day=a")
+    other = TableRef(table.ref.database, "other")
+    assert client.show_locks(other) == []
+    (held,) = client.show_locks(table.ref)
+    assert held in client.show_locks()
+    assert (held.lock_id, held.txn_id, held.table) == (lock_id, txn, table.ref)
+    assert (held.partition, held.state) == ("day=a", LockState.ACQUIRED)
+    assert (held.user, held.host, held.agent_info) == WHO
+    expected = {3: LockType.SHARED_WRITE, 4: LockType.EXCL_WRITE}
+    assert held.type is expected[client.version]
+    client.abort_txn(txn)
+    assert client.show_locks(table.ref) == []

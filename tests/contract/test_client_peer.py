@@ -1,0 +1,63 @@
+"""An independent client of the same servers sees what ours does. It knows Hive 2's interface only."""
+
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore import ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: TID253
+from thrift.transport.TSocket import TSocket  # noqa: TID253
+from thrift.transport.TTransport import TBufferedTransport  # noqa: TID253
+
+from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.metastore.answers import TxnLiveness
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+
+COLUMNS = (Column("id", "bigint", "the key"), Column("name", "varchar(20)"))
+DAY = (Column("day", "string"),)
+
+
+def peer_of(metastore: EmbeddedMetastore) -> HMSClient:
+    port = int(metastore.uri.rpartition(":")[2])
+    return HMSClient(TBinaryProtocol(TBufferedTransport(TSocket("127.0.0.1", port))))
+
+
+def test_a_peer_sees_our_locks_and_we_see_its_transactions(
+    client: MetastoreClient, database: str, hms: EmbeddedMetastore
+) -> None:
+    table = TableRef(database, "t")
+    client.create_table(HiveTable.new(table, COLUMNS, partition_keys=DAY))
+    txn = client.open_txn("alice", "here", None)
+    components = lock_components(client.version, Operation.UPDATE, table, True, ["day=a"])
+    lock = client.lock(components, txn, "alice", "here", None)
+    with peer_of(hms) as peer:
+        (seen,) = peer.show_locks(ttypes.ShowLocksRequest(dbname=database)).locks
+        assert (seen.lockid, seen.txnid, seen.partname) == (lock.lock_id, txn, "day=a")
+        opened = peer.open_txns(ttypes.OpenTxnRequest(1, "bob", "there")).txn_ids[0]
+    assert client.heartbeat(opened) is TxnLiveness.OPEN
+    for each in (txn, opened):
+        client.abort_txn(each)
+
+
+def test_a_peer_of_version_3_reads_our_tables_and_we_read_its(hms3: EmbeddedMetastore) -> None:
+    with MetastoreClient(hms3.options) as client, peer_of(hms3) as peer:
+        ours = TableRef("default", "ours")
+        client.create_table(HiveTable.new(ours, COLUMNS, partition_keys=DAY, parameters={"a": "b"}))
+        client.add_partitions(
+            ours, [HivePartition.new(client.get_table(ours), [day]) for day in ("x/y", "z")]
+        )
+        seen = peer.get_table("default", "ours")
+        assert [(each.name, each.type) for each in seen.sd.cols] == [
+            (each.name, each.type) for each in COLUMNS
+        ]
+        assert seen.parameters == client.get_table(ours).parameters
+        assert peer.get_partition_names("default", "ours", -1) == ["day=x%2Fy", "day=z"]
+
+        seen.tableName, seen.sd.location, seen.sd.numBuckets = "theirs", None, 3
+        seen.sd.bucketCols, seen.partitionKeys = ["name"], []
+        peer.create_table(seen)
+        theirs = client.get_table(TableRef("default", "theirs"))
+        assert (theirs.kind, theirs.columns) == (TableKind.FULL_ACID, COLUMNS)
+        assert (theirs.num_buckets, theirs.bucket_columns) == (3, ("name",))
+        for name in ("ours", "theirs"):
+            client.drop_table(TableRef("default", name))

@@ -1,0 +1,253 @@
+"""The client against real metastores over connections that break, and over TLS and HTTP."""
+
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.errors import AnswerLost, MetastoreUnreachable
+from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore.answers import TxnLiveness
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+
+
+class Relay:
+    """Stands between a client and a metastore and can lose what passes."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.uri = f"thrift://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._sockets: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+        self.lose_answers_to = b""
+
+    def disconnect(self) -> None:
+        for end in self._sockets:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        self._sockets.clear()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.disconnect()
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self._target))
+            self._sockets += [client, server]
+            self._threads.append(threading.Thread(target=self._serve, args=(client, server)))
+            self._threads[-1].start()
+
+    def _serve(self, client: socket.socket, server: socket.socket) -> None:
+        """Pass one request and one answer after the other, as Thrift does."""
+        with client, server, suppress(OSError):
+            while request := client.recv(1 << 20):
+                server.sendall(request)
+                answer = server.recv(1 << 20)
+                if self.lose_answers_to and self.lose_answers_to in request:
+                    self.lose_answers_to = b""
+                    return
+                client.sendall(answer)
+
+
+@pytest.fixture
+def relay(hms: EmbeddedMetastore) -> Iterator[Relay]:
+    relay = Relay(int(hms.uri.rpartition(":")[2]))
+    yield relay
+    relay.close()
+
+
+@pytest.fixture
+def shaky(relay: Relay) -> Iterator[MetastoreClient]:
+    """A client whose connection goes through the relay."""
+    with MetastoreClient(MetastoreOptions(uris=relay.uri)) as client:
+        yield client
+
+
+def test_a_harmless_call_is_repeated_when_its_answer_got_lost(
+    shaky: MetastoreClient, relay: Relay
+) -> None:
+    expected = shaky.get_databases()
+    relay.lose_answers_to = b"get_all_databases"
+    assert shaky.get_databases() == expected
+    assert relay.lose_answers_to == b""
+
+
+def test_a_transaction_is_not_opened_twice(
+    shaky: MetastoreClient, relay: Relay, client: MetastoreClient
+) -> None:
+    before = client.get_open_txns().high_watermark
+    shaky.get_databases()
+    relay.lose_answers_to = b"open_txns"
+    with pytest.raises(AnswerLost, match="open_txns got lost"):
+        shaky.open_txn("user", "host", None)
+    orphan = client.get_open_txns().high_watermark
+    assert orphan == before + 1
+    client.abort_txn(orphan)
+
+
+def test_a_lock_is_not_requested_twice(
+    shaky: MetastoreClient, relay: Relay, client: MetastoreClient, database: str
+) -> None:
+    table = TableRef(database, "t")
+    client.create_table(HiveTable.new(table, [Column("id", "int")]))
+    txn = shaky.open_txn("user", "host", None)
+    relay.lose_answers_to = b"lock"
+    components = lock_components(client.version, Operation.UPDATE, table, partitioned=False)
+    with pytest.raises(AnswerLost, match="lock got lost"):
+        shaky.lock(components, txn, "user", "host", None)
+    assert [lock.txn_id for lock in client.show_locks(table)] == [txn]
+    client.abort_txn(txn)
+
+
+def test_a_commit_whose_answer_got_lost_is_left_to_the_caller_to_find_out(
+    shaky: MetastoreClient, relay: Relay, client: MetastoreClient
+) -> None:
+    txn = shaky.open_txn("user", "host", None)
+    relay.lose_answers_to = b"commit_txn"
+    with pytest.raises(AnswerLost, match="commit_txn got lost"):
+        shaky.commit_txn(txn)
+    assert client.heartbeat(txn) is TxnLiveness.UNKNOWN
+    assert txn not in client.get_open_txns().open_txns
+
+
+def test_a_connection_that_was_closed_meanwhile_is_opened_again_before_anything_is_sent(
+    shaky: MetastoreClient, relay: Relay
+) -> None:
+    shaky.get_databases()
+    relay.disconnect()
+    txn = shaky.open_txn("user", "host", None)
+    relay.disconnect()
+    shaky.commit_txn(txn)
+
+
+def test_the_next_host_takes_over(hms: EmbeddedMetastore, relay: Relay) -> None:
+    uris = f"{relay.uri},{hms.uri}"
+    with MetastoreClient(MetastoreOptions(uris=uris)) as client:
+        expected = client.get_databases()
+        relay.close()
+        assert client.get_databases() == expected
+    with MetastoreClient(MetastoreOptions(uris=uris)) as client:
+        assert client.get_databases() == expected
+
+
+def test_threads_can_share_a_client(client: MetastoreClient, database: str) -> None:
+    names = [f"t{number}" for number in range(4)]
+    for name in names:
+        client.create_table(HiveTable.new(TableRef(database, name), [Column(name, "int")]))
+    together = threading.Barrier(len(names))
+
+    def look(name: str) -> set[str]:
+        together.wait()
+        found = [client.get_table(TableRef(database, name)) for _ in range(25)]
+        return {table.columns[0].name for table in found}
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        assert list(threads.map(look, names)) == [{name} for name in names]
+
+
+def test_a_closed_client_connects_again(client: MetastoreClient) -> None:
+    expected = client.get_databases()
+    client.close()
+    client.close()
+    assert client.get_databases() == expected
+
+
+def test_a_client_survives_the_restart_of_the_server(tmp_path: Path) -> None:
+    with EmbeddedMetastore("4.0.1", directory=tmp_path) as metastore:
+        client = MetastoreClient(metastore.options)
+        before = client.open_txn("user", "host", None)
+        metastore.kill()
+        with pytest.raises(MetastoreUnreachable):
+            client.get_databases()
+        metastore.start()
+        after = client.open_txn("user", "host", None)
+        assert {before, after} <= set(client.get_open_txns().open_txns)
+        assert {before, after} <= {info.txn_id for info in client.get_open_txns_info()}
+        client.commit_txn(before)
+
+
+class TlsMetastore(EmbeddedMetastore):
+    """A metastore with a certificate of its own."""
+
+    def _settings(self, distribution: object) -> dict[str, str]:
+        store = self._directory / "keystore.p12"
+        keytool = ["keytool", "-keystore", str(store), "-storepass", "changeit", "-alias", "hms"]
+        subject = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1"]
+        subprocess.run(
+            [*keytool, "-genkeypair", "-keyalg", "RSA", "-storetype", "PKCS12", *subject],
+            check=True,
+            capture_output=True,
+        )
+        subprocess.run(
+            [*keytool, "-exportcert", "-rfc", "-file", str(self._directory / "ca.pem")],
+            check=True,
+            capture_output=True,
+        )
+        return super()._settings(distribution) | {  # type: ignore[arg-type]
+            "metastore.use.SSL": "true",
+            "metastore.keystore.path": str(store),
+            "metastore.keystore.password": "changeit",
+            "metastore.keystore.type": "PKCS12",
+        }
+
+    @property
+    def options(self) -> MetastoreOptions:
+        return MetastoreOptions(uris=self.uri, tls_ca_file=str(self._directory / "ca.pem"))
+
+
+def test_tls(tmp_path: Path) -> None:
+    with TlsMetastore("4.0.1", directory=tmp_path) as metastore:
+        assert MetastoreClient(metastore.options).get_databases() == ["default"]
+        stranger = tmp_path / "stranger.pem"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost",
+             "-keyout", str(tmp_path / "key.pem"), "-out", str(stranger)],
+            check=True,
+            capture_output=True,
+        )  # fmt: skip
+        options = MetastoreOptions(uris=metastore.uri, tls_ca_file=str(stranger))
+        with pytest.raises(MetastoreUnreachable, match="certificate verify failed"):
+            MetastoreClient(options).get_databases()
+
+
+class HttpMetastore(EmbeddedMetastore):
+    """A metastore that speaks HTTP."""
+
+    def _settings(self, distribution: object) -> dict[str, str]:
+        mode = {"metastore.server.thrift.transport.mode": "http"}
+        return super()._settings(distribution) | mode  # type: ignore[arg-type]
+
+    @property
+    def uri(self) -> str:
+        return super().uri.replace("thrift:", "http:") + "/metastore"
+
+
+def test_http(tmp_path: Path) -> None:
+    with HttpMetastore("4.0.1", directory=tmp_path) as metastore:
+        client = MetastoreClient(metastore.options)
+        assert client.version == 4
+        table = TableRef("default", "t")
+        client.create_table(HiveTable.new(table, [Column("id", "int")]))
+        assert client.get_table(table).columns == (Column("id", "int"),)
+        txn = client.open_txn("user", "host", None)
+        client.commit_txn(txn)

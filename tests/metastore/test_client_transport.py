@@ -1,0 +1,185 @@
+"""Who is there? The client against servers that are down, silent, or no metastore at all."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from airflow_hiveacid.acid.errors import (
+    InvalidJob,
+    MetastoreCallFailed,
+    MetastoreUnreachable,
+    UnsupportedMetastore,
+)
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.transport import Endpoint
+
+HTTP_400 = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
+TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x46"
+SSH = b"SSH-2.0-OpenSSH_9.2p1\r\n"
+
+
+def http_answer(status: str) -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnope".encode()
+
+
+@contextmanager
+def server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A server that treats every connection alike, at the yielded port."""
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection, suppress(OSError):
+                answer(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            # Wakes the accept(), which closing alone does not.
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def saying(answer: bytes) -> Callable[[socket.socket], None]:
+    def say(connection: socket.socket) -> None:
+        if connection.recv(65536):
+            connection.sendall(answer)
+            connection.recv(65536)
+
+    return say
+
+
+def client(uris: str, **options: object) -> MetastoreClient:
+    return MetastoreClient(MetastoreOptions(uris=uris, read_timeout_seconds=5, **options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("uris", "expected"),
+    [
+        ("thrift://a:9084", [("thrift", "a", 9084, "/metastore")]),
+        ("thrift://a,thrift://b:1", [("thrift", "a", 9083, "/metastore"), ("thrift", "b", 1, "/metastore")]),
+        ("a:1 , b:2", [("thrift", "a", 1, "/metastore"), ("thrift", "b", 2, "/metastore")]),
+        ("thrift://[::1]:9083", [("thrift", "::1", 9083, "/metastore")]),
+        ("http://a:9001/hms", [("http", "a", 9001, "/hms")]),
+        ("https://a", [("https", "a", 9001, "/metastore")]),
+    ],
+)  # fmt: skip
+def test_uris(uris: str, expected: list[tuple[str, str, int, str]]) -> None:
+    found = [(each.scheme, each.host, each.port, each.path) for each in Endpoint.parse(uris)]
+    assert found == expected
+
+
+@pytest.mark.parametrize("uris", ["", ",", "jdbc:hive2://a", "thrift://a:port", "thrift://:1"])
+def test_malformed_uris_are_refused(uris: str) -> None:
+    with pytest.raises(InvalidJob, match="metastore uri"):
+        Endpoint.parse(uris)
+
+
+@pytest.mark.parametrize("scheme", ["thrift", "http"])
+def test_when_nobody_listens_every_tried_host_is_named(scheme: str) -> None:
+    first, second = free_port(), free_port()
+    uris = f"{scheme}://127.0.0.1:{first},{scheme}://127.0.0.1:{second}"
+    with pytest.raises(MetastoreUnreachable) as caught:
+        client(uris).get_databases()
+    assert f"127.0.0.1:{first} cannot be reached: connection refused" in str(caught.value)
+    assert f"127.0.0.1:{second} cannot be reached: connection refused" in str(caught.value)
+    assert caught.value.retryable
+
+
+def test_an_unknown_host_is_unreachable() -> None:
+    with pytest.raises(MetastoreUnreachable, match=r"no\.such\.host\.invalid:9083"):
+        client("thrift://no.such.host.invalid:9083").get_databases()
+
+
+@pytest.mark.parametrize("noise", [HTTP_400, TLS_ALERT, SSH, b"\xff" * 64, b"\x00" * 64])
+def test_a_server_that_speaks_something_else_is_no_metastore(noise: bytes) -> None:
+    with server(saying(noise)) as port, pytest.raises(UnsupportedMetastore) as caught:
+        client(f"thrift://127.0.0.1:{port}").get_databases()
+    assert f"127.0.0.1:{port}" in str(caught.value)
+    assert not caught.value.retryable
+
+
+def test_a_server_that_hangs_up_is_unreachable() -> None:
+    with (
+        server(lambda connection: None) as port,
+        pytest.raises(MetastoreUnreachable, match=f"127.0.0.1:{port}.*closed|reset"),
+    ):
+        client(f"thrift://127.0.0.1:{port}").get_databases()
+
+
+def test_a_silent_server_is_unreachable_after_the_read_timeout() -> None:
+    with server(saying(b"")) as port:
+        options = MetastoreOptions(uris=f"thrift://127.0.0.1:{port}", read_timeout_seconds=0.1)
+        with pytest.raises(MetastoreUnreachable, match="timed out"):
+            MetastoreClient(options).get_databases()
+
+
+def test_a_host_that_accepts_no_connection_is_given_up_after_the_connect_timeout() -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        # The queue takes one connection that nobody accepts; further ones get no answer at all.
+        with socket.create_connection(("127.0.0.1", port)):
+            options = MetastoreOptions(
+                uris=f"thrift://127.0.0.1:{port}",
+                connect_timeout_seconds=0.1,
+                read_timeout_seconds=60,
+            )
+            with pytest.raises(MetastoreUnreachable, match="timed out"):
+                MetastoreClient(options).get_databases()
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        ("401 Unauthorized", MetastoreCallFailed),
+        ("403 Forbidden", MetastoreCallFailed),
+        ("404 Not Found", UnsupportedMetastore),
+        ("200 OK", UnsupportedMetastore),
+        ("503 Service Unavailable", MetastoreUnreachable),
+    ],
+)
+def test_what_an_http_status_means(status: str, error: type[Exception]) -> None:
+    with server(saying(http_answer(status))) as port, pytest.raises(error, match=str(port)):
+        client(f"http://127.0.0.1:{port}/metastore").get_databases()
+
+
+def test_http_carries_the_user_and_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[bytes] = []
+
+    def listen(connection: socket.socket) -> None:
+        requests.append(connection.recv(65536))
+        connection.sendall(http_answer("401 Unauthorized"))
+
+    monkeypatch.setenv("METASTORE_TOKEN", "s3cr3t")
+    with server(listen) as port:
+        actor = client(f"http://127.0.0.1:{port}/hms", user="alice", token_env="METASTORE_TOKEN")
+        with pytest.raises(MetastoreCallFailed) as caught:
+            actor.get_databases()
+    request = b"".join(requests).decode("latin-1").lower()
+    assert request.startswith("post /hms ")
+    assert "authorization: bearer s3cr3t" in request
+    assert "x-actor-username: alice" in request
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_token_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("METASTORE_TOKEN", raising=False)
+    with pytest.raises(InvalidJob, match="METASTORE_TOKEN"):
+        client("http://127.0.0.1:1", token_env="METASTORE_TOKEN").get_databases()
