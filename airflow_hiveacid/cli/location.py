@@ -26,6 +26,7 @@ from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, 
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.transaction import Transaction
 from airflow_hiveacid.storage import Storage
 
 PartitionValue = str | int | float | bool | None
@@ -178,14 +179,12 @@ def _find_partitions(storage: Storage, path: tuple[str, ...]) -> list[PartitionD
 
 @contextmanager
 def _snapshot_of_table(arguments: argparse.Namespace) -> Iterator[TableSnapshot]:
-    from airflow_hiveacid.metastore.transaction import Transaction
-
     ref = TableRef.parse(arguments.table)
     with closing(MetastoreClient(MetastoreOptions(uris=arguments.metastore))) as client:
         table = client.get_table(ref)
         if table.kind is TableKind.NOT_ACID:
             raise NotTransactional(f"{ref.full_name} is not a transactional table.")
-        with Transaction(client, operation=Operation.SELECT, target=None, reads=[ref]) as txn:
+        with Transaction(client, operation=Operation.SELECT, reads=[ref]) as txn:
             hive3 = client.version is MetastoreVersion.HMS3
             yield TableSnapshot(
                 title=ref.full_name,
@@ -196,7 +195,6 @@ def _snapshot_of_table(arguments: argparse.Namespace) -> Iterator[TableSnapshot]
                 rules=arguments.rules or (Rules.HIVE3 if hive3 else Rules.HIVE4),
                 strict=arguments.rules is None,
             )
-            txn.commit()
 
 
 def _partitions_of_table(client: MetastoreClient, table: HiveTable) -> list[PartitionDirectory]:

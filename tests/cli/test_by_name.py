@@ -1,0 +1,132 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.storage import Storage
+from tests.cli.acid_files import ids, write_events
+
+HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"
+ID = Column("id", "int")
+
+
+@pytest.fixture
+def hiveacid(capsys, hms):
+    """Run a command against the metastore and return its exit status and what it printed."""
+
+    def run(*arguments):
+        status = main([*arguments, "--metastore", hms.uri])
+        said = capsys.readouterr()
+        return status, said.out if status == 0 else said.err
+
+    return run
+
+
+def rows(printed):
+    return [json.loads(line) for line in printed[1].splitlines()]
+
+
+def folder(location):
+    return Path(location.removeprefix("file:"))
+
+
+def write(client, ref, *, end):
+    """Spend the table's next write id: commit it, abort it, or leave it open."""
+    txn = client.open_txn("tests", "localhost", "tests")
+    write_id = client.allocate_write_id(txn, ref)
+    if end is not None:
+        end(txn)
+    return write_id, txn
+
+
+def test_a_table_shows_what_is_committed(client, database, hiveacid):
+    ref = TableRef(database, "t")
+    client.create_table(HiveTable.new(ref, [Column("a", "int"), Column("b", "string")]))
+    table = folder(client.get_table(ref).location)
+    shutil.copytree(HIVE_WRITTEN / "hive4", table, dirs_exist_ok=True)
+    shutil.rmtree(table / "base_0000003")
+    write(client, ref, end=client.commit_txn)
+    _, open_txn = write(client, ref, end=None)
+    try:
+        assert [row["a"] for row in rows(hiveacid("cat", ref.full_name, "--json"))] == [
+            0,
+            1,
+            2,
+            3,
+            4,
+        ]
+    finally:
+        client.commit_txn(open_txn)
+    after = rows(hiveacid("cat", ref.full_name, "--json", "--row-ids"))
+    assert after[-1] == {
+        "row_id": {"write_id": 2, "bucket": 536936448, "row": 0},
+        "a": 22,
+        "b": "upd",
+    }
+    assert len(after) == 4
+    (state,) = rows(hiveacid("inspect", ref.full_name, "--json"))
+    assert state["deltas"][0] == "delta_0000001_0000001_0000"
+
+
+def test_partitions_are_read_wherever_they_lie(client, database, hiveacid, tmp_path):
+    ref = TableRef(database, "p")
+    keys = [Column("n", "int"), Column("day", "string")]
+    client.create_table(HiveTable.new(ref, [ID], partition_keys=keys))
+    table = client.get_table(ref)
+    near, far = HivePartition.new(table, ["1", "a b/c"]), HivePartition.new(table, ["2", None])
+    far.raw.sd.location = str(tmp_path / "else where%2F")
+    client.add_partitions(ref, [near, far])
+    for number, partition in enumerate(client.get_partitions(ref)):
+        delta = folder(partition.location) / "delta_0000001_0000001_0000/bucket_00000"
+        write_events(delta, [(1, 0, 1)], ids(number))
+        assert Storage.of(partition.location).exists("delta_0000001_0000001_0000")
+    write(client, ref, end=client.commit_txn)
+    printed = rows(hiveacid("cat", ref.full_name, "--json"))
+    assert sorted((row["n"], row["day"]) for row in printed) == [(1, "a b/c"), (2, None)]
+    (state,) = rows(hiveacid("inspect", ref.full_name, "--json"))
+    assert set(state["partitions"]) == {"n=1/day=a b%2Fc", "n=2/day=__HIVE_DEFAULT_PARTITION__"}
+
+
+def test_rules_follow_the_version_of_the_metastore(client, database, hiveacid, hms):
+    ref = TableRef(database, "r")
+    client.create_table(HiveTable.new(ref, [ID]))
+    suffixed = (
+        folder(client.get_table(ref).location) / "delta_0000001_0000001_v0000001/bucket_00000"
+    )
+    write_events(suffixed, [(1, 0, 1)], ids(1))
+    write(client, ref, end=client.commit_txn)
+    status, printed = hiveacid("cat", ref.full_name)
+    if hms.version.startswith("3"):
+        assert status == 30
+        assert "Hive 3" in printed
+    else:
+        assert (status, printed) == (0, "id\n1\n")
+
+
+def test_nothing_is_left_behind(client, database, hiveacid):
+    ref = TableRef(database, "t")
+    client.create_table(HiveTable.new(ref, [ID]))
+    before = client.get_open_txns().open_txns
+    assert hiveacid("cat", ref.full_name) == (0, "")
+    assert hiveacid("cat", ref.full_name, "--row-ids", "--limit", "0") == (0, "")
+    assert client.show_locks(ref) == []
+    assert client.get_open_txns().open_txns == before
+
+
+@pytest.mark.parametrize("command", ["cat", "inspect"])
+def test_a_table_that_cannot_be_shown_is_a_clear_error(client, database, hiveacid, command):
+    client.create_table(HiveTable.new(TableRef(database, "n"), [ID], kind=TableKind.NOT_ACID))
+    assert hiveacid(command, f"{database}.n") == (
+        20,
+        f"hiveacid: {database}.n is not a transactional table. "
+        "Use a table created with TBLPROPERTIES ('transactional'='true').\n",
+    )
+    status, said = hiveacid(command, f"{database}.missing")
+    assert status == 20
+    assert f"{database}.missing" in said
+    assert hiveacid(command, "missing")[0] == 20
