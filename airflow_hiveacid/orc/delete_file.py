@@ -12,6 +12,7 @@ from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.envelope import Column, Operation, acid_metadata, wrap_types
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, row_groups
+from airflow_hiveacid.orc.keys import first_disorder
 from airflow_hiveacid.orc.null_rows import null_rows
 from airflow_hiveacid.orc.output import Output, Sink
 from airflow_hiveacid.orc.streams import Encoding, Integers, describe_encoding
@@ -113,12 +114,9 @@ def _key_columns(keys: Sequence[Integers], write_id: int, groups: Sequence[int])
 def _check_order(keys: Sequence[Integers]) -> None:
     if any(part.shape != keys[0].shape or part.ndim != 1 for part in keys):
         raise ValueError("The three parts of the row ids differ in length.")
-    ascends = np.zeros(max(len(keys[0]) - 1, 0), dtype=np.bool_)
-    for part in reversed(keys):
-        ascends = (part[1:] > part[:-1]) | ((part[1:] == part[:-1]) & ascends)
-    if not ascends.all():
-        at = int(np.argmin(ascends))
-        first, second = (RowId(*(int(part[at + k]) for part in keys)) for k in (0, 1))
+    at = first_disorder(keys)
+    if at is not None:
+        first, second = (RowId(*(int(part[row]) for part in keys)) for row in (at - 1, at))
         raise ValueError(f"{second} to delete does not come after {first}.")
 
 

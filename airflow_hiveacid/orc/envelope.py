@@ -84,7 +84,7 @@ class Operation(IntEnum):
 
 def is_envelope(types: Sequence[bytes]) -> bool:
     """Whether readers take the file for an ACID one: they look at the names, not at the case."""
-    if not types:
+    if len(types) <= len(FIELDS):
         return False
     names = Message.decode(types[0]).all_data(TypeField.FIELD_NAMES)
     return [name.lower() for name in names] == [name.lower() for name, _ in FIELDS]

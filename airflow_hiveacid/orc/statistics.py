@@ -40,6 +40,14 @@ def integer_statistics(count: int, smallest: int, largest: int, total: int | Non
     return message.add_number(HAS_NULL, 0)
 
 
+def integer_range(statistics: bytes) -> tuple[int, int] | None:
+    """Smallest and largest value, if the statistics know them."""
+    integers = Message.decode(statistics).message(INTEGERS)
+    if integers is None or not (integers.has(1) and integers.has(2)):
+        return None
+    return integers.signed(1), integers.signed(2)
+
+
 def merge_columns(parts: Sequence[Sequence[bytes]]) -> tuple[bytes, ...]:
     """Unite the statistics of all columns of several files or stripes."""
     return tuple(

@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import is_envelope
 from airflow_hiveacid.orc.output import Source, read_exactly
+from airflow_hiveacid.orc.statistics import integer_range
 from airflow_hiveacid.orc.wire import Message
 
 MAGIC = b"ORC"
@@ -205,10 +206,7 @@ class OrcTail:
         """Smallest and largest value of an integer column of a stripe, if its statistics say."""
         if stripe >= len(self.stripe_statistics) or column >= len(self.stripe_statistics[stripe]):
             return None
-        integers = Message.decode(self.stripe_statistics[stripe][column]).message(2)
-        if integers is None or not (integers.has(1) and integers.has(2)):
-            return None
-        return integers.signed(1), integers.signed(2)
+        return integer_range(self.stripe_statistics[stripe][column])
 
     def stripe_footer(self, source: Source, stripe: Stripe) -> Message:
         """Read the list of streams and encodings of a stripe."""
@@ -224,9 +222,10 @@ class OrcTail:
             written = ".".join(map(str, version)) or "unknown"
             raise UnsupportedFile(f"The ORC file has format version {written}, not 0.12.")
         if len(self.stripe_statistics) != len(self.stripes) or any(
-            len(columns) != len(self.types) for columns in self.stripe_statistics
+            len(columns) != len(self.types)
+            for columns in (*self.stripe_statistics, self.file_statistics)
         ):
-            raise UnsupportedFile("The ORC file lacks statistics of its stripes.")
+            raise UnsupportedFile("The ORC file lacks statistics of its columns.")
 
     def encode(self, content_length: int) -> bytes:
         """Write the tail of a file whose stripes end at `content_length`."""

@@ -106,6 +106,12 @@ def read(file: io.BytesIO) -> pa.Table:
     return orc.ORCFile(pa.BufferReader(file.getvalue())).read()
 
 
+def with_tail(file: io.BytesIO, tail: OrcTail) -> io.BytesIO:
+    """The stripes of a file, described by another tail."""
+    content = max((stripe.offset + stripe.length for stripe in tail.stripes), default=3)
+    return io.BytesIO(file.getvalue()[:content] + tail.encode(content))
+
+
 def row_ids(rows: pa.Table) -> list[tuple[int, int, int]]:
     """The row ids of a file's rows."""
     columns = (rows[name].to_pylist() for name in ("originalTransaction", "bucket", "rowId"))

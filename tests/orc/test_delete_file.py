@@ -91,7 +91,7 @@ def test_statistics_let_readers_pass_over_the_file():
 
 def test_sorted_keys_take_little_room():
     keys = rows_of(1, range(0, 300_000, 3))
-    assert len(delete_file(keys, codec="none").getvalue()) < 12_000  # 100 000 of them
+    assert len(delete_file(keys, codec="none").getvalue()) < 12_000
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,7 @@ from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.tail import OrcTail, PostScriptField
 from airflow_hiveacid.orc.wire import DATA, VARINT, Message
-from tests.orc.orc_tables import CODECS, flat_file, read, table
-
-
-def rewritten(file: io.BytesIO, tail: OrcTail) -> io.BytesIO:
-    content = max(stripe.offset + stripe.length for stripe in tail.stripes)
-    return io.BytesIO(file.getvalue()[:content] + tail.encode(content))
+from tests.orc.orc_tables import CODECS, flat_file, read, table, with_tail
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -48,7 +43,7 @@ def test_a_tail_written_again_says_the_same(codec):
     file = flat_file(rows, codec, bloom_filters=True)
     tail = OrcTail.read(file)
     changed = replace(tail, user_metadata={"a key": b"\x00\xff"})
-    again = rewritten(file, changed)
+    again = with_tail(file, changed)
     assert read(again).equals(read(file))
     found = OrcTail.read(again)
     assert found.user_metadata == {"a key": b"\x00\xff"}
@@ -64,7 +59,7 @@ def test_fields_of_later_orc_releases_are_kept():
     tail.footer.fields.append((77, DATA, b"later"))
     tail.postscript.fields.append((78, VARINT, 4))
     tail.stripes[0].other.fields.append((79, VARINT, 5))
-    found = OrcTail.read(rewritten(file, tail))
+    found = OrcTail.read(with_tail(file, tail))
     assert found.footer.data(77) == b"later"
     assert found.postscript.number(78) == 4
     assert found.stripes[0].other.number(79) == 5
@@ -77,7 +72,7 @@ def test_a_tail_longer_than_the_first_request_is_read():
         {PostScriptField.COMPRESSION: 0}
     ).fields
     plain = replace(tail, compression=replace(tail.compression, codec=Codec.NONE))
-    assert OrcTail.read(rewritten(file, plain)).user_metadata == tail.user_metadata
+    assert OrcTail.read(with_tail(file, plain)).user_metadata == tail.user_metadata
 
 
 @pytest.mark.parametrize(

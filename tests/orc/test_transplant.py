@@ -13,7 +13,16 @@ from airflow_hiveacid.acid.row_id import RowId, encode_bucket
 from airflow_hiveacid.orc.envelope import Column, parse_key_index
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import Segment, transplant, transplant_all
-from tests.orc.orc_tables import CODECS, SCHEMA, flat_file, group_starts, read, row_ids, table
+from tests.orc.orc_tables import (
+    CODECS,
+    SCHEMA,
+    flat_file,
+    group_starts,
+    read,
+    row_ids,
+    table,
+    with_tail,
+)
 
 BUCKET = encode_bucket(3)
 
@@ -92,10 +101,7 @@ def test_row_indexes_lead_to_the_first_row_of_their_group(codec, block_size):
     rows = pa.table({"same": pa.array([5] * 9000)})
     flat = flat_file(rows, codec, stride=300)
     # One value, and so little data that no chunk of the file is longer than the smaller blocks.
-    small = io.BytesIO()
-    tail = OrcTail.read(flat)
-    content = tail.stripes[-1].offset + tail.stripes[-1].length
-    small.write(flat.getvalue()[:content] + tail.with_block_size(block_size).encode(content))
+    small = with_tail(flat, OrcTail.read(flat).with_block_size(block_size))
     segments = [Segment(1, 1, BUCKET, 0, 1), Segment(8999, 2, BUCKET, 1 << 40, 2)]
     acid = transplanted(small, segments)
     ids = [(1, BUCKET, 0)] + [(2, BUCKET, (1 << 40) + k) for k in range(8999)]
@@ -187,9 +193,7 @@ def test_an_acid_file_is_not_wrapped_again():
 def test_a_file_whose_root_is_no_struct_is_refused():
     flat = flat_file(table(5))
     tail = OrcTail.read(flat)
-    content = tail.stripes[-1].offset + tail.stripes[-1].length
-    tail = replace(tail, types=(b"\x08\x04", *tail.types[1:]))
-    flat = io.BytesIO(flat.getvalue()[:content] + tail.encode(content))
+    flat = with_tail(flat, replace(tail, types=(b"\x08\x04", *tail.types[1:])))
     with pytest.raises(UnsupportedFile, match="struct"):
         transplant_all(flat, io.BytesIO(), write_id=1, bucket=BUCKET)
 

@@ -1,0 +1,86 @@
+"""The five key columns of a file that somebody wrote, decoded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np  # noqa: TID253
+
+from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.orc.envelope import Column, TypeField
+from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
+from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.streams import Integers
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.wire import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The key columns of one stripe, in the order of the file."""
+
+    operations: Integers
+    original_write_ids: Integers
+    buckets: Integers
+    rows: Integers
+    current_write_ids: Integers
+
+    def columns(self) -> dict[Column, Integers]:
+        """The columns by their numbers."""
+        return dict(
+            zip(KEY_COLUMNS, (getattr(self, field.name) for field in fields(self)), strict=True)
+        )
+
+    def row_id(self, position: int) -> RowId:
+        """The row id of one row."""
+        return RowId(
+            int(self.original_write_ids[position]),
+            int(self.buckets[position]),
+            int(self.rows[position]),
+        )
+
+    def first_disorder(self) -> int | None:
+        """The first row whose row id does not come after that of the row before it."""
+        return first_disorder((self.original_write_ids, self.buckets, self.rows))
+
+
+class KeyReader:
+    """Reads the key columns of an ACID file with the ORC library."""
+
+    def __init__(self, source: Source, tail: OrcTail) -> None:
+        # Imported here because moving files does without it.
+        from pyarrow import orc
+
+        # Some writers spell the names in their own way.
+        names = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
+        self._names = [name.decode() for name in names[: len(KEY_COLUMNS)]]
+        source.seek(0)
+        self._file: Any = _library_call(orc.ORCFile, source)
+
+    def read(self, stripe: int) -> Keys:
+        """Decode the key columns of a stripe.
+
+        Raises:
+            CorruptFile: They do not decode, or some are null.
+        """
+        batch = _library_call(self._file.read_stripe, stripe, columns=self._names)
+        columns = [batch.column(name) for name in self._names]
+        if any(column.null_count for column in columns):
+            raise CorruptFile(f"Stripe {stripe} has rows whose row id is null.")
+        return Keys(*(column.to_numpy().astype(np.int64) for column in columns))
+
+
+def first_disorder(columns: Sequence[Integers]) -> int | None:
+    """The first row that is not greater than the row before it, comparing column by column."""
+    ascends = np.zeros(max(len(columns[0]) - 1, 0), dtype=np.bool_)
+    for column in reversed(columns):
+        ascends = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & ascends)
+    return None if ascends.all() else int(np.argmin(ascends)) + 1
+
+
+def _library_call(function: Any, *arguments: Any, **options: Any) -> Any:
+    try:
+        return function(*arguments, **options)
+    except (OSError, ValueError) as error:
+        raise CorruptFile(f"The ORC library cannot read the file: {error}") from error
