@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyarrow import fs  # noqa: TID253
+from pyarrow import fs
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError

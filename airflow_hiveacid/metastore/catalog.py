@@ -27,6 +27,7 @@ class HiveDatabase:
     name: str
     location: str | None
     managed_location: str | None
+    owner: str | None
 
 
 @dataclass(frozen=True)

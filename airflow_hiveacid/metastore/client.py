@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, Self, TypeVar
 
 from airflow_hiveacid.acid.errors import AnswerLost
@@ -23,6 +24,7 @@ from airflow_hiveacid.metastore.answers import (
 )
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.session import Session
+from airflow_hiveacid.metastore.transport import acting_user
 
 _Item = TypeVar("_Item")
 
@@ -74,7 +76,9 @@ class MetastoreClient:
     def get_database(self, name: str) -> HiveDatabase:
         """Describe a database."""
         found = self._call(idl_tables.get_database, name, about=name)
-        return HiveDatabase(found.name, found.locationUri, found.managedLocationUri)
+        return HiveDatabase(
+            found.name, found.locationUri, found.managedLocationUri, found.ownerName
+        )
 
     def create_database(self, name: str, *, location: str | None = None) -> None:
         """Create a database."""
@@ -104,13 +108,14 @@ class MetastoreClient:
         return HiveTable.from_thrift(answer.table)
 
     def create_table(self, table: HiveTable) -> None:
-        """Create a table, its folder included."""
-        name = table.ref.full_name
+        """Create a table, its folder included; it belongs to the acting user unless it names another owner."""
+        name, raw = table.ref.full_name, copy(table.raw)
+        raw.owner = table.owner or acting_user(self.options)
         if self.version is MetastoreVersion.HMS3:
-            self._call(idl_tables.create_table, table.raw, about=name)
+            self._call(idl_tables.create_table, raw, about=name)
             return
         request = idl_tables.CreateTableRequest(
-            table=table.raw,
+            table=raw,
             processorCapabilities=list(idl_tables.CAPABILITIES),
             processorIdentifier=_PROCESSOR,
         )

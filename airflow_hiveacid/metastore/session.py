@@ -1,6 +1,5 @@
 """Calls with several hosts, reconnecting, and errors in our own words."""
 
-import getpass
 import re
 import threading
 from typing import Any
@@ -23,7 +22,7 @@ from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore import idl_tables, idl_txns
 from airflow_hiveacid.metastore.idl import Call, ServerException
-from airflow_hiveacid.metastore.transport import Connection, Endpoint
+from airflow_hiveacid.metastore.transport import Connection, Endpoint, acting_user
 
 _CONFLICT = re.compile(
     r"Aborting \[txnid:(?P<own>\d+),.*due to a write conflict on (?P<what>.+)"
@@ -119,8 +118,7 @@ class Session:
                         remedy="ACID tables with write ids need Hive Metastore 3.1 or newer.",
                     )
             if connection.endpoint.scheme == "thrift":
-                user = self._options.user or getpass.getuser()
-                connection.invoke(idl_tables.set_ugi, user, [])
+                connection.invoke(idl_tables.set_ugi, acting_user(self._options), [])
         except (ServerException, TApplicationException) as failure:
             connection.close()
             raise _translate(failure, idl_tables.set_ugi, "") from failure

@@ -66,6 +66,11 @@ class Endpoint:
         return f"{self.host}:{self.port}"
 
 
+def acting_user(options: MetastoreOptions) -> str:
+    """Who the metastore is told is calling: chosen as Hadoop's own clients do."""
+    return options.user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
 class Connection:
     """An open connection; it carries one call at a time."""
 
@@ -86,14 +91,16 @@ class Connection:
         # instead of being taken for the length of an endless string.
         self._protocol = TBinaryProtocolAccelerated(self._transport, strictRead=True)
         self._sequence = 0
+        self._closed = False
 
     def is_open(self) -> bool:
         """Whether the other side has not closed the connection in the meantime."""
-        return bool(self._transport.isOpen())
+        return not self._closed and bool(self._transport.isOpen())
 
     def close(self) -> None:
         """Close the connection; safe to repeat."""
-        if self._transport.isOpen():
+        if not self._closed:
+            self._closed = True
             self._transport.close()
 
     def invoke(self, call: Call, *arguments: Any) -> Any:
@@ -175,7 +182,7 @@ def _open_http(endpoint: Endpoint, options: MetastoreOptions) -> Any:
         f"{endpoint.scheme}://{host}:{endpoint.port}{endpoint.path}",
         ssl_context=_tls(options) if endpoint.scheme == "https" else None,
     )
-    headers = {"x-actor-username": options.user or getpass.getuser()}
+    headers = {"x-actor-username": acting_user(options)}
     if options.token_env is not None:
         token = os.environ.get(options.token_env)
         if not token:

@@ -1,6 +1,7 @@
 """What the client promises, held against both versions of the real metastore."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -85,6 +86,22 @@ def test_databases(client: MetastoreClient, database: str) -> None:
     assert found.name == database
     assert (found.location or "").endswith(f"/{database}.db")
     assert client.get_tables(database) == []
+
+
+def test_what_is_created_belongs_to_the_acting_user(
+    hms: EmbeddedMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+    for user, expected in (("alice", "alice"), (None, "bob")):
+        with MetastoreClient(replace(hms.options, user=user)) as client:
+            table = TableRef(f"of_{expected}", "t")
+            client.create_database(table.database)
+            client.create_table(HiveTable.new(table, COLUMNS))
+            assert client.get_table(table).owner == expected
+            # Version 3 leaves a database's owner to the client.
+            if client.version is MetastoreVersion.HMS4:
+                assert client.get_database(table.database).owner == expected
+            client.drop_database(table.database, cascade=True)
 
 
 @pytest.mark.parametrize("kind", [TableKind.FULL_ACID, TableKind.INSERT_ONLY])

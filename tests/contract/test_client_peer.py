@@ -2,9 +2,9 @@
 
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore import ttypes
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: TID253
-from thrift.transport.TSocket import TSocket  # noqa: TID253
-from thrift.transport.TTransport import TBufferedTransport  # noqa: TID253
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
 from airflow_hiveacid.acid.schema import TableKind

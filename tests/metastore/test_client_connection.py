@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -186,23 +187,24 @@ def test_a_client_survives_the_restart_of_the_server(tmp_path: Path) -> None:
         client.commit_txn(before)
 
 
+def certificate(directory: Path, name: str) -> tuple[Path, Path]:
+    """A new key with a certificate signed by itself: Java's key store and the PEM file."""
+    store, pem = directory / f"{name}.p12", directory / f"{name}.pem"
+    keytool = ["keytool", "-keystore", str(store), "-storepass", "changeit", "-alias", name]
+    subject = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1"]
+    for command in (
+        ["-genkeypair", "-keyalg", "RSA", "-storetype", "PKCS12", *subject],
+        ["-exportcert", "-rfc", "-file", str(pem)],
+    ):
+        subprocess.run([*keytool, *command], check=True, capture_output=True)
+    return store, pem
+
+
 class TlsMetastore(EmbeddedMetastore):
     """A metastore with a certificate of its own."""
 
     def _settings(self, distribution: object) -> dict[str, str]:
-        store = self._directory / "keystore.p12"
-        keytool = ["keytool", "-keystore", str(store), "-storepass", "changeit", "-alias", "hms"]
-        subject = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1"]
-        subprocess.run(
-            [*keytool, "-genkeypair", "-keyalg", "RSA", "-storetype", "PKCS12", *subject],
-            check=True,
-            capture_output=True,
-        )
-        subprocess.run(
-            [*keytool, "-exportcert", "-rfc", "-file", str(self._directory / "ca.pem")],
-            check=True,
-            capture_output=True,
-        )
+        store, self.certificate = certificate(self._directory, "hms")
         return super()._settings(distribution) | {  # type: ignore[arg-type]
             "metastore.use.SSL": "true",
             "metastore.keystore.path": str(store),
@@ -212,22 +214,16 @@ class TlsMetastore(EmbeddedMetastore):
 
     @property
     def options(self) -> MetastoreOptions:
-        return MetastoreOptions(uris=self.uri, tls_ca_file=str(self._directory / "ca.pem"))
+        return MetastoreOptions(uris=self.uri, tls_ca_file=str(self.certificate))
 
 
 def test_tls(tmp_path: Path) -> None:
+    _, stranger = certificate(tmp_path, "stranger")
     with TlsMetastore("4.0.1", directory=tmp_path) as metastore:
         assert MetastoreClient(metastore.options).get_databases() == ["default"]
-        stranger = tmp_path / "stranger.pem"
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost",
-             "-keyout", str(tmp_path / "key.pem"), "-out", str(stranger)],
-            check=True,
-            capture_output=True,
-        )  # fmt: skip
-        options = MetastoreOptions(uris=metastore.uri, tls_ca_file=str(stranger))
+        wary = replace(metastore.options, tls_ca_file=str(stranger))
         with pytest.raises(MetastoreUnreachable, match="certificate verify failed"):
-            MetastoreClient(options).get_databases()
+            MetastoreClient(wary).get_databases()
 
 
 class HttpMetastore(EmbeddedMetastore):

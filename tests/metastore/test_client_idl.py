@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from thrift.protocol.TBinaryProtocol import (  # noqa: TID253
+from thrift.protocol.TBinaryProtocol import (
     TBinaryProtocol,
     TBinaryProtocolAccelerated,
 )
-from thrift.transport.TTransport import TMemoryBuffer  # noqa: TID253
+from thrift.transport.TTransport import TMemoryBuffer
 
 from airflow_hiveacid.metastore import idl_tables, idl_txns
 from airflow_hiveacid.metastore.idl import struct
