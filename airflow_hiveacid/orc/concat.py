@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from airflow_hiveacid.acid.errors import UnsupportedFile
 from airflow_hiveacid.acid.row_id import RowId
@@ -54,10 +55,11 @@ def concatenate(sources: Sequence[Source], sink: Sink) -> Written:
     metadata = dict(first.user_metadata)
     last_rows: list[RowId] = []
     if first.is_acid:
-        last_rows = _last_rows(parts)
-        metadata |= acid_metadata(
-            last_rows, _operation(parts), sum(part.tail.rows for part in parts)
-        )
+        spans = [span for part in parts for span in part.spans()]
+        _check_order(spans)
+        last_rows = [span.last for span in spans]
+        rows = sum(part.tail.rows for part in parts)
+        metadata |= acid_metadata(last_rows, _operation(spans), rows)
 
     output = Output(sink)
     output.write(MAGIC)
@@ -77,50 +79,63 @@ def concatenate(sources: Sequence[Source], sink: Sink) -> Written:
 
 
 @dataclass(frozen=True, slots=True)
+class _Span:
+    """What the row ids of a stripe reach from and to."""
+
+    first: RowId
+    last: RowId
+    operations: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class _Part:
     source: Source
     tail: OrcTail
 
-    def bounds(self) -> Iterator[tuple[RowId, RowId]]:
-        """The first and the last row id of each stripe.
+    def spans(self) -> Iterator[_Span]:
+        """The spans of all stripes.
 
         The key index of the file is not asked: some engines write wrong ones.
         """
         reader: KeyReader | None = None
         for number in range(len(self.tail.stripes)):
-            write_ids, buckets, rows = (
-                self.tail.int_range(number, column)
-                for column in (Column.ORIGINAL_TRANSACTION, Column.BUCKET, Column.ROW_ID)
-            )
-            if write_ids and buckets and rows and len({*write_ids}) == len({*buckets}) == 1:
-                first, last = (RowId(write_ids[0], buckets[0], row) for row in rows)
-            else:
+            span = self._span_from_statistics(number)
+            if span is None:
                 reader = reader or KeyReader(self.source, self.tail)
                 keys = reader.read(number)
-                first, last = keys.row_id(0), keys.row_id(-1)
-            yield first, last
+                operations = int(keys.operations.min()), int(keys.operations.max())
+                span = _Span(keys.row_id(0), keys.row_id(-1), operations)
+            yield span
+
+    def _span_from_statistics(self, number: int) -> _Span | None:
+        operations, write_ids, buckets, rows = (
+            self.tail.int_range(number, column)
+            for column in (
+                Column.OPERATION,
+                Column.ORIGINAL_TRANSACTION,
+                Column.BUCKET,
+                Column.ROW_ID,
+            )
+        )
+        if not (operations and write_ids and buckets and rows):
+            return None
+        if write_ids[0] != write_ids[1] or buckets[0] != buckets[1]:
+            # The smallest row id of one write id may stand behind the largest of another.
+            return None
+        first, last = (RowId(write_ids[0], buckets[0], row) for row in rows)
+        return _Span(first, last, operations)
 
 
-def _last_rows(parts: Sequence[_Part]) -> list[RowId]:
-    last_rows: list[RowId] = []
-    for number, part in enumerate(parts, 1):
-        for first, last in part.bounds():
-            if last_rows and first <= last_rows[-1]:
-                raise ValueError(f"{first} of file {number} does not come after {last_rows[-1]}.")
-            last_rows.append(last)
-    return last_rows
+def _check_order(spans: Sequence[_Span]) -> None:
+    for before, after in pairwise(spans):
+        if after.first <= before.last:
+            raise ValueError(f"{after.first} does not come after {before.last}.")
 
 
-def _operation(parts: Sequence[_Part]) -> Operation:
-    found = {
-        part.tail.int_range(number, Column.OPERATION)
-        for part in parts
-        for number in range(len(part.tail.stripes))
-    }
-    if not found:
-        return Operation.INSERT
+def _operation(spans: Sequence[_Span]) -> Operation:
+    found = {span.operations for span in spans}
     for operation in (Operation.INSERT, Operation.DELETE):
-        if found == {(operation, operation)}:
+        if found <= {(operation, operation)}:
             return operation
     raise UnsupportedFile("The ORC files mix inserts and deletes.")
 

@@ -107,8 +107,9 @@ class _Verification:
         self._last_rows.append(self._last)
         yield from self._values(keys)
         yield from self._stripe_statistics(number, keys)
-        yield from self._row_statistics(number, stripe)
+        # Without row indexes writers keep no statistics of the user's columns either.
         if self._tail.stride:
+            yield from self._row_statistics(number, stripe)
             yield from self._row_index(stripe, keys)
 
     def _values(self, keys: Keys) -> Iterator[str]:

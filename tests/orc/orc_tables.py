@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -118,7 +119,7 @@ def row_ids(rows: pa.Table) -> list[tuple[int, int, int]]:
     return list(zip(*columns, strict=True))
 
 
-def group_starts(file: io.BytesIO, column: int) -> Iterator[int]:
+def group_starts(file: BinaryIO, column: int) -> Iterator[int]:
     """The first value of each row group of a key column, found through the row index alone."""
     tail = OrcTail.read(file)
     for stripe in tail.stripes:
@@ -126,7 +127,8 @@ def group_starts(file: io.BytesIO, column: int) -> Iterator[int]:
         offset = stripe.offset
         for stream in tail.stripe_footer(file, stripe).all_messages(1):
             length = stream.number(3)
-            streams[stream.number(1), stream.number(2)] = file.getvalue()[offset : offset + length]
+            file.seek(offset)
+            streams[stream.number(1), stream.number(2)] = file.read(length)
             offset += length
         index = Message.decode(
             tail.compression.decompress(streams[StreamKind.ROW_INDEX, column])

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.orc.concat import concatenate
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.statistics import count_statistics
 from airflow_hiveacid.orc.tail import FooterField, OrcTail, PostScriptField
 from airflow_hiveacid.orc.transplant import Segment, transplant, transplant_all
 from airflow_hiveacid.orc.verify import verify_file
@@ -144,6 +146,20 @@ def test_row_ids_that_do_not_ascend_are_refused(files, problem):
 def test_files_that_differ_in_what_stripes_rely_on_are_refused(other, difference):
     with pytest.raises(UnsupportedFile, match=f"File 2 .*{difference}"):
         concatenate([insert(table(5), 1), other()], io.BytesIO())
+
+
+def test_files_without_statistics_are_looked_into():
+    parts = [insert(table(2000, n), n + 1, stripe_size=64 << 10) for n in range(2)]
+    blank = []
+    for part in parts:
+        tail = OrcTail.read(part)
+        nothing = (count_statistics(0).encode(),) * len(tail.types)
+        blank.append(
+            with_tail(part, replace(tail, stripe_statistics=(nothing,) * len(tail.stripes)))
+        )
+    acid = joined(blank)
+    for key, value in OrcTail.read(joined(parts)).user_metadata.items():
+        assert OrcTail.read(acid).user_metadata[key] == value
 
 
 def test_inserts_and_deletes_do_not_mix():

@@ -1,0 +1,235 @@
+"""Files we made, read by ORC's Java library; it seeks by our row indexes and trusts our statistics."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.acid.schema import row_struct
+from airflow_hiveacid.orc.concat import concatenate
+from airflow_hiveacid.orc.delete_file import write_delete_file
+from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.envelope import Column
+from airflow_hiveacid.orc.row_types import row_types
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.transplant import Segment, transplant
+from airflow_hiveacid.orc.verify import verify_file
+from tests.orc.orc_tables import CODECS, group_starts
+
+ROWS = 5000
+STRIDE = 1000
+BUCKET = encode_bucket(1)
+SEGMENTS = [
+    Segment(1234, 3, BUCKET, 0, 3),
+    Segment(1, 3, BUCKET, 1 << 35, 3),
+    Segment(ROWS - 1235, 4, BUCKET, 7, 4),
+]
+ROW_IDS = [
+    (segment.original_write_id, segment.bucket, segment.first_row + n)
+    for segment in SEGMENTS
+    for n in range(segment.rows)
+]
+COLUMNS = """
+    id, id * 7919 % 5003 as spread, cast(id % 100 as tinyint) as small, if(id % 7 = 0, null, concat('text ', id % 50)) as text,
+    if(id % 3 = 0, null, id / 3.0D) as real, cast(id as decimal(20, 3)) as price, id % 2 = 0 as flag,
+    timestamp_micros(id * 1000003) as moment, date_add(date'2020-01-01', cast(id as int)) as day,
+    if(id % 5 = 0, null, array(id, null, id + 1)) as list,
+    map('a', id, 'b', null) as pairs, if(id % 11 = 0, null, named_struct('x', id, 'y', array('z'))) as st
+"""
+HIVE_COLUMNS = [
+    ("id", "bigint"),
+    ("spread", "bigint"),
+    ("small", "tinyint"),
+    ("text", "string"),
+    ("real", "double"),
+    ("price", "decimal(20,3)"),
+    ("flag", "boolean"),
+    ("moment", "timestamp"),
+    ("day", "date"),
+    ("list", "array<bigint>"),
+    ("pairs", "map<string,bigint>"),
+    ("st", "struct<x:bigint,y:array<string>>"),
+]
+
+
+def flat_file(spark: SparkSession, folder: Path, **options: object) -> Path:
+    """A flat file as Spark's writer leaves it."""
+    rows = spark.range(0, ROWS, 1, 1).selectExpr(*_expressions())
+    options = {name.replace("_", "."): str(value) for name, value in options.items()}
+    rows.write.options(**options).orc(str(folder))
+    (file,) = folder.glob("part-*")
+    return file
+
+
+def _expressions() -> list[str]:
+    depth, start, found = 0, 0, []
+    for at, symbol in enumerate(COLUMNS + ","):
+        depth += (symbol == "(") - (symbol == ")")
+        if symbol == "," and depth == 0:
+            found.append(COLUMNS[start:at].strip())
+            start = at + 1
+    return found
+
+
+def acid_file(spark: SparkSession, folder: Path, **options: object) -> Path:
+    flat = flat_file(spark, folder / "flat", **options)
+    with open(flat, "rb") as source, open(folder / "bucket_00001", "wb") as sink:
+        transplant(source, sink, SEGMENTS)
+    return folder / "bucket_00001"
+
+
+def acid_rows(spark: SparkSession, file: Path, row: str, **options: str) -> DataFrame:
+    schema = (
+        "operation int, originalTransaction bigint, bucket int, rowId bigint, "
+        f"currentTransaction bigint, row {row}"
+    )
+    return spark.read.schema(schema).options(**options).orc(str(file))
+
+
+def row_type(spark: SparkSession) -> str:
+    fields = spark.range(1).selectExpr(*_expressions()).schema.fields
+    return f"struct<{','.join(f'{f.name}:{f.dataType.simpleString()}' for f in fields)}>"
+
+
+def read_back(
+    spark: SparkSession, file: Path, **options: str
+) -> tuple[list[tuple[int, int, int]], list]:
+    """The row ids and the rows that the Java library delivers."""
+    rows = acid_rows(spark, file, row_type(spark), **options).collect()
+    assert {row.operation for row in rows} <= {0}
+    return [(row.originalTransaction, row.bucket, row.rowId) for row in rows], [r.row for r in rows]
+
+
+def search_options(spark: SparkSession, column: str, low: int, high: int) -> dict[str, str]:
+    """Read options that let ORC skip row groups that cannot hold values of a range."""
+    jvm = spark._jvm
+    sources = jvm.org.apache.spark.sql.sources
+    wanted = sources.EqualTo(column, low)
+    if low < high:
+        wanted = sources.And(
+            sources.GreaterThanOrEqual(column, low), sources.LessThanOrEqual(column, high)
+        )
+    flat = spark._jsparkSession.parseDataType(spark.range(0).toDF(column).schema.json())
+    filters = jvm.PythonUtils.toSeq([wanted])
+    argument = jvm.org.apache.spark.sql.execution.datasources.orc.OrcFilters.createFilter(
+        flat, filters
+    )
+    names = spark.sparkContext._gateway.new_array(jvm.java.lang.String, 1)
+    names[0] = column
+    configuration = jvm.org.apache.hadoop.conf.Configuration(False)
+    jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(configuration, argument.get(), names)
+    return {name: configuration.get(name) for name in ("orc.kryo.sarg", "orc.sarg.column.names")}
+
+
+@pytest.fixture(scope="module")
+def expected(spark: SparkSession) -> list:
+    return spark.range(0, ROWS, 1, 1).selectExpr(*_expressions()).collect()
+
+
+@pytest.fixture(params=CODECS)
+def codec(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def test_rows_and_row_ids_are_read_and_row_groups_skipped(spark, tmp_path, expected, codec):
+    file = acid_file(
+        spark,
+        tmp_path,
+        orc_compress=codec,
+        orc_row_index_stride=STRIDE,
+        orc_compress_size=512,
+        orc_buffer_size_enforce="true",
+    )
+    assert read_back(spark, file) == (ROW_IDS, expected)
+    with open(file, "rb") as written:
+        assert verify_file(written, kind="insert", bucket=1, write_ids=range(3, 5)) == []
+        if codec != "none":
+            assert OrcTail.read(written).block_size == 512
+
+    for low, high in ((1500, 1600), (2999, 3000), (4999, 4999)):
+        options = search_options(spark, "id", low, high)
+        delivered = read_back(spark, file, **options)
+        groups = slice(low // STRIDE * STRIDE, (high // STRIDE + 1) * STRIDE)
+        assert delivered == (ROW_IDS[groups], expected[groups])
+
+
+def test_bloom_filters_still_work(spark, tmp_path, expected):
+    file = acid_file(
+        spark, tmp_path, orc_bloom_filter_columns="id,text,spread", orc_row_index_stride=STRIDE
+    )
+    assert read_back(spark, file) == (ROW_IDS, expected)
+    row = 2345
+    # Every row group has smaller and larger values: only its bloom filter can rule it out.
+    value = expected[row].spread
+    delivered = read_back(spark, file, **search_options(spark, "spread", value, value))
+    assert ROW_IDS[row] in delivered[0]
+    assert len(delivered[0]) < ROWS
+
+
+@pytest.mark.parametrize(
+    ("layout", "stride", "several_stripes"),
+    [
+        ({"orc_create_index": "false"}, 0, False),
+        ({"orc_stripe_size": 1, "orc_rows_between_memory_checks": 1500}, 10_000, True),
+    ],
+    ids=["no row index", "several stripes"],
+)
+def test_other_layouts_are_read(spark, tmp_path, expected, layout, stride, several_stripes):
+    file = acid_file(spark, tmp_path, **layout)
+    with open(file, "rb") as written:
+        tail = OrcTail.read(written)
+        assert verify_file(written, kind="insert", bucket=1) == []
+    assert (tail.stride, len(tail.stripes) > 1) == (stride, several_stripes)
+    assert read_back(spark, file) == (ROW_IDS, expected)
+
+
+def test_joined_files_are_read(spark, tmp_path, expected):
+    small = acid_file(
+        spark, tmp_path / "small", orc_compress_size=512, orc_buffer_size_enforce="true"
+    )
+    flat = flat_file(spark, tmp_path / "large")
+    with open(flat, "rb") as source, open(tmp_path / "second", "wb") as sink:
+        transplant(source, sink, [Segment(ROWS, 9, BUCKET, 0, 9)])
+    with (
+        open(small, "rb") as one,
+        open(tmp_path / "second", "rb") as two,
+        open(tmp_path / "joined", "wb") as sink,
+    ):
+        concatenate([one, two], sink)
+    row_ids = ROW_IDS + [(9, BUCKET, row) for row in range(ROWS)]
+    assert read_back(spark, tmp_path / "joined") == (row_ids, expected + expected)
+
+
+def test_deletes_are_read(spark, tmp_path, codec):
+    rows = np.cumsum(np.arange(ROWS) % 3 + 1)
+    same = np.ones(ROWS, dtype=int)
+    file = tmp_path / "bucket_00001"
+    with open(file, "wb") as sink:
+        write_delete_file(
+            sink,
+            same * 3,
+            same * BUCKET,
+            rows,
+            write_id=8,
+            row_types=row_types(row_struct(HIVE_COLUMNS)),
+            codec=codec,
+            block_size=512,
+            stride=STRIDE,
+        )
+    found = acid_rows(spark, file, row_type(spark)).collect()
+    assert [(row.originalTransaction, row.bucket, row.rowId) for row in found] == [
+        (3, BUCKET, row) for row in rows.tolist()
+    ]
+    assert {(row.operation, row.currentTransaction, row.row) for row in found} == {(2, 8, None)}
+    with open(file, "rb") as written:
+        starts = list(group_starts(written, Column.ROW_ID))
+    assert starts == rows[::STRIDE].tolist()
+
+
+def test_an_empty_file_is_read(spark, tmp_path):
+    with open(tmp_path / "bucket_00000", "wb") as sink:
+        write_empty_file(sink, row_types(row_struct(HIVE_COLUMNS)))
+    assert spark.read.orc(str(tmp_path)).schema["row"].dataType.simpleString() == row_type(spark)
+    assert acid_rows(spark, tmp_path, row_type(spark)).collect() == []
