@@ -126,7 +126,7 @@ def test_a_wrong_key_index_of_a_source_is_not_believed():
         (lambda: [insert(table(5), 2), insert(table(5), 1)], "come after"),
         (lambda: [insert(table(5), 1), insert(table(5), 1)], "come after"),
         (lambda: [delete([1, 2], 5), delete([2], 6)], "come after"),
-        (lambda: [], "no file"),
+        (list, "no file"),
     ],
 )
 def test_row_ids_that_do_not_ascend_are_refused(files, problem):

@@ -44,8 +44,8 @@ def test_the_union_of_stripes_is_what_the_writer_says_of_the_file():
     tail = OrcTail.read(file)
     assert len(tail.stripes) > 3
     united = merge_columns(tail.stripe_statistics)
-    for column, (ours, theirs) in enumerate(zip(united, tail.file_statistics, strict=True)):
-        ours, theirs = Message.decode(ours), Message.decode(theirs)
+    pairs = zip(map(Message.decode, united), map(Message.decode, tail.file_statistics), strict=True)
+    for column, (ours, theirs) in enumerate(pairs):
         for field in (COUNT, HAS_NULL):
             assert ours.number(field) == theirs.number(field), column
         for field in (INTEGERS, DATES):

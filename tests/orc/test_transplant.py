@@ -2,6 +2,7 @@ import gzip
 import io
 import os
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -207,28 +208,22 @@ def test_a_damaged_stripe_footer_is_noticed():
         transplant_all(io.BytesIO(bytes(content)), io.BytesIO(), write_id=1, bucket=BUCKET)
 
 
-def open_plain(path):
-    return open(path, "wb")
-
-
-def open_unbuffered(path):
-    return open(path, "wb", buffering=0)
-
-
-def open_append(path):
-    return open(path, "ab")
-
-
-@pytest.mark.parametrize("open_sink", [open_plain, open_unbuffered, open_append, pa.OSFile])
-@pytest.mark.parametrize("open_source", [lambda path: open(path, "rb"), pa.OSFile, pa.memory_map])
+@pytest.mark.parametrize(
+    "open_sink",
+    [
+        partial(open, mode="wb"),
+        partial(open, mode="wb", buffering=0),
+        partial(open, mode="ab"),
+        partial(pa.OSFile, mode="wb"),
+    ],
+)
+@pytest.mark.parametrize("open_source", [partial(open, mode="rb"), pa.OSFile, pa.memory_map])
 def test_every_pair_of_files_gets_the_same_bytes(tmp_path, open_source, open_sink):
     flat = flat_file(table(2000), stripe_size=64 << 10)
     expected = io.BytesIO()
     transplant_all(flat, expected, write_id=1, bucket=BUCKET)
     (tmp_path / "flat").write_bytes(flat.getvalue())
-    target = str(tmp_path / "acid")
-    sink = pa.OSFile(target, "wb") if open_sink is pa.OSFile else open_sink(target)
-    with open_source(str(tmp_path / "flat")) as source, sink:
+    with open_source(str(tmp_path / "flat")) as source, open_sink(str(tmp_path / "acid")) as sink:
         written = transplant_all(source, sink, write_id=1, bucket=BUCKET)
         assert sink.tell() == written.bytes
     assert (tmp_path / "acid").read_bytes() == expected.getvalue()
