@@ -1,0 +1,17 @@
+"""Which delete events can hit which rows."""
+
+from airflow_hiveacid.acid.names import Base, Delta
+
+
+def delete_applies(data: Base | Delta, delete: Delta) -> bool:
+    """Whether a delete delta can delete rows of a base or a delta.
+
+    Hive 4 looks at the names only: a delete hits what was written before it, by write id, and
+    within one write id by statement id. Every reader that looks further finds the same, because
+    delete events name rows that existed when they were written.
+    """
+    if isinstance(data, Base) or data.min_write_id < delete.max_write_id:
+        return True
+    return data.min_write_id == delete.max_write_id and (data.statement_id or 0) < (
+        delete.statement_id or 0
+    )

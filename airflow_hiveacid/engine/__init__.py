@@ -1,0 +1,1 @@
+"""The PySpark side: reading and writing tables. Knows nothing of Airflow."""

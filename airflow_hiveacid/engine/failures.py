@@ -1,0 +1,102 @@
+"""Spark's errors as ours: what is wrong, where, and what to do."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import (  # noqa: TID253
+    AnalysisException,
+    ParseException,
+    PySparkException,
+)
+
+from airflow_hiveacid.acid.errors import (
+    BadCondition,
+    CorruptFile,
+    DiskFull,
+    HiveAcidError,
+    InvalidJob,
+    PermissionRefused,
+    StorageError,
+    TypeMismatch,
+    UnknownColumn,
+)
+
+# A mark in the text of an error that is raised inside of a Spark expression.
+MISMATCH = "hiveacid-type-mismatch:"
+
+_UNKNOWN_COLUMN = {
+    "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+    "UNRESOLVED_COLUMN.WITHOUT_SUGGESTION",
+    "UNRESOLVED_FIELD.WITH_SUGGESTION",
+    "FIELD_NOT_FOUND",
+}
+
+
+@contextmanager
+def spark_errors_as_ours(what: str) -> Iterator[None]:
+    """Translate what Spark raises in the body.
+
+    Args:
+        what: What the body does, to begin the message with: "The merge condition".
+    """
+    try:
+        yield
+    except HiveAcidError:
+        raise
+    except (PySparkException, Py4JError) as error:
+        raise translate(error, what) from error
+
+
+def translate(error: BaseException, what: str) -> HiveAcidError:
+    """One error of Spark as one of ours."""
+    text = str(error)
+    first_line = next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
+    if isinstance(error, ParseException):
+        return BadCondition(f"{what} does not parse: {first_line}")
+    if isinstance(error, AnalysisException):
+        return _translate_analysis(error, what, first_line)
+    if MISMATCH in text:
+        found = re.search(re.escape(MISMATCH) + r"(.*?)(?:\n| SQLSTATE|$)", text)
+        return TypeMismatch(found.group(1).strip() if found else first_line)
+    if "No space left on device" in text or "DSQuotaExceededException" in text:
+        return DiskFull(f"{what}: there is no space left to write to.")
+    if "Permission denied" in text or "AccessControlException" in text:
+        denied = next(
+            line.strip() for line in text.splitlines() if "ermission" in line or "Access" in line
+        )
+        return PermissionRefused(f"{what}: {denied}")
+    if "CAST_INVALID_INPUT" in text or "CAST_OVERFLOW" in text:
+        return TypeMismatch(f"{what}: {first_line}")
+    if "Malformed ORC file" in text or "FAILED_READ_FILE" in text:
+        return CorruptFile(f"{what}: {_reading(text) or first_line}")
+    causes = re.findall(r"^\s*(?:Caused by: )?([\w.]*(?:Error|Exception): .*)$", text, re.MULTILINE)
+    return SparkJobFailed(f"{what} failed in Spark: {causes[-1] if causes else first_line}")
+
+
+class SparkJobFailed(HiveAcidError):
+    """A Spark job failed for a reason that has no class of its own."""
+
+    retryable = True
+
+
+def _translate_analysis(error: AnalysisException, what: str, first_line: str) -> HiveAcidError:
+    condition = error.getCondition() or ""
+    if condition in _UNKNOWN_COLUMN:
+        return UnknownColumn(f"{what} names an unknown column: {first_line}")
+    if condition.startswith("DATATYPE_MISMATCH"):
+        return TypeMismatch(f"{what}: {first_line}")
+    if condition in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+        return StorageError(f"{what}: {first_line}", remedy="Check the path of the source.")
+    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return InvalidJob(
+            f"{what} names a table that is not among its inputs: {first_line}",
+            remedy="Give every table of the query a name in the source's inputs.",
+        )
+    return BadCondition(f"{what} does not resolve: {first_line}")
+
+
+def _reading(text: str) -> str:
+    found = re.search(r"reading file (\S+)", text)
+    return f"{found.group(1).rstrip('.')} cannot be read." if found else ""

@@ -1,0 +1,228 @@
+"""The files of a table that one snapshot can see."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from airflow_hiveacid.acid.deletes import delete_applies
+from airflow_hiveacid.acid.directory import (
+    AcidDirectory,
+    FileStatus,
+    Rules,
+    acid_state,
+    parse_metadata_file,
+)
+from airflow_hiveacid.acid.errors import UnsupportedTable
+from airflow_hiveacid.acid.names import (
+    METADATA_FILE,
+    Base,
+    BucketFile,
+    Delta,
+    is_hidden,
+    parse_directory,
+    parse_file,
+)
+from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.storage import Storage
+
+# Listing is waiting for a file system: more threads than cores help.
+LISTING_THREADS = 16
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class AcidFile:
+    """One bucket file of a base, a delta or a delete delta.
+
+    Attributes:
+        path: The full path, as Spark and the storage take it.
+        directory: The name of the directory that holds it.
+        bucket: The bucket or writer number in its name.
+        size: Its length in bytes.
+        exact: Whether every row in it belongs to a write id that the snapshot sees.
+    """
+
+    path: str
+    directory: Base | Delta
+    bucket: int
+    size: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFiles:
+    """What a snapshot sees of one partition, or of a table without partitions.
+
+    Attributes:
+        name: The partition's name in the metastore, ``None`` for a table without partitions.
+        values: The values of the partition columns as text; ``None`` is Hive's null.
+        location: The partition's directory.
+        state: How the listing reads under the snapshot.
+        inserts: The files with rows.
+        deletes: The files with delete events.
+    """
+
+    name: str | None
+    values: tuple[str | None, ...]
+    location: str
+    state: AcidDirectory
+    inserts: tuple[AcidFile, ...]
+    deletes: tuple[AcidFile, ...]
+
+    def deletes_of(self, file: AcidFile, bucketed: bool) -> list[AcidFile]:
+        """The delete files that may hold events for rows of a file.
+
+        An unbucketed table is read more widely than by bucket number: Trino puts deletes where the
+        data file is, Hive where the row id says, and a file may be in either place.
+        """
+        return [
+            delete
+            for delete in self.deletes
+            if (not bucketed or delete.bucket == file.bucket)
+            and isinstance(delete.directory, Delta)
+            and delete_applies(file.directory, delete.directory)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The smallest and largest parts of the keys in some delete files, and how many there are."""
+
+    events: int
+    write_ids: tuple[int, int]
+    buckets: tuple[int, int]
+    rows: tuple[int, int]
+
+
+def list_partitions(
+    table: HiveTable,
+    partitions: Sequence[HivePartition],
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList,
+    rules: Rules,
+) -> list[PartitionFiles]:
+    """List what a snapshot sees of some partitions, or of the whole of an unpartitioned table."""
+
+    def list_one(partition: HivePartition | None) -> PartitionFiles:
+        location = table.location if partition is None else partition.location
+        storage = Storage.of(location)
+        files = _listing(storage)
+        formats = {
+            file.path.rpartition("/")[0]: _data_format(storage, file.path)
+            for file in files
+            if file.path.rpartition("/")[2] == METADATA_FILE and file.path.count("/") == 1
+        }
+        state = acid_state(files, write_ids, txns, rules=rules, metadata_acid=formats)
+        _refuse_originals(table, state)
+        found = [
+            bucket_file
+            for name in ([state.base] if state.base else []) + list(state.deltas)
+            for bucket_file in _bucket_files(storage, state, name, write_ids)
+        ]
+        return PartitionFiles(
+            name=None if partition is None else partition.name,
+            values=() if partition is None else tuple(partition.values),
+            location=location,
+            state=state,
+            inserts=tuple(file for file in found if not _is_delete(file.directory)),
+            deletes=tuple(file for file in found if _is_delete(file.directory)),
+        )
+
+    if not table.partition_keys:
+        return [list_one(None)]
+    return _in_threads(list_one, partitions)
+
+
+def read_key_range(files: Sequence[AcidFile]) -> KeyRange | None:
+    """The range of the keys in delete files, from their footers; ``None`` if one does not tell."""
+    events = 0
+    low, high = [2**63 - 1] * 3, [-(2**63)] * 3
+    for tail in _in_threads(_read_tail, files):
+        events += tail.rows
+        for stripe in range(len(tail.stripes)):
+            for part, column in enumerate((2, 3, 4)):
+                found = tail.int_range(stripe, column)
+                if found is None or not tail.stride:
+                    return None
+                low[part], high[part] = min(low[part], found[0]), max(high[part], found[1])
+    if not events:
+        return KeyRange(0, (0, 0), (0, 0), (0, 0))
+    return KeyRange(events, (low[0], high[0]), (low[1], high[1]), (low[2], high[2]))
+
+
+def count_rows(files: Sequence[AcidFile]) -> int:
+    """How many rows some files hold, by their footers."""
+    return sum(tail.rows for tail in _in_threads(_read_tail, files))
+
+
+def _read_tail(file: AcidFile) -> OrcTail:
+    folder, _, name = file.path.rpartition("/")
+    with Storage.of(folder).open_input(name) as source:
+        return OrcTail.read(source)
+
+
+def _in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    listed = list(items)
+    if len(listed) < 2:
+        return [work(item) for item in listed]
+    with ThreadPoolExecutor(min(LISTING_THREADS, len(listed))) as pool:
+        return list(pool.map(work, listed))
+
+
+def _listing(storage: Storage) -> list[FileStatus]:
+    """Every file of a partition, and every directory that has none: an empty base counts."""
+    if not storage.exists(""):
+        return []
+    files = storage.list_files("", recursive=True)
+    filled = {file.path.partition("/")[0] for file in files}
+    empty = [name for name in storage.list_directories("") if name not in filled]
+    return files + [FileStatus(f"{name}/", 0) for name in empty]
+
+
+def _bucket_files(
+    storage: Storage, state: AcidDirectory, name: str, write_ids: ValidWriteIdList
+) -> list[AcidFile]:
+    directory = parse_directory(name)
+    assert directory is not None, name
+    exact = (
+        isinstance(directory, Base)
+        or directory.min_write_id == directory.max_write_id
+        or write_ids.range_valid(directory.min_write_id, directory.max_write_id) is Range.ALL
+    )
+    files = []
+    for status in state.files(name):
+        file_name = status.path.rpartition("/")[2]
+        if is_hidden(file_name) or status.size == 0:
+            continue
+        bucket = parse_file(file_name)
+        if not isinstance(bucket, BucketFile):
+            raise UnsupportedTable(
+                f"{storage.location}/{status.path} has no row ids: it was loaded, not inserted.",
+                remedy="Compact the table with Hive first.",
+            )
+        path = f"{storage.location.rstrip('/')}/{status.path}"
+        files.append(AcidFile(path, directory, bucket.bucket, status.size, exact))
+    return files
+
+
+def _is_delete(directory: Base | Delta) -> bool:
+    return isinstance(directory, Delta) and directory.is_delete
+
+
+def _refuse_originals(table: HiveTable, state: AcidDirectory) -> None:
+    if state.originals:
+        raise UnsupportedTable(
+            f"{table.ref.full_name} has files from before it became transactional, "
+            f"such as {state.originals[0]}.",
+            remedy="Run a major compaction in Hive first.",
+        )
+
+
+def _data_format(storage: Storage, path: str) -> str:
+    with storage.open_input(path) as source:
+        return parse_metadata_file(source.read().decode())

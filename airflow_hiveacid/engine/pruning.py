@@ -1,0 +1,186 @@
+"""Which partitions a condition can touch, found before anything is locked or read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType  # noqa: TID253
+
+from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.engine.columns import quoted
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+
+_NUMBER = "_acid_partition_number"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns a condition can name: those of the target, and in a merge those of a source."""
+
+    table: HiveTable
+    target_alias: str
+    source_alias: str | None = None
+    source_columns: Sequence[str] = ()
+
+    def side(self, parts: Sequence[str]) -> str | None:
+        """Whether a name means the "target" or the "source"; ``None`` if that is not clear."""
+        first, name = parts[0].lower(), parts[-1].lower()
+        if len(parts) > 1 and first == self.target_alias.lower():
+            return "target"
+        if len(parts) > 1 and self.source_alias and first == self.source_alias.lower():
+            return "source"
+        columns = (*self.table.columns, *self.table.partition_keys)
+        in_target = name in {column.name.lower() for column in columns}
+        in_source = name in {column.lower() for column in self.source_columns}
+        if len(parts) > 1 or in_target == in_source:
+            return None
+        return "target" if in_target else "source"
+
+
+def matching_partitions(
+    spark: SparkSession, condition: str | None, scope: Scope, partitions: Sequence[HivePartition]
+) -> list[HivePartition]:
+    """Those partitions in which a row can meet the condition, as far as partition columns tell."""
+    keys = [key.name for key in scope.table.partition_keys]
+    conjuncts = [
+        conjunct.sql()
+        for conjunct in _conjuncts(spark, condition)
+        if (names := _names(conjunct))
+        and all(scope.side(name) == "target" and name[-1].lower() in keys for name in names)
+    ]
+    if not conjuncts or not partitions:
+        return list(partitions)
+    typed = _typed(spark, scope.table, partitions)
+    with spark_errors_as_ours("The condition on the partition columns"):
+        found = typed.alias(scope.target_alias).where(" AND ".join(f"({c})" for c in conjuncts))
+        numbers = sorted(row[_NUMBER] for row in found.select(_NUMBER).collect())
+    return [partitions[number] for number in numbers]
+
+
+def canonical_names(
+    spark: SparkSession, table: HiveTable, partitions: Sequence[HivePartition]
+) -> list[str]:
+    """The names that partitions would get from their values in the types of their columns.
+
+    A partition may be called ``month=01`` although the column is an integer.
+    """
+    if all(key.type == "string" for key in table.partition_keys) or not partitions:
+        return [partition.name for partition in partitions]
+    keys = [key.name for key in table.partition_keys]
+    typed = _typed(spark, table, partitions)
+    texts = typed.select(_NUMBER, *[F.col(quoted(key)).cast("string").alias(key) for key in keys])
+    rows = sorted(texts.collect(), key=lambda row: row[_NUMBER])
+    return [partition_name(keys, list(row)[1:]) for row in rows]
+
+
+def _typed(spark: SparkSession, table: HiveTable, partitions: Sequence[HivePartition]) -> DataFrame:
+    keys = spark_struct(table.partition_keys).fields
+    rows = [(number, *partition.values) for number, partition in enumerate(partitions)]
+    text = StructType(
+        [StructField(_NUMBER, IntegerType())] + [StructField(k.name, StringType()) for k in keys]
+    )
+    return spark.createDataFrame(rows, text).select(
+        _NUMBER, *[F.col(quoted(k.name)).try_cast(k.dataType).alias(k.name) for k in keys]
+    )
+
+
+def fixed_partition_keys(
+    spark: SparkSession, condition: str, scope: Scope
+) -> Mapping[str, str] | None:
+    """For every partition column the source expression that a merge condition makes it equal to.
+
+    ``None`` if the condition leaves one of them open.
+    """
+    keys = {key.name.lower() for key in scope.table.partition_keys}
+    found: dict[str, str] = {}
+    for conjunct in _conjuncts(spark, condition):
+        if conjunct.getClass().getSimpleName() != "EqualTo":
+            continue
+        for target, source in (
+            (conjunct.left(), conjunct.right()),
+            (conjunct.right(), conjunct.left()),
+        ):
+            if target.getClass().getSimpleName() != "UnresolvedAttribute":
+                continue
+            (name,) = _names(target)
+            if scope.side(name) != "target" or name[-1].lower() not in keys:
+                continue
+            if all(scope.side(other) == "source" for other in _names(source)):
+                found.setdefault(name[-1].lower(), source.sql())
+    return found if keys and found.keys() == keys else None
+
+
+def same_expression(spark: SparkSession, one: str, other: str) -> bool:
+    """Whether two texts are the same expression, but for blanks and the case of names."""
+    parse = _parser(spark).parseExpression
+    return bool(parse(one).sql().lower() == parse(other).sql().lower())
+
+
+def partitions_of_source(
+    source: DataFrame, alias: str, keys: Mapping[str, str], table: HiveTable
+) -> list[str]:
+    """The names of the partitions that the rows of a source belong to."""
+    expressions = [
+        F.expr(keys[key.name.lower()]).try_cast(key.dataType).try_cast(StringType()).alias(key.name)
+        for key in spark_struct(table.partition_keys).fields
+    ]
+    with spark_errors_as_ours("Looking for the partitions of the source"):
+        rows = source.alias(alias).select(*expressions).distinct().collect()
+    names = [key.name for key in table.partition_keys]
+    return sorted({partition_name(names, list(row)) for row in rows})
+
+
+def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str]:
+    """The target's columns that a condition names, to show the keys of rows by."""
+    columns = {column.name.lower(): column.name for column in scope.table.columns}
+    columns |= {key.name.lower(): key.name for key in scope.table.partition_keys}
+    named = [name for name in _names(_parse(spark, condition)) if scope.side(name) == "target"]
+    return list(dict.fromkeys(columns[n[-1].lower()] for n in named if n[-1].lower() in columns))
+
+
+def _conjuncts(spark: SparkSession, condition: str | None) -> Iterator[Any]:
+    """The parts of a condition that are connected by AND and hold no subquery."""
+    pending = [] if condition is None else [_parse(spark, condition)]
+    while pending:
+        expression = pending.pop()
+        if expression.getClass().getSimpleName() == "And":
+            pending += [expression.right(), expression.left()]
+        elif not any(
+            "Subquery" in name or name in ("Exists", "ListQuery") for name in _kinds(expression)
+        ):
+            yield expression
+
+
+def _parse(spark: SparkSession, condition: str) -> Any:
+    with spark_errors_as_ours(f"The condition {condition!r}"):
+        return _parser(spark).parseExpression(condition)
+
+
+def _parser(spark: SparkSession) -> Any:
+    session: Any = spark._jsparkSession
+    return session.sessionState().sqlParser()
+
+
+def _nodes(expression: Any) -> Iterator[Any]:
+    yield expression
+    children = expression.children()
+    for index in range(children.size()):
+        yield from _nodes(children.apply(index))
+
+
+def _kinds(expression: Any) -> Iterator[str]:
+    return (node.getClass().getSimpleName() for node in _nodes(expression))
+
+
+def _names(expression: Any) -> list[tuple[str, ...]]:
+    """The names of columns in an expression, taken apart at their dots."""
+    found = []
+    for node in _nodes(expression):
+        if node.getClass().getSimpleName() == "UnresolvedAttribute":
+            parts = node.nameParts()
+            found.append(tuple(parts.apply(index) for index in range(parts.size())))
+    return found

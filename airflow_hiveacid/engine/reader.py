@@ -1,0 +1,257 @@
+"""Reading a snapshot of a full-ACID table with Spark's own ORC reader."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql.types import (  # noqa: TID253
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.engine.files import AcidFile, KeyRange, PartitionFiles, read_key_range
+from airflow_hiveacid.engine.search import SearchArgument
+from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.metastore.catalog import HiveTable
+
+# The parts of a row id and the partition's number, beside the user's columns. No Hive column can
+# have such a name: the metastore keeps names in lower case.
+WRITE_ID, BUCKET, ROW, PARTITION = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW", "_ACID_PARTITION"
+KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
+# Beyond this many delete events a broadcast costs more than a shuffle of the data.
+BROADCAST_DELETE_EVENTS = 5_000_000
+
+ACID_FIELDS = [
+    StructField("operation", IntegerType()),
+    StructField("originalTransaction", LongType()),
+    StructField("bucket", IntegerType()),
+    StructField("rowId", LongType()),
+    StructField("currentTransaction", LongType()),
+]
+
+
+@dataclass(frozen=True)
+class TableSnapshot:
+    """A table as one transaction sees it: what to read, and under which write ids.
+
+    The number of a partition in ``partitions`` stands for it in the frames that are read.
+    """
+
+    table: HiveTable
+    partitions: Sequence[PartitionFiles]
+    write_ids: ValidWriteIdList
+
+    @property
+    def bucketed(self) -> bool:
+        """Whether the number of a file says which rows it holds."""
+        return self.table.num_buckets > 0
+
+    def rows(
+        self, spark: SparkSession, search: SearchArgument | None = None, with_key: bool = True
+    ) -> DataFrame:
+        """Every visible row, with the columns of its row id when they are asked for.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            search: What ORC may skip row groups by; rows that do not match it may still come.
+            with_key: Whether to add the row id and the partition's number.
+        """
+        parts = []
+        for touched, exact, files in self._groups():
+            frame = self._scan(spark, files, exact, search)
+            if touched:
+                frame = self._without_deleted(spark, frame, files)
+            parts.append(frame)
+        columns = [
+            f"`{column.name}`" for column in (*self.table.columns, *self.table.partition_keys)
+        ]
+        if with_key:
+            columns += KEY
+        if not parts:
+            empty = StructType(
+                spark_struct((*self.table.columns, *self.table.partition_keys)).fields
+                + _key_fields()
+            )
+            return spark.createDataFrame([], empty).select(*columns)
+        result = parts[0]
+        for part in parts[1:]:
+            result = result.unionByName(part)
+        return result.select(*columns)
+
+    def _groups(self) -> list[tuple[bool, bool, list[tuple[int, AcidFile]]]]:
+        """Files that are read alike: with or without delete events, with or without a row filter."""
+        groups: dict[tuple[bool, bool], list[tuple[int, AcidFile]]] = {}
+        for number, partition in enumerate(self.partitions):
+            for file in partition.inserts:
+                touched = bool(partition.deletes_of(file, self.bucketed))
+                groups.setdefault((touched, file.exact), []).append((number, file))
+        return [(touched, exact, files) for (touched, exact), files in sorted(groups.items())]
+
+    def _scan(
+        self,
+        spark: SparkSession,
+        files: Sequence[tuple[int, AcidFile]],
+        exact: bool,
+        search: SearchArgument | None,
+    ) -> DataFrame:
+        frame = _read(spark, self.table, [file.path for _, file in files], search)
+        if not exact:
+            frame = frame.where(self._is_visible())
+        names = [column.name for column in self.table.columns]
+        frame = frame.select(
+            F.col("originalTransaction").alias(WRITE_ID),
+            F.col("bucket").alias(BUCKET),
+            F.col("rowId").alias(ROW),
+            F.col("_metadata.file_path").alias("_ACID_PATH"),
+            *[F.col(f"row.`{name}`").alias(name) for name in names],
+        )
+        return self._with_partition(spark, frame, files, values=True).drop("_ACID_PATH")
+
+    def _is_visible(self) -> Column:
+        current = F.col("currentTransaction")
+        visible = current <= self.write_ids.high_watermark
+        hidden = sorted({*self.write_ids.open, *self.write_ids.aborted})
+        return visible & ~current.isin(hidden) if hidden else visible
+
+    def _with_partition(
+        self,
+        spark: SparkSession,
+        frame: DataFrame,
+        files: Sequence[tuple[int, AcidFile]],
+        *,
+        values: bool,
+    ) -> DataFrame:
+        """Add the partition's number, and its values, which stand in no file."""
+        keys = spark_struct(self.table.partition_keys) if values else StructType([])
+        numbers = sorted({number for number, _ in files})
+        if len(numbers) == 1:
+            return frame.select(
+                "*",
+                F.lit(numbers[0]).alias(PARTITION),
+                *[
+                    F.lit(value).cast(key.dataType).alias(key.name)
+                    for key, value in zip(
+                        keys.fields, self.partitions[numbers[0]].values, strict=False
+                    )
+                ],
+            )
+        rows = [
+            (path, number, *(self.partitions[number].values if values else ()))
+            for number, file in files
+            for path in _spellings(spark, file.path)
+        ]
+        schema = StructType(
+            [StructField("_ACID_PATH", StringType()), StructField(PARTITION, IntegerType())]
+            + [StructField(key.name, StringType()) for key in keys.fields]
+        )
+        places = spark.createDataFrame(rows, schema).select(
+            "_ACID_PATH",
+            PARTITION,
+            *[F.col(f"`{key.name}`").cast(key.dataType).alias(key.name) for key in keys.fields],
+        )
+        return frame.join(F.broadcast(places), "_ACID_PATH")
+
+    def _without_deleted(
+        self, spark: SparkSession, frame: DataFrame, files: Sequence[tuple[int, AcidFile]]
+    ) -> DataFrame:
+        deletes = sorted(
+            {
+                (number, delete)
+                for number, file in files
+                for delete in self.partitions[number].deletes_of(file, self.bucketed)
+            },
+            key=lambda found: found[1].path,
+        )
+        inexact = any(not file.exact for _, file in deletes)
+        events = _read(spark, self.table, [file.path for _, file in deletes], None)
+        if inexact:
+            events = events.where(self._is_visible())
+        events = events.select(
+            F.col("originalTransaction").alias(WRITE_ID),
+            F.col("bucket").alias(BUCKET),
+            F.col("rowId").alias(ROW),
+            F.col("_metadata.file_path").alias("_ACID_PATH"),
+        )
+        events = self._with_partition(spark, events, deletes, values=False)
+        found = read_key_range([file for _, file in deletes])
+        several = len({number for number, _ in deletes}) > 1
+        packed = _pack(found, max(number for number, _ in deletes) if several else 0)
+        key = [packed.alias("_ACID_KEY")] if packed is not None else [F.col(part) for part in KEY]
+        events = events.select(*key)
+        if found is None or found.events <= BROADCAST_DELETE_EVENTS:
+            events = F.broadcast(events)
+        if packed is not None:
+            frame = frame.withColumn("_ACID_KEY", packed)
+            return frame.join(events, "_ACID_KEY", "left_anti").drop("_ACID_KEY")
+        return frame.join(events, list(KEY), "left_anti")
+
+
+def _read(
+    spark: SparkSession, table: HiveTable, paths: Sequence[str], search: SearchArgument | None
+) -> DataFrame:
+    row = spark_struct(table.columns)
+    schema = StructType([*ACID_FIELDS, StructField("row", row)])
+    reader = spark.read.schema(schema)
+    if search is not None:
+        reader = reader.options(**search.read_options())
+    frame = reader.orc([_escape_glob(path) for path in paths])
+    # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads other
+    # columns than asked. This condition is always true and names all six, so that none is pruned.
+    cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
+    return frame.where(
+        F.col(f"row.`{cheapest}`").isNull()
+        | sum(
+            (F.col(acid.name) for acid in ACID_FIELDS[1:]), start=F.col(ACID_FIELDS[0].name)
+        ).isNotNull()
+    )
+
+
+def _pack(found: KeyRange | None, last_partition: int) -> Column | None:
+    """A single long that equals a delete event's only for the same key, if the parts fit into it.
+
+    One long is compared faster than four columns. A row outside of the ranges of all events gets
+    null, which equals nothing.
+    """
+    if found is None:
+        return None
+    ranges = [(0, last_partition), found.write_ids, found.buckets, (0, found.rows[1])]
+    if sum((high - low).bit_length() for low, high in ranges) > 63:
+        return None
+    parts = [F.col(PARTITION), F.col(WRITE_ID), F.col(BUCKET), F.col(ROW)]
+    if not last_partition:
+        ranges, parts = ranges[1:], parts[1:]
+    packed, within = F.lit(0).cast("bigint"), F.lit(True)
+    for part, (low, high) in zip(parts, ranges, strict=True):
+        bits = (high - low).bit_length()
+        packed = F.shiftleft(packed, bits).bitwiseOR(part.cast("bigint") - F.lit(low))
+        within = within & part.between(low, high)
+    return F.when(within, packed)
+
+
+def _key_fields() -> list[StructField]:
+    types = (LongType(), IntegerType(), LongType(), IntegerType())
+    return [StructField(name, type_) for name, type_ in zip(KEY, types, strict=True)]
+
+
+def _spellings(spark: SparkSession, path: str) -> Iterable[str]:
+    """How Spark may write a file's path: encoded, and a local one with one slash or three."""
+    jvm = spark._jvm
+    assert jvm is not None
+    encoded = jvm.org.apache.hadoop.fs.Path(path).toUri().toString()
+    bare = encoded.removeprefix("file:").lstrip("/") if encoded.startswith(("file:", "/")) else None
+    if bare is None:
+        return {encoded, unquote(encoded)}
+    return {f"file:{slashes}{bare}" for slashes in ("/", "///")}
+
+
+def _escape_glob(path: str) -> str:
+    """Spark expands patterns in paths; ours are names."""
+    for character in "\\{}[]*?":
+        path = path.replace(character, f"\\{character}")
+    return path

@@ -1,0 +1,128 @@
+"""Running one job in a Spark application: the only thing that an application calls."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession  # noqa: TID253
+
+from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.engine.failures import translate
+from airflow_hiveacid.engine.session import application_session
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.write import WriteOptions
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.options import DeleteJob, InsertJob, Job, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.phases import FaultInjector, Phase, PhaseObserver
+from airflow_hiveacid.jobs.report import ErrorReport, RunReport
+
+# The exit status for an error that is not one of ours.
+UNKNOWN_ERROR = 1
+
+
+def main(argv: Sequence[str], job_type: type[Job]) -> int:
+    """Run the job in a file and write its report to another.
+
+    Args:
+        argv: ``--job FILE --report FILE``.
+        job_type: The kind of job that the application runs.
+
+    Returns:
+        The exit status: 0, or the one of the error's class.
+    """
+    parser = argparse.ArgumentParser(description=f"Run a {job_type.__name__}.")
+    parser.add_argument("--job", required=True, type=Path, help="the job, as JSON")
+    parser.add_argument("--report", required=True, type=Path, help="where the report goes")
+    arguments = parser.parse_args(argv)
+    name, target = job_type.__name__, ""
+    try:
+        job = codec.from_json(arguments.job.read_text())
+        target = job.target
+        if not isinstance(job, job_type):
+            raise InvalidJob(f"{arguments.job} holds a {type(job).__name__}, not a {name}.")
+        report = run(application_session(f"{name} {target}"), job)
+    except Exception as error:
+        ours = error if isinstance(error, HiveAcidError) else translate(error, name)
+        print(f"{ours.id}: {ours}", file=sys.stderr, flush=True)
+        failed = RunReport(job=name, target=target, error=ErrorReport.of(ours))
+        _write(arguments.report, failed)
+        return ours.exit_code or UNKNOWN_ERROR
+    _write(arguments.report, report)
+    return 0
+
+
+def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) -> RunReport:
+    """Run a job once and for all: what an earlier try of it has committed is not done again.
+
+    Args:
+        spark: The session.
+        job: A job with metastore options.
+        observers: Are told about the phases, beside the log.
+    """
+    job.validate()
+    if job.metastore is None:
+        raise InvalidJob("The job does not say which metastore to use.")
+    fault = FaultInjector.from_environment()
+    options = WriteOptions(
+        run_token=job.run_token,
+        lock_wait_seconds=job.lock_wait_seconds,
+        max_restarts=job.max_restarts,
+        orc_codec=job.orc_codec,
+    )
+    watching = [PhaseLog(), *observers, *([fault] if fault else [])]
+    with AcidTable(
+        job.target, job.metastore, spark=spark, options=options, observers=watching
+    ) as table:
+        if job.run_token is not None:
+            done = table.settle(job.run_token)
+            if done is not None:
+                return replace(done, settled=True)
+        return _run(table, job)
+
+
+def _run(table: AcidTable, job: Job) -> RunReport:
+    match job:
+        case InsertJob(overwrite=True):
+            return table.overwrite(job.source, job.partitions)
+        case InsertJob():
+            return table.append(job.source, job.partitions)
+        case UpdateJob():
+            return table.update(job.set, job.where)
+        case DeleteJob():
+            return table.delete(job.where)
+        case MergeJob():
+            merge = table.merge(
+                job.source,
+                job.on,
+                source_alias=job.source_alias,
+                target_alias=job.target_alias,
+            )
+            return replace(merge, clauses=tuple(job.when)).execute()
+    raise InvalidJob(f"{type(job).__name__} is no job that can be run.")
+
+
+class PhaseLog:
+    """Prints a line for every phase, for whoever watches the task's log."""
+
+    def enter(self, phase: Phase) -> None:
+        """A phase begins."""
+        print(f"hiveacid: {phase.value} ...", flush=True)
+
+    def leave(self, phase: Phase, seconds: float) -> None:
+        """A phase is over."""
+        print(f"hiveacid: {phase.value} done in {seconds:.2f} s", flush=True)
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        print(f"hiveacid: {text}", flush=True)
+
+
+def _write(path: Path, report: RunReport) -> None:
+    """Let the report appear at once, so that nobody reads half of it."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    unfinished.write_text(json.dumps(report.to_dict()))
+    unfinished.replace(path)

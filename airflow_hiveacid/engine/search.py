@@ -1,0 +1,84 @@
+"""ORC search arguments for ACID files.
+
+Spark's own push-down is wrong for ACID files, because ORC resolves the pushed names against the
+``row`` struct. So the argument is built here, over the columns of ``row``, and handed to the reader
+as an option. It only lets ORC skip row groups: the condition itself is still applied by Spark.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark.sql.types import StructType, TimestampType  # noqa: TID253
+
+
+@dataclass(frozen=True)
+class SearchArgument:
+    """A search argument in the form that ORC reads from its configuration."""
+
+    argument: str
+    columns: str
+
+    def read_options(self) -> Mapping[str, str]:
+        """The options of a Spark reader that carry the argument."""
+        return {"orc.kryo.sarg": self.argument, "orc.sarg.column.names": self.columns}
+
+
+def search_argument(
+    spark: SparkSession, condition: str, columns: StructType, others: StructType, alias: str
+) -> SearchArgument | None:
+    """What ORC can use of a condition; ``None`` if it is nothing.
+
+    Args:
+        spark: Any session; nothing is run.
+        condition: A condition over the columns of a table.
+        columns: The columns that stand in the files.
+        others: Columns the condition may name that stand in no file, such as partition columns.
+        alias: The name that the condition may call the table by.
+    """
+    jvm: Any = spark._jvm
+    both = StructType(columns.fields + others.fields)
+    # An RDD keeps the optimizer from concluding that there are no rows and dropping the filter.
+    frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), both)
+    frame = frame.alias(alias).where(condition)
+    searchable = {
+        column.name for column in columns.fields if not isinstance(column.dataType, TimestampType)
+    }
+    package = jvm.org.apache.spark.sql.execution.datasources
+    strategy = getattr(getattr(package, "DataSourceStrategy$"), "MODULE$")
+    filters = []
+    for conjunct in _conjuncts(frame._jdf.queryExecution().optimizedPlan()):  # type: ignore[operator]
+        translated = strategy.translateFilter(conjunct, True)
+        if translated.isDefined() and set(translated.get().references()) <= searchable:
+            filters.append(translated.get())
+    if not filters:
+        return None
+    row = spark._jsparkSession.parseDataType(columns.json())  # type: ignore[attr-defined]
+    orc_filters = getattr(getattr(package.orc, "OrcFilters$"), "MODULE$")
+    made = orc_filters.createFilter(row, jvm.PythonUtils.toSeq(filters))
+    if not made.isDefined():
+        return None
+    configuration = jvm.org.apache.hadoop.conf.Configuration(False)
+    names = spark.sparkContext._gateway.new_array(jvm.java.lang.String, len(columns.fields))  # type: ignore[union-attr]
+    for index, column in enumerate(columns.fields):
+        names[index] = column.name
+    jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(configuration, made.get(), names)
+    return SearchArgument(
+        configuration.get("orc.kryo.sarg"), configuration.get("orc.sarg.column.names")
+    )
+
+
+def _conjuncts(plan: Any) -> Iterator[Any]:
+    """The parts of all filters in a plan that are connected by AND."""
+    if plan.getClass().getSimpleName() == "Filter":
+        pending = [plan.condition()]
+        while pending:
+            expression = pending.pop()
+            if expression.getClass().getSimpleName() == "And":
+                pending += [expression.left(), expression.right()]
+            else:
+                yield expression
+    children = plan.children()
+    for index in range(children.size()):
+        yield from _conjuncts(children.apply(index))

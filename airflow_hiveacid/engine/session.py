@@ -1,0 +1,69 @@
+"""The Spark session: what it must be like, and how our scans are set apart from the user's."""
+
+import os
+import sys
+
+from pyspark.sql import SparkSession  # noqa: TID253
+
+from airflow_hiveacid.acid.errors import UserError
+
+SCAN_SETTINGS = {
+    # ORC resolves a pushed filter against the row struct, not against the whole file: with the
+    # wrong column of the same name it silently drops rows. Scans push their own search argument.
+    "spark.sql.orc.filterPushdown": "false",
+    "spark.sql.orc.aggregatePushdown": "false",
+    "spark.sql.orc.enableVectorizedReader": "true",
+    "spark.sql.orc.enableNestedColumnVectorizedReader": "true",
+    "spark.sql.optimizer.nestedSchemaPruning.enabled": "true",
+    "spark.sql.sources.useV1SourceList": "orc",
+    # A snapshot names its files one by one; that list must not become a Spark job of its own.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    # A file that vanished is an error, never an empty result.
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+}
+APPLICATION_SETTINGS = {
+    # Hive's timestamps have no zone; ORC stores them by the writer's clock.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+    "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+}
+
+
+def application_session(name: str) -> SparkSession:
+    """The session of one of our applications, made with the settings it was submitted with."""
+    # Tasks on this machine run in the interpreter of the driver, which has all that they import.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.Builder().appName(name)
+    for key, value in APPLICATION_SETTINGS.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def scan_session(spark: SparkSession) -> SparkSession:
+    """A session on the same Spark with the settings that ACID files need.
+
+    The settings are read from the session a scan was made with, also when the frame is later
+    joined with frames of another session: the user's own session stays as it is.
+    """
+    session = spark.newSession()
+    for key, value in SCAN_SETTINGS.items():
+        session.conf.set(key, value)
+    session.conf.set("spark.sql.session.timeZone", spark.conf.get("spark.sql.session.timeZone"))
+    return session
+
+
+def require_utc(spark: SparkSession, what: str) -> None:
+    """Refuse to touch timestamps when Spark's clock is not UTC."""
+    jvm = spark._jvm
+    assert jvm is not None
+    java_zone = jvm.java.util.TimeZone.getDefault().getID()
+    session_zone = spark.conf.get("spark.sql.session.timeZone")
+    utc = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
+    if java_zone not in utc or session_zone not in utc:
+        raise UserError(
+            f"{what} has timestamps, and Spark runs in the zones {java_zone} (Java) and "
+            f"{session_zone} (session): Hive would show them shifted.",
+            remedy="Start Spark with -Duser.timezone=UTC for driver and executors and "
+            "spark.sql.session.timeZone=UTC.",
+        )

@@ -1,0 +1,159 @@
+"""What runs inside of Spark's tasks to make ACID files, each under a name of its own.
+
+A task may be tried twice, or run twice at a time. So every attempt writes a file that only it
+knows, and the driver publishes the files that the successful attempts reported.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np  # noqa: TID253
+import pyarrow as pa  # noqa: TID253
+
+from airflow_hiveacid.acid.names import BucketFile
+from airflow_hiveacid.acid.row_id import decode_bucket, encode_bucket
+from airflow_hiveacid.orc.delete_file import write_delete_file
+from airflow_hiveacid.orc.transplant import Written, transplant_all
+from airflow_hiveacid.storage import Storage
+
+# What a delete task reports of each file.
+DELETE_REPORT = "partition int, bucket int, path string, rows bigint, bytes bigint"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder below a location that a storage may be opened at."""
+
+    root: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A finished ACID file that nobody can see yet.
+
+    Attributes:
+        path: Its place below the root of the folder it was written to.
+        bucket: The number that its published name gets.
+        rows: How many rows or delete events it holds.
+        bytes: Its size.
+    """
+
+    path: str
+    bucket: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlatFile:
+    """A flat ORC file on its way into a delta or base.
+
+    Attributes:
+        root: The location its path is relative to.
+        path: Where Spark wrote it.
+        folder: Where the ACID file goes.
+        bucket: The bucket or writer number of its rows.
+        write_id: The transaction's write id.
+    """
+
+    root: str
+    path: str
+    folder: Folder
+    bucket: int
+    write_id: int
+
+
+def stage_rows(flat: FlatFile) -> StagedFile:
+    """Give the rows of a flat file their row ids."""
+    with Storage.of(flat.root).open_input(flat.path) as source:
+        return _stage(
+            flat.folder,
+            flat.bucket,
+            lambda sink: transplant_all(
+                source, sink, write_id=flat.write_id, bucket=encode_bucket(flat.bucket)
+            ),
+        )
+
+
+def delete_stager(
+    folders: Sequence[Folder], write_id: int, row_types: Sequence[bytes], codec: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow`` that writes delete events, one file per partition and bucket.
+
+    Its input holds a partition's number, a bucket number and the three parts of the row id, sorted
+    by all five, and all rows of one bucket of a partition.
+
+    Args:
+        folders: Where the files of each partition go.
+        write_id: The transaction's write id.
+        row_types: The types of the table's row.
+        codec: The compression.
+    """
+
+    def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for partition, bucket, keys in _by_file(batches):
+            staged = _stage(
+                folders[partition],
+                bucket,
+                lambda sink, keys=keys: write_delete_file(  # type: ignore[misc]
+                    sink, *keys, write_id=write_id, row_types=row_types, codec=codec
+                ),
+            )
+            report = {
+                "partition": pa.array([partition], pa.int32()),
+                "bucket": pa.array([bucket], pa.int32()),
+                "path": pa.array([staged.path], pa.string()),
+                "rows": pa.array([staged.rows], pa.int64()),
+                "bytes": pa.array([staged.bytes], pa.int64()),
+            }
+            yield pa.RecordBatch.from_pydict(report)
+
+    return stage
+
+
+def writer_id(bucket_property: int) -> int:
+    """The number of the file that a row's delete event belongs into."""
+    return decode_bucket(bucket_property).writer_id
+
+
+def _stage(folder: Folder, bucket: int, write: Callable[[Any], Written]) -> StagedFile:
+    storage = Storage.of(folder.root)
+    path = f"{folder.path}/{BucketFile(bucket).name}.{uuid.uuid4().hex}"
+    try:
+        with storage.create(path) as sink:
+            written = write(sink)
+    except BaseException:
+        storage.delete_file(path)
+        raise
+    return StagedFile(path, bucket, written.rows, written.bytes)
+
+
+def _by_file(
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[tuple[int, int, tuple[np.ndarray[Any, Any], ...]]]:
+    """Cut sorted rows where the partition or the bucket changes."""
+    current: tuple[int, int] | None = None
+    pieces: list[tuple[np.ndarray[Any, Any], ...]] = []
+    for batch in batches:
+        columns = [np.asarray(column).astype(np.int64) for column in batch.columns]
+        if not len(batch):
+            continue
+        file_of = np.stack(columns[:2])
+        changes = np.flatnonzero((file_of[:, 1:] != file_of[:, :-1]).any(axis=0)) + 1
+        edges = [0, *changes.tolist(), len(batch)]
+        for start, end in zip(edges, edges[1:], strict=False):
+            found = (int(columns[0][start]), int(columns[1][start]))
+            if current is not None and found != current:
+                yield (*current, _joined(pieces))
+                pieces = []
+            current = found
+            pieces.append(tuple(column[start:end] for column in columns[2:]))
+    if current is not None:
+        yield (*current, _joined(pieces))
+
+
+def _joined(pieces: Sequence[tuple[np.ndarray[Any, Any], ...]]) -> tuple[np.ndarray[Any, Any], ...]:
+    return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))

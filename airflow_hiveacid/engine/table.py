@@ -1,0 +1,214 @@
+"""AcidTable: the Python face of a full-ACID table, for notebooks and applications."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.merge import Clause, MergePlan
+from airflow_hiveacid.engine.changes import TARGET, delete_rows, update_rows
+from airflow_hiveacid.engine.inserts import (
+    PartitionSpec,
+    append_rows,
+    overwrite_rows,
+    static_partitions,
+)
+from airflow_hiveacid.engine.merge_builder import MergeBuilder
+from airflow_hiveacid.engine.merging import merge_rows
+from airflow_hiveacid.engine.pruning import Scope, matching_partitions
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.source import SourceFrame
+from airflow_hiveacid.engine.write import (
+    Counts,
+    Work,
+    Write,
+    WriteOptions,
+    check_kind,
+    check_readable,
+    check_writable,
+    read_snapshot,
+)
+from airflow_hiveacid.jobs.options import MetastoreOptions, Source
+from airflow_hiveacid.jobs.phases import PhaseClock, PhaseObserver
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.transaction import Transaction
+
+# Rows of a job come from a frame of the caller, or from a source that is yet to be looked up.
+Rows = DataFrame | Source
+
+
+class AcidTable:
+    """A full-ACID table of a Hive Metastore.
+
+    Every change is one transaction, committed when the method returns. A frame from ``to_df`` is
+    read under a transaction that stays open, so that no cleaner removes its files, until the table
+    is closed: use the table in a ``with`` statement, or call ``close``.
+
+    Args:
+        name: The table, ``"database.table"``.
+        metastore: The metastore's uri, or all its options.
+        spark: The session, which is left as it is; by default the active one.
+        options: How writes behave.
+        observers: Are told about the phases of a write.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        metastore: str | MetastoreOptions,
+        *,
+        spark: SparkSession | None = None,
+        options: WriteOptions | None = None,
+        observers: Sequence[PhaseObserver] = (),
+    ) -> None:
+        if isinstance(metastore, str):
+            metastore = MetastoreOptions(uris=metastore)
+        metastore.validate()
+        self.ref = TableRef.parse(name)
+        self._spark = spark or SparkSession.Builder().getOrCreate()
+        self._client = MetastoreClient(metastore)
+        self._options = options or WriteOptions()
+        self._observers = observers
+        self._reading = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the transactions of the frames that were read, and the connection."""
+        self._reading.close()
+        self._client.close()
+
+    def to_df(self) -> DataFrame:
+        """The visible rows, as of now."""
+        table = self._client.get_table(self.ref)
+        check_kind(table, Operation.SELECT)
+        check_readable(self._spark, table)
+        txn = self._reading.enter_context(
+            Transaction(self._client, operation=Operation.SELECT, reads=[self.ref])
+        )
+        snapshot = read_snapshot(self._client, table, txn)
+        return snapshot.rows(scan_session(self._spark), with_key=False)
+
+    def append(self, rows: Rows, partitions: Sequence[PartitionSpec] | None = None) -> RunReport:
+        """Add rows, their columns found by name.
+
+        Args:
+            rows: Their values must fit; columns they lack are null.
+            partitions: The partitions that can be written, when they are known: nobody who
+                writes others has to wait. A single one also gives its values to the rows.
+        """
+        return self._insert(Operation.INSERT, rows, partitions)
+
+    def overwrite(self, rows: Rows, partitions: Sequence[PartitionSpec] | None = None) -> RunReport:
+        """Replace rows.
+
+        Args:
+            rows: What to put instead.
+            partitions: The partitions to replace, also where there are no new rows. By default
+                the whole table, or of a partitioned one the partitions that get rows.
+        """
+        return self._insert(Operation.OVERWRITE, rows, partitions)
+
+    def update(self, set: Mapping[str, str], where: str | None = None) -> RunReport:
+        """Change rows.
+
+        Args:
+            set: Column to SQL expression.
+            where: A SQL condition; all rows by default.
+        """
+        change = partial(update_rows, values=set, where=where)
+        return self._change(Operation.UPDATE, where, change, moved=set)
+
+    def delete(self, where: str | None = None) -> RunReport:
+        """Delete rows.
+
+        Args:
+            where: A SQL condition; all rows by default.
+        """
+        return self._change(Operation.DELETE, where, partial(delete_rows, where=where))
+
+    def merge(
+        self, source: Rows, on: str, *, source_alias: str = "s", target_alias: str = "t"
+    ) -> MergeBuilder:
+        """Begin to describe a merge.
+
+        Args:
+            source: The rows to compare with; evaluated once.
+            on: The SQL condition under which a source row and a target row belong together.
+            source_alias: The source's name in expressions.
+            target_alias: The target's name in expressions.
+        """
+
+        def run(clauses: Sequence[Clause]) -> RunReport:
+            return merge_rows(
+                lambda reads: self._write(Operation.MERGE, reads),
+                self._lookup(source),
+                on,
+                MergePlan.of(clauses),
+                (target_alias, source_alias),
+            )
+
+        return MergeBuilder(run)
+
+    def _insert(
+        self, operation: Operation, rows: Rows, partitions: Sequence[PartitionSpec] | None
+    ) -> RunReport:
+        source = self._lookup(rows)
+        write = self._write(operation, reads=source.acid_tables)
+        locks = static_partitions(write.table, partitions)
+        insert = append_rows if operation is Operation.INSERT else overwrite_rows
+
+        def work(found: Work) -> Counts:
+            return insert(found, source.frame(found.read), partitions)
+
+        return write.locking(locks).run(work)
+
+    def _change(
+        self,
+        operation: Operation,
+        where: str | None,
+        change: Callable[[Work], Counts],
+        moved: Iterable[str] = (),
+    ) -> RunReport:
+        write = self._write(operation)
+        locks = None
+        keys = {key.name for key in write.table.partition_keys}
+        if where is not None and keys and keys.isdisjoint(name.lower() for name in moved):
+            partitions = self._client.get_partitions(self.ref)
+            scope = Scope(write.table, TARGET)
+            found = matching_partitions(write.spark, where, scope, partitions)
+            if len(found) < len(partitions):
+                locks = [partition.name for partition in found]
+        return write.locking(locks).run(change)
+
+    def _write(self, operation: Operation, reads: Sequence[TableRef] = ()) -> Write:
+        table = self._client.get_table(self.ref)
+        check_kind(table, operation)
+        check_readable(self._spark, table)
+        check_writable(table)
+        return Write(
+            spark=scan_session(self._spark),
+            client=self._client,
+            table=table,
+            operation=operation,
+            options=self._options,
+            phases=PhaseClock(self._observers),
+            reads=reads,
+        )
+
+    def _lookup(self, rows: Rows) -> SourceFrame:
+        return SourceFrame(self._spark, self._client, rows)
