@@ -84,8 +84,6 @@ class Output:
             if step == 0:
                 break
             copied += step
-        # The kernel moved the sink behind the back of its buffer.
-        sink.seek(0, os.SEEK_CUR)
         self.position += copied
         return copied
 

@@ -121,6 +121,21 @@ def row_ids(rows: pa.Table) -> list[tuple[int, int, int]]:
 
 def group_starts(file: BinaryIO, column: int) -> Iterator[int]:
     """The first value of each row group of a key column, found through the row index alone."""
+    compression = OrcTail.read(file).compression
+    for streams in _stripes(file):
+        for *place, run in _positions(file, streams, column):
+            assert run == 0
+            plain = compression.decompress(streams[StreamKind.DATA, column][place[0] :])
+            yield _first_value(plain[place[1] :] if len(place) == 2 else plain)
+
+
+def index_positions(file: BinaryIO, column: int) -> Iterator[list[int]]:
+    """What the row index of a column says for each row group."""
+    for streams in _stripes(file):
+        yield from _positions(file, streams, column)
+
+
+def _stripes(file: BinaryIO) -> Iterator[dict[tuple[int, int], bytes]]:
     tail = OrcTail.read(file)
     for stripe in tail.stripes:
         streams = {}
@@ -130,16 +145,15 @@ def group_starts(file: BinaryIO, column: int) -> Iterator[int]:
             file.seek(offset)
             streams[stream.number(1), stream.number(2)] = file.read(length)
             offset += length
-        index = Message.decode(
-            tail.compression.decompress(streams[StreamKind.ROW_INDEX, column])
-        ).all_messages(1)
-        assert len(index) == -(-stripe.rows // tail.stride)
-        for entry in index:
-            *place, run = entry.all_numbers(1)
-            assert run == 0
-            data = streams[StreamKind.DATA, column][place[0] :]
-            plain = tail.compression.decompress(data)
-            yield _first_value(plain[place[1] :] if len(place) == 2 else plain)
+        yield streams
+
+
+def _positions(
+    file: BinaryIO, streams: dict[tuple[int, int], bytes], column: int
+) -> Iterator[list[int]]:
+    index = OrcTail.read(file).compression.decompress(streams[StreamKind.ROW_INDEX, column])
+    for entry in Message.decode(index).all_messages(1):
+        yield entry.all_numbers(1)
 
 
 def _first_value(run: bytes) -> int:

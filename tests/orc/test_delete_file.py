@@ -10,9 +10,20 @@ from airflow_hiveacid.acid.row_id import RowId, encode_bucket
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.envelope import Column, wrap_types
+from airflow_hiveacid.orc.statistics import INTEGERS
+from airflow_hiveacid.orc.streams import null_flag_position
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import transplant_all
-from tests.orc.orc_tables import CODECS, flat_file, group_starts, read, row_ids, table
+from airflow_hiveacid.orc.wire import Message
+from tests.orc.orc_tables import (
+    CODECS,
+    flat_file,
+    group_starts,
+    index_positions,
+    read,
+    row_ids,
+    table,
+)
 
 ROW_TYPES = OrcTail.read(flat_file(table(0))).types
 BUCKETS = [encode_bucket(3), encode_bucket(3, 1), encode_bucket(3, 4095)]
@@ -48,6 +59,13 @@ def test_row_ids_are_read_back_and_the_rows_are_null(keys, codec, stride, block_
     assert found["operation"].to_pylist() == [2] * len(keys)
     assert found["currentTransaction"].to_pylist() == [9] * len(keys)
     assert found["row"].null_count == len(keys)
+    for name, column in (("rowId", Column.ROW_ID), ("bucket", Column.BUCKET)):
+        statistics = Message.decode(OrcTail.read(file).file_statistics[column])
+        total = sum(found[name].to_pylist())
+        if keys and total < 1 << 63:
+            assert statistics.message(INTEGERS).signed(3) == total
+        elif keys:
+            assert not statistics.message(INTEGERS).has(3)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -67,6 +85,16 @@ def test_row_indexes_lead_to_the_first_row_of_their_group(codec, stride, block_s
     assert list(group_starts(file, Column.ORIGINAL_TRANSACTION)) == [
         key[0] for key in keys[::stride]
     ]
+
+
+@pytest.mark.parametrize("codec", ["none", "zlib"])
+@pytest.mark.parametrize("stride", [999, 1000])
+def test_row_indexes_lead_to_the_null_flags_of_their_group(codec, stride):
+    file = delete_file(rows_of(1, range(2500)), codec=codec, stride=stride, block_size=64)
+    place = [0] if codec == "none" else [0, 0]
+    expected = [[*place[1:], *null_flag_position(group * stride)] for group in range(3)]
+    assert list(index_positions(file, Column.ROW)) == expected
+    assert null_flag_position(stride) != (0, 0, 0)
 
 
 def test_the_user_metadata_tells_the_deletes():

@@ -199,6 +199,22 @@ def test_a_file_whose_root_is_no_struct_is_refused():
         transplant_all(flat, io.BytesIO(), write_id=1, bucket=BUCKET)
 
 
+def test_a_stripe_of_another_length_than_its_streams_is_noticed():
+    flat = flat_file(table(100))
+    tail = OrcTail.read(flat)
+    (stripe,) = tail.stripes
+    moved = replace(
+        stripe, index_length=stripe.index_length + 1, data_length=stripe.data_length - 1
+    )
+    with pytest.raises(CorruptFile, match="add up"):
+        transplant_all(
+            with_tail(flat, replace(tail, stripes=(moved,))),
+            io.BytesIO(),
+            write_id=1,
+            bucket=BUCKET,
+        )
+
+
 def test_a_damaged_stripe_footer_is_noticed():
     content = bytearray(flat_file(table(100), "zlib").getvalue())
     stripe = OrcTail.read(io.BytesIO(bytes(content))).stripes[0]
@@ -213,6 +229,7 @@ def test_a_damaged_stripe_footer_is_noticed():
     [
         partial(open, mode="wb"),
         partial(open, mode="wb", buffering=0),
+        partial(open, mode="w+b"),
         partial(open, mode="ab"),
         partial(pa.OSFile, mode="wb"),
     ],
