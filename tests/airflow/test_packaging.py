@@ -58,10 +58,17 @@ def test_an_unknown_application_is_an_error():
         spark_app_path("explode")
 
 
-def test_executors_import_the_package_from_its_zip(tmp_path):
-    code = "import airflow_hiveacid.jobs.options as m; print(m.__file__)"
+def test_every_folder_of_the_package_is_imported_from_its_zip(tmp_path):
+    # A zip without directory entries has no namespace packages: each needs its __init__.py.
     path = package_zip(tmp_path)
-    assert python(code, path).startswith(str(path))
+    modules = {path.parent for path in (ROOT / "airflow_hiveacid").rglob("*.py")}
+    names = sorted(".".join(folder.relative_to(ROOT).parts) for folder in modules)
+    code = f"""
+from importlib.util import find_spec
+for name in {names}: print(find_spec(name).origin)
+"""
+    found = python(code, path).splitlines()
+    assert found == [f"{path}/{name.replace('.', '/')}/__init__.py" for name in names]
 
 
 def test_equal_content_is_an_equal_zip(tmp_path):
