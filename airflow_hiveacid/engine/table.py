@@ -21,6 +21,7 @@ from airflow_hiveacid.engine.merge_builder import MergeBuilder
 from airflow_hiveacid.engine.merging import merge_rows
 from airflow_hiveacid.engine.pruning import Scope, matching_partitions
 from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.settled import settle_run
 from airflow_hiveacid.engine.source import SourceFrame
 from airflow_hiveacid.engine.write import (
     Counts,
@@ -91,6 +92,19 @@ class AcidTable:
         """End the transactions of the frames that were read, and the connection."""
         self._reading.close()
         self._client.close()
+
+    def settle(self, run_token: str) -> RunReport | None:
+        """Find out what earlier tries of a run did, and make sure that they do nothing more.
+
+        Args:
+            run_token: Under which they opened their transactions.
+
+        Returns:
+            The report of the try that committed; None when the run is yet to be done.
+        """
+        table = self._client.get_table(self.ref)
+        check_kind(table, Operation.SELECT)
+        return settle_run(self._client, table, run_token)
 
     def to_df(self) -> DataFrame:
         """The visible rows, as of now."""
