@@ -80,7 +80,9 @@ def first_disorder(columns: Sequence[Integers]) -> int | None:
 
 
 def _library_call(function: Any, *arguments: Any, **options: Any) -> Any:
+    from pyarrow import ArrowException
+
     try:
         return function(*arguments, **options)
-    except (OSError, ValueError) as error:
+    except (ArrowException, OSError, ValueError) as error:
         raise CorruptFile(f"The ORC library cannot read the file: {error}") from error

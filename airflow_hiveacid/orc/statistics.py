@@ -1,9 +1,10 @@
 """Column statistics: those we compute, and the union of those we find."""
 
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Context, Decimal
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
+from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.orc.wire import Message, pack
 
 # Field numbers of ColumnStatistics.
@@ -149,7 +150,10 @@ def _buckets(parts: Sequence[Message]) -> Message | None:
 
 def _decimals(parts: Sequence[Message]) -> Message:
     def numbers(field: int) -> list[Decimal]:
-        return [Decimal((part.data(field) or b"0").decode()) for part in parts]
+        try:
+            return [Decimal((part.data(field) or b"0").decode()) for part in parts]
+        except (InvalidOperation, UnicodeDecodeError):
+            raise CorruptFile("Statistics of decimals hold something else.") from None
 
     def text(number: Decimal) -> bytes:
         return format(number, "f").encode()

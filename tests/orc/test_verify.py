@@ -1,6 +1,7 @@
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ from pyarrow import orc
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.empty import write_empty_file
-from airflow_hiveacid.orc.envelope import Column, Operation, acid_metadata
+from airflow_hiveacid.orc.envelope import Operation, acid_metadata
 from airflow_hiveacid.orc.statistics import count_statistics, integer_statistics
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import Segment, transplant
@@ -177,5 +178,11 @@ def test_a_row_index_that_hides_rows_is_found():
     assert [problem for problem in problems if "row group 0" in problem and "rowId" in problem]
 
 
-def test_columns_follow_the_envelope():
-    assert [column.value for column in Column] == list(range(7))
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_damaged_file_is_a_problem_and_no_crash(codec):
+    sound = insert(codec).getvalue()
+    random = Random(7)
+    for _ in range(200):
+        damaged = bytearray(sound)
+        damaged[random.randrange(len(sound))] ^= 1 << random.randrange(8)
+        assert isinstance(verify_file(io.BytesIO(damaged), kind="insert"), list)
