@@ -59,7 +59,7 @@ class Place:
 
     name: str | None
     folder: Folder
-    new_partition: HivePartition | None = None
+    new_partition: HivePartition | None = field(default=None, compare=False)
 
 
 @dataclass
