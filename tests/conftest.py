@@ -1,7 +1,8 @@
 """Real metastores for every test that wants one; each version starts at most once, when asked."""
 
 import itertools
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -49,3 +50,16 @@ def database(client: MetastoreClient) -> Iterator[str]:
     client.create_database(name)
     yield name
     client.drop_database(name, cascade=True)
+
+
+@pytest.fixture
+def eventually() -> Callable[..., None]:
+    """Wait until something holds: eventually("the lock waits", lambda: ...)."""
+
+    def wait(what: str, holds: Callable[[], bool], seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+            time.sleep(0.02)
+
+    return wait

@@ -94,9 +94,17 @@ RELEASES = {
             spark_jars=("commons-cli", "commons-io", "commons-codec"),
             schema_tool="org.apache.hadoop.hive.metastore.tools.MetastoreSchemaTool",
             # The default also names a task of Hive's query engine, without which it does not start.
+            # The tasks that abort and forget dead transactions would start only beside Hive's own
+            # compactor; named here, they always do.
             settings={
-                "metastore.task.threads.always": (
-                    "org.apache.hadoop.hive.metastore.events.EventCleanerTask"
+                "metastore.task.threads.always": ",".join(
+                    f"org.apache.hadoop.hive.metastore.{task}"
+                    for task in (
+                        "events.EventCleanerTask",
+                        "txn.AcidHouseKeeperService",
+                        "txn.AcidCompactionHistoryService",
+                        "txn.AcidWriteSetService",
+                    )
                 )
             },
         ),

@@ -136,6 +136,7 @@ def outcome(
         return Outcome.ABORTED
     if target is None or write_id is None:
         return Outcome.COMMITTED
-    # The metastore may have forgotten an aborted transaction, but never that it was not committed.
+    # An aborted transaction may be forgotten, but the abort of its write id only together with its
+    # last directory; nothing but a transaction that never registered a write is taken wrongly here.
     written = client.get_valid_write_ids([target], txns)[target.full_name]
     return Outcome.COMMITTED if written.is_valid(write_id) else Outcome.ABORTED

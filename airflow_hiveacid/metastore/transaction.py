@@ -118,6 +118,8 @@ class Transaction:
         return self._client.version
 
     def __enter__(self) -> Self:
+        if self._state is not _State.NEW:
+            raise RuntimeError("A transaction can be entered only once; describe a new one.")
         deadline = time.monotonic() + self._lock_wait
         try:
             self._timeout = txn_timeout_seconds(self._client)

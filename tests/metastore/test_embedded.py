@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,13 +17,6 @@ from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.distribution import RELEASES, find_java, prepare
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-
-
-def eventually(what: str, holds: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
 
 
 def processes_using(directory: Path) -> list[str]:
@@ -42,7 +34,7 @@ def processes_using(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("version", RELEASES)
 def test_tables_survive_a_killed_server_and_nothing_survives_the_end(
-    version: str, tmp_path: Path
+    version: str, tmp_path: Path, eventually: Callable[..., None]
 ) -> None:
     table = HiveTable.new(TableRef("default", "events"), [Column("id", "bigint")])
     with EmbeddedMetastore(version, directory=tmp_path) as metastore:
@@ -68,7 +60,9 @@ def test_the_transaction_timeout_can_be_read_from_the_server(version: str, tmp_p
         client.close()
 
 
-def test_a_killed_owner_takes_its_metastore_along(tmp_path: Path) -> None:
+def test_a_killed_owner_takes_its_metastore_along(
+    tmp_path: Path, eventually: Callable[..., None]
+) -> None:
     directory, temporary = tmp_path / "metastore", tmp_path / "temporary"
     temporary.mkdir()
     module = "airflow_hiveacid.metastore.embedded"
@@ -90,7 +84,9 @@ def test_a_killed_owner_takes_its_metastore_along(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", RELEASES)
-def test_a_failed_start_shows_the_log_and_leaves_no_process(version: str, tmp_path: Path) -> None:
+def test_a_failed_start_shows_the_log_and_leaves_no_process(
+    version: str, tmp_path: Path, eventually: Callable[..., None]
+) -> None:
     (tmp_path / "metastore_db").mkdir()  # A database, but none that Derby can read.
     with pytest.raises(EmbeddedMetastoreFailed, match="metastore_db"):
         EmbeddedMetastore(version, directory=tmp_path).start()

@@ -1,0 +1,233 @@
+"""Transactions on metastores that die, connections that break and hearts that stop."""
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from airflow_hiveacid.acid.errors import CommitUnsettled, TransactionAborted
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.heartbeat import Heartbeat
+from airflow_hiveacid.metastore.settle import Outcome, find_open_transactions, outcome
+from airflow_hiveacid.metastore.transaction import Transaction
+
+TIMEOUT_SECONDS = 4
+TABLE = TableRef("default", "events")
+TOKEN = "run"
+
+
+@pytest.fixture(scope="module", params=["4.0.1", "3.1.3"])
+def hms(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedMetastore]:
+    """A metastore of this module's own: one that soon gives up on the silent, and may be killed."""
+    directory = tmp_path_factory.mktemp("impatient")
+    with EmbeddedMetastore(
+        request.param, directory=directory, txn_timeout_seconds=TIMEOUT_SECONDS
+    ) as metastore:
+        with MetastoreClient(metastore.options) as client:
+            client.create_table(HiveTable.new(TABLE, [Column("id", "bigint")]))
+        yield metastore
+
+
+def begin(client: MetastoreClient, operation: Operation = Operation.UPDATE) -> Transaction:
+    return Transaction(client, operation=operation, target=TABLE, run_token=TOKEN)
+
+
+def is_committed(client: MetastoreClient, transaction: Transaction) -> bool:
+    found = outcome(client, transaction.txn_id, TABLE, transaction.write_id)
+    return found is Outcome.COMMITTED
+
+
+def test_heartbeats_keep_a_transaction_alive_that_outlasts_others(
+    client: MetastoreClient, eventually: Callable[..., None]
+) -> None:
+    with begin(client) as transaction:
+        for _ in range(3):  # Each of these lives as long as the server's time-out.
+            silent = client.open_txn("somebody", "host", None)
+            eventually(
+                "the silent transaction is aborted",
+                lambda txn=silent: outcome(client, txn, None, None) is Outcome.ABORTED,
+            )
+        transaction.check_alive()
+        transaction.commit()
+    assert is_committed(client, transaction)
+
+
+def test_a_reader_is_kept_alive_as_well(
+    client: MetastoreClient, eventually: Callable[..., None]
+) -> None:
+    with Transaction(client, operation=Operation.SELECT, reads=[TABLE], run_token=TOKEN) as reader:
+        silent = client.open_txn("somebody", "host", None)
+        eventually(
+            "the silent transaction is aborted",
+            lambda: outcome(client, silent, None, None) is Outcome.ABORTED,
+        )
+        assert [lock.txn_id for lock in client.show_locks(TABLE)] == [reader.txn_id]
+    assert client.show_locks(TABLE) == []
+
+
+def test_a_silent_transaction_is_refused_clearly_when_it_commits(
+    client: MetastoreClient, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Heartbeat, "_beat", lambda self: None)
+    removed: list[str] = []
+
+    def work() -> None:
+        with begin(client) as transaction:
+            transaction.own(lambda: removed.append("delta"), "delta")
+            eventually(
+                "the transaction is aborted",
+                lambda: outcome(client, transaction.txn_id, None, None) is Outcome.ABORTED,
+            )
+            transaction.commit()
+
+    with pytest.raises(
+        TransactionAborted, match=f"{TIMEOUT_SECONDS} s without a heartbeat"
+    ) as late:
+        work()
+    assert late.value.retryable
+    assert removed == ["delta"]
+
+
+def test_the_heartbeat_notices_an_abort_from_outside(
+    client: MetastoreClient, eventually: Callable[..., None]
+) -> None:
+    with begin(client) as transaction:
+        client.abort_txn(transaction.txn_id)
+
+        def is_dead() -> bool:
+            try:
+                transaction.check_alive()
+            except TransactionAborted:
+                return True
+            return False
+
+        eventually("the heartbeat notices", is_dead)
+        with pytest.raises(TransactionAborted, match=f"{transaction.txn_id} was aborted"):
+            transaction.commit()
+
+
+def test_a_metastore_killed_in_the_middle_of_the_work_is_no_matter(
+    hms: EmbeddedMetastore, client: MetastoreClient
+) -> None:
+    with begin(client) as transaction:
+        hms.restart()
+        transaction.commit()
+    assert transaction.restarts == 0
+    assert is_committed(client, transaction)
+
+
+def test_a_metastore_that_stays_away_leaves_the_commit_unsettled(
+    hms: EmbeddedMetastore, client: MetastoreClient
+) -> None:
+    removed: list[str] = []
+
+    def work() -> None:
+        with begin(client) as transaction:
+            transaction.own(lambda: removed.append("delta"), "delta")
+            hms.kill()
+            transaction.commit()
+
+    try:
+        with pytest.raises(CommitUnsettled) as error:
+            work()
+    finally:
+        hms.start()
+    assert error.value.retryable
+    assert removed == []  # They may be the only copy of what is committed.
+
+
+class Proxy:
+    """Forwards connections to a metastore, and breaks the one that makes a certain call, once."""
+
+    def __init__(self, metastore: EmbeddedMetastore, call: str, *, arrives: bool) -> None:
+        self._address = ("127.0.0.1", int(metastore.uri.rpartition(":")[2]))
+        # How a call begins in Thrift's binary protocol: version and kind, length, name.
+        self._wanted = b"\x80\x01\x00\x01" + len(call).to_bytes(4, "big") + call.encode()
+        self._arrives = arrives
+        self.cuts = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.uri = f"thrift://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                inner, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._forward, args=[inner], daemon=True).start()
+
+    def _forward(self, inner: socket.socket) -> None:
+        muted = False
+        with inner, socket.create_connection(self._address) as outer:
+            while True:
+                for ready in select.select([inner, outer], [], [])[0]:
+                    data = ready.recv(1 << 16)
+                    if not data or (ready is outer and muted):
+                        return  # Carried out and answered, but nobody will ever hear of it.
+                    if ready is outer:
+                        inner.sendall(data)
+                        continue
+                    if self._wanted in data and self.cuts == 0:
+                        self.cuts += 1
+                        if not self._arrives:
+                            return
+                        muted = True
+                    outer.sendall(data)
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+@pytest.mark.parametrize("operation", [Operation.INSERT, Operation.MERGE])
+@pytest.mark.parametrize("call", ["open_txns", "lock", "commit_txn"])
+def test_a_lost_answer_neither_loses_nor_doubles_anything(
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    call: str,
+    operation: Operation,
+    arrives: bool,
+) -> None:
+    removed: list[str] = []
+    proxy = Proxy(hms, call, arrives=arrives)
+    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    with far, begin(far, operation) as transaction:
+        transaction.own(lambda: removed.append("delta"), "delta")
+        transaction.commit()
+    proxy.close()
+    assert proxy.cuts == 1
+    assert is_committed(client, transaction)
+    assert transaction.settled == (call == "commit_txn")
+    # A lock that was granted is found again; everything else before the work begins anew.
+    anew = call == "open_txns" or (call == "lock" and not arrives)
+    assert transaction.restarts == int(anew)
+    assert find_open_transactions(client, TOKEN) == []
+    assert client.show_locks(TABLE) == []
+    assert removed == []
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_lost_answer_to_a_commit_that_is_refused_is_no_success(
+    hms: EmbeddedMetastore, client: MetastoreClient, arrives: bool
+) -> None:
+    proxy = Proxy(hms, "commit_txn", arrives=arrives)
+
+    def work(far: MetastoreClient) -> None:
+        with begin(far) as transaction:
+            client.abort_txn(transaction.txn_id)
+            transaction.commit()
+
+    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    with far, pytest.raises(TransactionAborted):
+        work(far)
+    proxy.close()
