@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa  # noqa: TID253
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 from pyspark.sql.pandas.functions import arrow_udf  # noqa: TID253
@@ -226,9 +227,8 @@ class TableOutput:
         types = [parse_type(column.type) for column in clustered]
         buckets, version = self.table.num_buckets, self.table.bucketing_version
 
-        def number(*values: Any) -> Any:
-            import pyarrow as pa
-
+        # Spark reads from the annotations that whole columns come and go.
+        def number(*values: pa.Array) -> pa.Array:
             return pa.array(bucket_numbers(values, types, buckets, version))
 
         return arrow_udf(number, IntegerType())(*[F.col(f"`{c.name}`") for c in clustered])

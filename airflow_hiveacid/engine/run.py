@@ -45,7 +45,7 @@ def main(argv: Sequence[str], job_type: type[Job]) -> int:
         if not isinstance(job, job_type):
             raise InvalidJob(f"{arguments.job} holds a {type(job).__name__}, not a {name}.")
         report = run(application_session(f"{name} {target}"), job)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the report must say so
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
         print(f"{ours.id}: {ours}", file=sys.stderr, flush=True)
         failed = RunReport(job=name, target=target, error=ErrorReport.of(ours))

@@ -26,7 +26,8 @@ APPLICATION_SETTINGS = {
     # Hive's timestamps have no zone; ORC stores them by the writer's clock.
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
-    "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+    # By its environment, since an executor's Java options may hold the user's own.
+    "spark.executorEnv.TZ": "UTC",
 }
 
 

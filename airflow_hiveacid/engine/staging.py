@@ -7,6 +7,7 @@ knows, and the driver publishes the files that the successful attempts reported.
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np  # noqa: TID253
@@ -144,7 +145,7 @@ def _by_file(
         file_of = np.stack(columns[:2])
         changes = np.flatnonzero((file_of[:, 1:] != file_of[:, :-1]).any(axis=0)) + 1
         edges = [0, *changes.tolist(), len(batch)]
-        for start, end in zip(edges, edges[1:], strict=False):
+        for start, end in pairwise(edges):
             found = (int(columns[0][start]), int(columns[1][start]))
             if current is not None and found != current:
                 yield (*current, _joined(pieces))

@@ -185,6 +185,10 @@ class AcidTable:
         write = self._write(operation, reads=source.acid_tables)
         locks = static_partitions(write.table, partitions)
         insert = append_rows if operation is Operation.INSERT else overwrite_rows
+        if operation is Operation.OVERWRITE:
+            # It waits for every reader, and must not wait for the frames of this very object: they
+            # may well be what the table is overwritten with.
+            self._reading.close()
 
         def work(found: Work) -> Counts:
             return insert(found, source.frame(found.read), partitions)
