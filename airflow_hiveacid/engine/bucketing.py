@@ -187,8 +187,10 @@ def _big_integer_hash(value: int) -> int:
 
 
 def _timestamp(values: pa.Array, version: int) -> Hashes:
-    nanos = values.cast(pa.timestamp("ns")).cast(pa.int64()).to_pylist()
-    return np.array([_timestamp_hash(value, version) for value in nanos], np.int32)
+    # In Python's integers: nanoseconds of far years do not fit into Arrow's.
+    nanos = _NANOS[values.type.unit]
+    ticks = values.cast(pa.int64()).to_pylist()
+    return np.array([_timestamp_hash(tick * nanos, version) for tick in ticks], np.int32)
 
 
 def _timestamp_hash(epoch_nanos: int, version: int) -> int:
@@ -249,6 +251,8 @@ def _wrapped(value: int) -> int:
     """An integer reduced to Java's 32 bits."""
     return (value + 0x80000000) % 0x100000000 - 0x80000000
 
+
+_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 _PRIMITIVES: dict[str, Callable[[pa.Array, int], Hashes]] = {
     "boolean": _boolean,
