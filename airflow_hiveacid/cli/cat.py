@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.errors import UserError
 from airflow_hiveacid.cli import location
 from airflow_hiveacid.cli.rows import RowBatch, visible_rows
 from airflow_hiveacid.cli.values import json_values, text_value
+from airflow_hiveacid.listing import list_files
 
 _ROW_ID = "row_id"
 # Rows become Python objects in slices of this size: a stripe can hold millions.
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _slices(snapshot: location.TableSnapshot, *, row_ids: bool) -> Iterator[list[Row]]:
     for partition in snapshot.partitions:
-        state = snapshot.state(partition, partition.files())
+        state = snapshot.state(partition, list_files(partition.storage))
         for batch in visible_rows(partition.storage, state, snapshot.write_ids, snapshot.rules):
             if row_ids and _ROW_ID in batch.columns.schema.names:
                 raise UserError(

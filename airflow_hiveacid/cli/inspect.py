@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.errors import (
     NotEnoughHistory,
 )
 from airflow_hiveacid.cli import location
+from airflow_hiveacid.listing import list_files
 
 # What makes a directory unreadable, in Hive's terms.
 _ERRORS: dict[type[DataError], str] = {
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{snapshot.title} as of {snapshot.write_ids.format()}, rules of {snapshot.rules}"
             )
         for partition in snapshot.partitions:
-            files = partition.files()
+            files = list_files(partition.storage)
             try:
                 state: AcidDirectory | DataError = snapshot.state(partition, files)
             except DataError as error:

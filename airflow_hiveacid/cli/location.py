@@ -12,18 +12,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from airflow_hiveacid.acid import names
-from airflow_hiveacid.acid.directory import (
-    AcidDirectory,
-    FileStatus,
-    Rules,
-    acid_state,
-    parse_metadata_file,
-)
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.errors import NotTransactional, UserError
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.listing import read_state
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.transaction import Transaction
@@ -42,17 +37,6 @@ class PartitionDirectory:
     values: Mapping[str, PartitionValue]
     storage: Storage
 
-    def files(self) -> list[FileStatus]:
-        """List everything below the directory, hidden files included.
-
-        A base without a file says something, too: that all rows before it are gone. It is listed
-        by the name of its directory.
-        """
-        files = self.storage.list_files(recursive=True)
-        filled = {file.path.partition("/")[0] for file in files}
-        empty = [name for name in self.storage.list_directories() if name not in filled]
-        return files + [FileStatus(f"{name}/", 0) for name in empty]
-
 
 @dataclass(frozen=True)
 class TableSnapshot:
@@ -68,12 +52,12 @@ class TableSnapshot:
 
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
         """Sort out one directory's files by this snapshot."""
-        return acid_state(
+        return read_state(
+            partition.storage,
             files,
             self.write_ids,
             self.txns,
             rules=self.rules,
-            metadata_acid=lambda directory: _data_format(partition.storage, directory),
             strict=self.strict,
         )
 
@@ -222,8 +206,3 @@ def _typed(value: str | None, hive_type: str) -> PartitionValue:
     if hive_type in ("float", "double"):
         return float(value)
     return value.lower() == "true" if hive_type == "boolean" else value
-
-
-def _data_format(storage: Storage, directory: str) -> str:
-    with storage.open_input(f"{directory}/{names.METADATA_FILE}") as marker:
-        return parse_metadata_file(marker.read().decode(errors="replace"))

@@ -4,7 +4,7 @@ Rows come out in the order of buckets, then of directories, then of the files th
 are one stripe and the delete events of one bucket, never a whole table.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -14,11 +14,13 @@ import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
 from pyarrow import orc  # noqa: TID253
 
-from airflow_hiveacid.acid import names
+from airflow_hiveacid.acid.deletes import delete_applies
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import WriteIdList
+from airflow_hiveacid.listing import bucket_files
 from airflow_hiveacid.storage import Storage, storage_error
 
 # Hive's query-based compaction writes these names in lower case: compared without case, by position.
@@ -90,64 +92,26 @@ def visible_rows(
         CorruptFile: A file is not a readable ACID ORC file.
         UnsupportedFile: The directory holds files without row ids (original files).
     """
-    if directory.originals:
-        raise UnsupportedFile(
-            f"{storage.location} holds original files such as {directory.originals[0]}, "
-            "whose rows have no stored row ids.",
-            remedy="Reading original files is not supported yet; major-compact the table first.",
-        )
-    inserts = [] if directory.base is None else [directory.base]
-    inserts += [name for name in directory.deltas if not _is_delete(name)]
-    deletes = [name for name in directory.deltas if _is_delete(name)]
-    data = {name: _bucket_files(directory, name) for name in inserts}
-    events = {name: _bucket_files(directory, name) for name in deletes}
-    for number in sorted({bucket for files in data.values() for bucket in files}):
-        loaded = {
-            name: _load_events(storage, file, write_ids)
-            for name, files in events.items()
-            for file in files.get(number, ())
-        }
-        for name in inserts:
-            applied = [loaded[d] for d in loaded if delete_applies(name, d, rules)]
-            for file in data[name].get(number, ()):
-                yield from _read_file(storage, file, write_ids, applied)
-
-
-def delete_applies(data_directory: str, delete_directory: str, rules: Rules) -> bool:
-    """Whether a delete delta can delete rows of a base or delta.
-
-    Hive 4 looks at the names only: a delete hits what was written before it, by write id, and
-    within one write id by statement id. Hive 3 tries every delete delta on every file.
-    """
-    if rules is Rules.HIVE3:
-        return True
-    data, delete = names.parse_directory(data_directory), names.parse_directory(delete_directory)
-    if not isinstance(delete, names.Delta) or not isinstance(data, names.Delta):
-        return True
-    if data.min_write_id != delete.max_write_id:
-        return data.min_write_id < delete.max_write_id
-    return (data.statement_id or 0) < (delete.statement_id or 0)
-
-
-def _is_delete(directory: str) -> bool:
-    parsed = names.parse_directory(directory)
-    return isinstance(parsed, names.Delta) and parsed.is_delete
-
-
-def _bucket_files(directory: AcidDirectory, name: str) -> Mapping[int, Sequence[FileStatus]]:
-    """Group the data files of one ACID directory by bucket number."""
-    files: dict[int, list[FileStatus]] = {}
-    for file in directory.files(name):
-        if file.size == 0:
-            continue
-        parsed = names.parse_file(file.path.rpartition("/")[2])
-        if not isinstance(parsed, names.BucketFile):
-            raise UnsupportedFile(
-                f"{file.path} was loaded into the table as a plain file.",
-                remedy="Reading loaded files is not supported yet; major-compact the table first.",
-            )
-        files.setdefault(parsed.bucket, []).append(file)
-    return files
+    data: dict[int, list[tuple[Base | Delta, FileStatus]]] = {}
+    deletes: dict[int, list[tuple[Delta, FileStatus]]] = {}
+    for parent, bucket, file in bucket_files(storage, directory):
+        if isinstance(parent, Delta) and parent.is_delete:
+            deletes.setdefault(bucket, []).append((parent, file))
+        else:
+            data.setdefault(bucket, []).append((parent, file))
+    for bucket in sorted(data):
+        loaded = [
+            (delete, _load_events(storage, file, write_ids))
+            for delete, file in deletes.get(bucket, ())
+        ]
+        for parent, file in data[bucket]:
+            # Hive 3 tries every delete delta on every file.
+            applied = [
+                events
+                for delete, events in loaded
+                if rules is Rules.HIVE3 or delete_applies(parent, delete)
+            ]
+            yield from _read_file(storage, file, write_ids, applied)
 
 
 def _open(storage: Storage, file: FileStatus) -> orc.ORCFile:

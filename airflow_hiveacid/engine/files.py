@@ -6,24 +6,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from airflow_hiveacid.acid.deletes import delete_applies
-from airflow_hiveacid.acid.directory import (
-    AcidDirectory,
-    FileStatus,
-    Rules,
-    acid_state,
-    parse_metadata_file,
-)
-from airflow_hiveacid.acid.errors import UnsupportedTable
-from airflow_hiveacid.acid.names import (
-    METADATA_FILE,
-    Base,
-    BucketFile,
-    Delta,
-    is_hidden,
-    parse_directory,
-    parse_file,
-)
+from airflow_hiveacid.acid.directory import AcidDirectory, Rules
+from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.listing import bucket_files, list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
@@ -109,20 +95,18 @@ def list_partitions(
     """List what a snapshot sees of some partitions, or of the whole of an unpartitioned table."""
 
     def list_one(partition: HivePartition | None) -> PartitionFiles:
-        location = table.location if partition is None else partition.location
+        location = (table.location if partition is None else partition.location) or ""
         storage = Storage.of(location)
-        files = _listing(storage)
-        formats = {
-            file.path.rpartition("/")[0]: _data_format(storage, file.path)
-            for file in files
-            if file.path.rpartition("/")[2] == METADATA_FILE and file.path.count("/") == 1
-        }
-        state = acid_state(files, write_ids, txns, rules=rules, metadata_acid=formats)
-        _refuse_originals(table, state)
+        state = read_state(storage, list_files(storage), write_ids, txns, rules=rules)
         found = [
-            bucket_file
-            for name in ([state.base] if state.base else []) + list(state.deltas)
-            for bucket_file in _bucket_files(storage, state, name, write_ids)
+            AcidFile(
+                path=f"{location.rstrip('/')}/{file.path}",
+                directory=directory,
+                bucket=bucket,
+                size=file.size,
+                exact=_is_exact(directory, write_ids),
+            )
+            for directory, bucket, file in bucket_files(storage, state)
         ]
         return PartitionFiles(
             name=None if partition is None else partition.name,
@@ -174,55 +158,13 @@ def _in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
         return list(pool.map(work, listed))
 
 
-def _listing(storage: Storage) -> list[FileStatus]:
-    """Every file of a partition, and every directory that has none: an empty base counts."""
-    if not storage.exists(""):
-        return []
-    files = storage.list_files("", recursive=True)
-    filled = {file.path.partition("/")[0] for file in files}
-    empty = [name for name in storage.list_directories("") if name not in filled]
-    return files + [FileStatus(f"{name}/", 0) for name in empty]
-
-
-def _bucket_files(
-    storage: Storage, state: AcidDirectory, name: str, write_ids: ValidWriteIdList
-) -> list[AcidFile]:
-    directory = parse_directory(name)
-    assert directory is not None, name
-    exact = (
-        isinstance(directory, Base)
-        or directory.min_write_id == directory.max_write_id
-        or write_ids.range_valid(directory.min_write_id, directory.max_write_id) is Range.ALL
-    )
-    files = []
-    for status in state.files(name):
-        file_name = status.path.rpartition("/")[2]
-        if is_hidden(file_name) or status.size == 0:
-            continue
-        bucket = parse_file(file_name)
-        if not isinstance(bucket, BucketFile):
-            raise UnsupportedTable(
-                f"{storage.location}/{status.path} has no row ids: it was loaded, not inserted.",
-                remedy="Compact the table with Hive first.",
-            )
-        path = f"{storage.location.rstrip('/')}/{status.path}"
-        files.append(AcidFile(path, directory, bucket.bucket, status.size, exact))
-    return files
-
-
 def _is_delete(directory: Base | Delta) -> bool:
     return isinstance(directory, Delta) and directory.is_delete
 
 
-def _refuse_originals(table: HiveTable, state: AcidDirectory) -> None:
-    if state.originals:
-        raise UnsupportedTable(
-            f"{table.ref.full_name} has files from before it became transactional, "
-            f"such as {state.originals[0]}.",
-            remedy="Run a major compaction in Hive first.",
-        )
-
-
-def _data_format(storage: Storage, path: str) -> str:
-    with storage.open_input(path) as source:
-        return parse_metadata_file(source.read().decode())
+def _is_exact(directory: Base | Delta, write_ids: ValidWriteIdList) -> bool:
+    return (
+        isinstance(directory, Base)
+        or directory.min_write_id == directory.max_write_id
+        or write_ids.range_valid(directory.min_write_id, directory.max_write_id) is Range.ALL
+    )
