@@ -28,6 +28,12 @@ from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 
 TABLE = TableRef("demo", "customers")
 MASTER = "local[2]"
+# A few rows on one machine: Spark's own 200 tasks for each shuffle would take most of the time.
+SPARK_DEFAULTS = """\
+spark.sql.shuffle.partitions  2
+spark.ui.enabled              false
+spark.log.level               WARN
+"""
 HOUR, NEXT_HOUR = "2026-11-20T09", "2026-11-20T10:00:00+00:00"
 CUSTOMERS = [
     {"id": 1, "country": "de", "name": "Emmy", "email": "emmy@example.com"},
@@ -66,15 +72,19 @@ def run(directory: Path) -> None:
     """Do all steps below one folder."""
     say("Starting a Hive Metastore 4.0.1")
     with EmbeddedMetastore(directory=directory / "metastore") as metastore:
-        environment = airflow_environment(directory / "airflow", metastore.uri)
+        environment = airflow_environment(directory, metastore.uri)
+        print(f"   It answers at {metastore.uri}")
         say(f"Creating the table {TABLE} and inserting {len(CUSTOMERS)} customers")
         create_table(metastore)
         insert(directory, environment, metastore)
-        show_directories(metastore.warehouse)
+        say("The table's files before the merge: one delta in each partition")
+        before = files_of(metastore.warehouse)
+        print("\n".join(f"   {line}" for line in before))
 
         say(f"Running the DAG hourly_merge on a feed of {len(CHANGES)} changes")
         feed = directory / "feed"
-        write_changes(feed / HOUR)
+        for line in write_changes(feed / HOUR):
+            print(f"   {line}")
         airflow = [sys.executable, "-m", "airflow"]
         log = directory / "airflow.log"
         wait("airflow db migrate", [*airflow, "db", "migrate"], environment, log)
@@ -88,28 +98,39 @@ def run(directory: Path) -> None:
         ]
         wait("airflow dags test hourly_merge", [*airflow, *test], environment, log)
 
-        say("What the merge left: deltas with new rows, delete deltas with the ids of old ones")
-        show_directories(metastore.warehouse)
+        say("After it: new deltas hold new rows, and delete deltas the ids of old ones")
+        for line in files_of(metastore.warehouse):
+            print(f" {' ' if line in before else '+'} {line}")
         say("Its report, which the task returned as XCom")
         print(json.dumps(merge_report(directory / "airflow"), indent=2))
         cat = ["cat", str(TABLE), "--metastore", metastore.uri, "--row-ids"]
         say(f"The rows now: hiveacid {' '.join(cat)}")
-        sys.stdout.flush()
-        subprocess.run([sys.executable, "-m", "airflow_hiveacid.cli.main", *cat], check=True)
+        rows = subprocess.run(
+            [sys.executable, "-m", "airflow_hiveacid.cli.main", *cat],
+            check=True,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        print(rows.stdout.expandtabs(20), end="")
 
 
-def airflow_environment(home: Path, metastore_uri: str) -> dict[str, str]:
+def airflow_environment(directory: Path, metastore_uri: str) -> dict[str, str]:
     """Return the environment of an Airflow of its own, with the example's two connections."""
     host, port = metastore_uri.removeprefix("thrift://").split(":")
     metastore = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+    spark = directory / "spark"
+    spark.mkdir()
+    (spark / "spark-defaults.conf").write_text(SPARK_DEFAULTS, encoding="utf-8")
     return os.environ | {
-        "AIRFLOW_HOME": str(home),
+        "AIRFLOW_HOME": str(directory / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(example_dags()),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW_CONN_HIVE_ACID_DEFAULT": json.dumps(metastore),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": MASTER}),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(spark),
+        "TZ": "UTC",
     }
 
 
@@ -142,14 +163,15 @@ def insert(directory: Path, environment: dict[str, str], metastore: EmbeddedMeta
     wait("spark-submit insert.py", command, environment, directory / "insert.log")
 
 
-def write_changes(hour: Path) -> None:
-    """Write one hour of the change feed."""
+def write_changes(hour: Path) -> list[str]:
+    """Write one hour of the change feed and return its lines."""
     hour.mkdir(parents=True)
     changes = [
-        json.dumps(change | {"changed_at": f"{HOUR}:{minute:02}:00Z"})
+        json.dumps(change | {"changed_at": f"{HOUR}:{minute:02}:00Z"}, ensure_ascii=False)
         for minute, change in enumerate(CHANGES)
     ]
     (hour / "changes.json").write_text("\n".join(changes), encoding="utf-8")
+    return changes
 
 
 def merge_report(airflow_home: Path) -> dict[str, Any]:
@@ -162,12 +184,13 @@ def merge_report(airflow_home: Path) -> dict[str, Any]:
     return report
 
 
-def show_directories(warehouse: Path) -> None:
-    """Print the directories of the table with their files."""
+def files_of(warehouse: Path) -> list[str]:
+    """List the data files of the table with their sizes."""
     table = next(warehouse.rglob(TABLE.name))
-    for path in sorted(table.rglob("*")):
-        if path.is_file() and not path.name.startswith((".", "_")):
-            print(f"    {path.relative_to(table)}  {path.stat().st_size} bytes")
+    return [
+        f"{path.relative_to(table)}  {path.stat().st_size} bytes"
+        for path in sorted(table.rglob("bucket_*"))
+    ]
 
 
 def say(text: str) -> None:

@@ -112,6 +112,8 @@ def _connection(conn_id: str) -> "Connection":
 def _driver_environment(master: str) -> dict[str, str]:
     environment = dict(os.environ)
     environment[DIE_WITH_PARENT] = str(os.getpid())
+    # Spark writes timestamps by the clock of its JVM, and Hive's have no zone.
+    environment["TZ"] = "UTC"
     # The driver needs this package and its dependencies: the interpreter we run in has them.
     environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master.startswith("local"):

@@ -60,7 +60,7 @@ class PhaseClock:
     @property
     def seconds(self) -> dict[str, float]:
         """The seconds spent in each phase so far, in the order of first entry."""
-        return dict(self._seconds)
+        return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
 
     @contextmanager
     def __call__(self, phase: Phase) -> Iterator[None]:

@@ -146,6 +146,12 @@ def test_spark_options_reach_spark_submit(spark_submit, context):
     } <= pairs
 
 
+def test_the_driver_s_clock_is_utc_wherever_the_worker_is(spark_submit, context, monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    assert spark_submit.seen.environment["TZ"] == "UTC"
+
+
 def test_the_driver_is_told_to_die_with_the_task(spark_submit, context):
     HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
     assert spark_submit.seen.environment[DIE_WITH_PARENT] == str(os.getpid())
