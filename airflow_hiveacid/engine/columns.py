@@ -60,54 +60,95 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def stored(frame: DataFrame, expression: SparkColumn, column: Column, what: str) -> SparkColumn:
-    """An expression over a frame as a value of a table's column.
+def stored(
+    frame: DataFrame, expressions: Mapping[str, SparkColumn], table: HiveTable, what: str
+) -> dict[str, SparkColumn]:
+    """Expressions over a frame as values of the table's columns they are given for.
 
     A value that does not fit is an error and never silently becomes null or another value.
 
     Raises:
-        TypeMismatch: No value of the expression's type can be stored in the column.
+        TypeMismatch: No value of an expression's type can be stored in its column.
     """
-    hive_type = schema.parse_type(column.type)
-    target = spark_type(hive_type, column.name)
-    with spark_errors_as_ours(f"{what}: the value of column {column.name}"):
-        given = frame.select(expression.alias("value")).schema["value"].dataType
-    value = expression
-    if not _same(given, target):
-        if isinstance(target, StructType | ArrayType | MapType) != isinstance(
-            given, StructType | ArrayType | MapType
-        ) and not isinstance(given, NullType):
-            raise _mismatch(what, column, given)
-        try:
-            value = expression.try_cast(target)
-            frame.select(value)
-        except AnalysisException as error:
-            raise _mismatch(what, column, given) from error
-        if not isinstance(given, NullType):
-            value = F.when(
-                expression.isNotNull() & value.isNull(),
-                _failure(
-                    f"{what}: ",
-                    expression,
-                    f" does not fit into column {column.name} {column.type}.",
-                ),
-            ).otherwise(value)
-    if isinstance(hive_type, schema.Char | schema.Varchar):
-        value = _fitted(value, hive_type, column, what)
-    return value
+    columns = {column.name: column for column in all_columns(table)}
+    types = {name: schema.parse_type(columns[name].type) for name in expressions}
+    targets = {name: spark_type(type_, name) for name, type_ in types.items()}
+    given = _types(frame, expressions, what)
+    converted = {
+        name: expressions[name].try_cast(targets[name])
+        for name in expressions
+        if not _same(given[name], targets[name])
+    }
+    impossible = [name for name in converted if not _convertible(given[name], targets[name])]
+    if not impossible:
+        impossible = _unresolved(frame, converted)
+    for name in impossible:
+        raise _mismatch(what, columns[name], given[name])
+    values = {}
+    for name, expression in expressions.items():
+        value = expression
+        if name in converted:
+            value = _checked(expression, converted[name], columns[name], what)
+        if isinstance(types[name], schema.Char | schema.Varchar):
+            value = _fitted(value, types[name], columns[name], what)
+        values[name] = value
+    return values
+
+
+def null_of(column: Column) -> SparkColumn:
+    """The null of a column's type."""
+    return F.lit(None).cast(spark_type(schema.parse_type(column.type), column.name))
 
 
 def assignments(
     frame: DataFrame, table: HiveTable, values: Mapping[str, str], what: str
 ) -> dict[str, SparkColumn]:
     """Expressions by target column, as the values those columns store."""
-    by_name = {column.name: column for column in all_columns(table)}
-    found: dict[str, SparkColumn] = {}
-    for name, given in zip(find_columns(table, list(values), what), values.values(), strict=True):
+    names = find_columns(table, list(values), what)
+    found = {}
+    for name, given in zip(names, values.values(), strict=True):
         with spark_errors_as_ours(f"{what}: the expression of column {name}"):
-            expression = F.expr(given)
-        found[name] = stored(frame, expression, by_name[name], what)
-    return found
+            found[name] = F.expr(given)
+    return stored(frame, found, table, what)
+
+
+def _types(
+    frame: DataFrame, expressions: Mapping[str, SparkColumn], what: str
+) -> dict[str, DataType]:
+    """The types of expressions, all resolved at once: that costs as much as a single one."""
+    try:
+        resolved = frame.select(*expressions.values()).schema.fields
+    except AnalysisException:
+        for name, expression in expressions.items():
+            with spark_errors_as_ours(f"{what}: the value of column {name}"):
+                frame.select(expression)
+        raise
+    return {name: field.dataType for name, field in zip(expressions, resolved, strict=True)}
+
+
+def _unresolved(frame: DataFrame, expressions: Mapping[str, SparkColumn]) -> list[str]:
+    """The names of the expressions that Spark refuses."""
+    try:
+        frame.select(*expressions.values())
+    except AnalysisException:
+        if len(expressions) == 1:
+            return list(expressions)
+        return [n for n, each in expressions.items() if _unresolved(frame, {n: each})]
+    return []
+
+
+def _convertible(given: DataType, target: DataType) -> bool:
+    """Spark would turn nested values into text, which nobody wants stored by accident."""
+    nested = StructType | ArrayType | MapType
+    return isinstance(given, NullType) or isinstance(given, nested) == isinstance(target, nested)
+
+
+def _checked(
+    expression: SparkColumn, converted: SparkColumn, column: Column, what: str
+) -> SparkColumn:
+    text = f" does not fit into column {column.name} {column.type}."
+    lost = expression.isNotNull() & converted.isNull()
+    return F.when(lost, _failure(f"{what}: ", expression, text)).otherwise(converted)
 
 
 def _same(given: DataType, target: DataType) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import DataFrame  # noqa: TID253
+from pyspark.sql import Column, DataFrame  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.acid.errors import DataError, UnknownColumn, UserError
@@ -78,20 +78,20 @@ def rows_for(
     have = {name.lower(): name for name in source.columns}
     given = {key.lower(): value for key, value in partitions[0].items()} if partitions else {}
     keys = {key.name.lower() for key in table.partition_keys}
-    values = []
+    values: dict[str, Column] = {}
     for column in all_columns(table):
         name = column.name.lower()
         if name in have:
-            value = F.col(quoted(have[name]))
+            values[column.name] = F.col(quoted(have[name]))
         elif name in keys and (name not in given or len(partitions or ()) != 1):
             raise UnknownColumn(
                 f"{what} has no partition column {column.name}.",
                 remedy="Add it to the source, or name the one partition to write.",
             )
         else:
-            value = F.lit(given.get(name))
-        values.append(stored(source, value, column, what).alias(column.name))
-    return source.select(*values)
+            values[column.name] = F.lit(given.get(name))
+    found = stored(source, values, table, what)
+    return source.select(*[value.alias(name) for name, value in found.items()])
 
 
 def _refuse_others(work: Work, partitions: Sequence[PartitionSpec] | None) -> None:

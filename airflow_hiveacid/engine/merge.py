@@ -19,8 +19,8 @@ from airflow_hiveacid.engine.columns import (
     all_columns,
     assignments,
     columns_by_name,
+    null_of,
     quoted,
-    stored,
 )
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.pruning import (
@@ -174,9 +174,7 @@ class Merge:
             given = clause.values if clause.values is not None else self._all()
             typed = assignments(rest, self.table, given, what)
             for column in all_columns(self.table):
-                new = typed.get(column.name)
-                if new is None:
-                    new = stored(rest, F.lit(None), column, what)
+                new = typed.get(column.name, null_of(column))
                 values[column.name] = _choose(values.get(column.name), index, new)
         return rest.select(*[value.alias(name) for name, value in values.items()])
 
@@ -192,7 +190,7 @@ class Merge:
                 new = typed.get(column.name, kept)
                 values[column.name] = _choose(values.get(column.name), index, new)
         return [
-            values[column.name].alias(column.name) if values else _null(column.name, pairs, self)
+            values.get(column.name, null_of(column)).alias(column.name)
             for column in all_columns(self.table)
         ]
 
@@ -223,12 +221,6 @@ def number_rows(source: DataFrame) -> DataFrame:
 
 def _choose(earlier: Column | None, index: int, value: Column) -> Column:
     return (F if earlier is None else earlier).when(F.col(CLAUSE) == index, value)
-
-
-def _null(name: str, pairs: DataFrame, merge: Merge) -> Column:
-    """A column of the right type where no clause updates anything."""
-    column = next(each for each in all_columns(merge.table) if each.name == name)
-    return stored(pairs, F.lit(None), column, "The merge").alias(name)
 
 
 def _bytes(frame: DataFrame) -> int:

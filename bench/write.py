@@ -1,0 +1,128 @@
+"""How an append compares with Spark's own flat ORC write, and what a merge costs.
+
+    python bench/write.py --rows 4000000 --json out.json
+
+Both writers get the same frame in the same Spark, in turn; ratios are of medians.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lineitem import COLUMNS, lineitem
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.session import APPLICATION_SETTINGS
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+
+TASKS = 2
+CODEC = "zlib"
+
+
+def session(folder: Path) -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(f"local[{TASKS}]").appName("bench-write")
+    builder = builder.config("spark.driver.memory", "4g").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.warehouse.dir", str(folder / "spark"))
+    builder = builder.config("spark.sql.shuffle.partitions", str(TASKS))
+    for key, value in APPLICATION_SETTINGS.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def measure(rows: int, runs: int, folder: Path) -> dict[str, object]:
+    with EmbeddedMetastore("4.0.1", directory=folder / "hms") as hms:
+        client = MetastoreClient(hms.options)
+        client.create_database("bench")
+        spark = session(folder)
+        target = TableRef("bench", "lineitem")
+        source = lineitem(spark, 0, rows, TASKS)
+
+        def flat() -> None:
+            path = str(folder / "flat")
+            source.write.mode("overwrite").option("compression", CODEC).orc(path)
+
+        def append() -> None:
+            client.create_table(HiveTable.new(target, COLUMNS))
+            with AcidTable(target.full_name, hms.uri, spark=spark) as table:
+                reports.append(table.append(source))
+
+        reports: list = []
+        flat_seconds, append_seconds = [], []
+        for run in range(runs + 1):
+            first, second = seconds_of(flat), seconds_of(append)
+            if run:  # The first round warms up.
+                flat_seconds.append(first)
+                append_seconds.append(second)
+            if run < runs:
+                client.drop_table(target)
+        with AcidTable(target.full_name, hms.uri, spark=spark) as table:
+            merged = merge(table, spark, rows)
+            visible = table.to_df().count()
+        spark.stop()
+    ratio = statistics.median(append_seconds) / statistics.median(flat_seconds)
+    overhead = sum(s for phase, s in merged.seconds.items() if phase not in ("read", "write"))
+    return {
+        "rows": rows,
+        "flat_seconds": flat_seconds,
+        "append_seconds": append_seconds,
+        "append_vs_flat": round(ratio, 3),
+        "append_phases": reports[-1].seconds,
+        "merge": merged.to_dict(),
+        "merge_seconds": round(sum(merged.seconds.values()), 2),
+        "merge_overhead_seconds": round(overhead, 3),
+        "rows_after_merge": visible,
+    }
+
+
+def merge(table: AcidTable, spark: SparkSession, rows: int):
+    """Three quarters of the source change a row of the table, one quarter is new."""
+    changed, new = rows * 3 // 80, rows // 80
+    updates = lineitem(spark, 0, rows, TASKS).where("pmod(hash(l_orderkey, 99), 80) < 3")
+    updates = updates.limit(changed).withColumnRenamed("l_quantity", "q")
+    updates = updates.selectExpr("* except (q)", "cast(q + 1 as decimal(15,2)) as l_quantity")
+    source = updates.unionByName(lineitem(spark, rows, rows + new, TASKS))
+    return (
+        table.merge(source, "t.l_orderkey = s.l_orderkey")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=Path, required=True)
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="hiveacid-bench-"))
+    try:
+        result = measure(arguments.rows, arguments.runs, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()
