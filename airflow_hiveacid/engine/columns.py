@@ -89,8 +89,9 @@ def stored(
         value = expression
         if name in converted:
             value = _checked(expression, converted[name], columns[name], what)
-        if isinstance(types[name], schema.Char | schema.Varchar):
-            value = _fitted(value, types[name], columns[name], what)
+        type_ = types[name]
+        if isinstance(type_, schema.Char | schema.Varchar):
+            value = _fitted(value, type_, columns[name], what)
         values[name] = value
     return values
 

@@ -225,5 +225,5 @@ def _choose(earlier: Column | None, index: int, value: Column) -> Column:
 
 def _bytes(frame: DataFrame) -> int:
     """How large Spark thinks a frame is; exact for one that is persisted and counted."""
-    plan = frame._jdf.queryExecution().optimizedPlan()  # type: ignore[operator]
+    plan = frame._jdf.queryExecution().optimizedPlan()
     return int(str(plan.stats().sizeInBytes()))

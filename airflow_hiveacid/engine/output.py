@@ -25,6 +25,7 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import parse_type, row_struct
 from airflow_hiveacid.engine.bucketing import bucket_numbers
+from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.files import PartitionFiles
 from airflow_hiveacid.engine.reader import BUCKET, PARTITION, ROW, WRITE_ID
@@ -42,7 +43,7 @@ from airflow_hiveacid.metastore.transaction import Transaction
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage import Storage, storage_error
 
 STAGING_PREFIX = "_tmp_hiveacid_"
 BUCKET_NUMBER = "_acid_bucket_number"
@@ -99,7 +100,7 @@ class TableOutput:
         return sum(len(files) for files in self.staged.values())
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """How large they are together."""
         return sum(file.bytes for files in self.staged.values() for file in files)
 
@@ -116,7 +117,7 @@ class TableOutput:
             directory: The base or delta that the rows become.
             gather: Whether to shuffle the rows into few files first; else a task is a file.
         """
-        root, flat = self._stage_below(self.table.location), f"{self._staging}/flat"
+        root, flat = self._stage_below(self.table.folder), f"{self._staging}/flat"
         by = [key.name for key in self.table.partition_keys]
         frame = self._arrange(frame, by, gather)
         by += [BUCKET_NUMBER] if self._bucketed else []
@@ -151,7 +152,7 @@ class TableOutput:
         )
         stage = delete_stager(folders, write_id, self._row_types(), self.codec)
         with spark_errors_as_ours(f"Writing deletes for {self.table.ref.full_name}"):
-            for found in sorted_keys.mapInArrow(stage, DELETE_REPORT).collect():  # type: ignore[arg-type]
+            for found in sorted_keys.mapInArrow(stage, DELETE_REPORT).collect():
                 file = StagedFile(found["path"], found["bucket"], found["rows"], found["bytes"])
                 place = places[found["partition"]]
                 self.staged.setdefault((place, directory.name), []).append(file)
@@ -186,23 +187,30 @@ class TableOutput:
             sidecar: What the hidden note about the transaction says in every directory.
         """
         for (place, name), files in self.staged.items():
-            storage = Storage.of(place.folder.root)
-            ready = f"{self._staging}/ready/{place.folder.path}/{name}".replace("//", "/")
-            for file in files:
-                _verify(storage, file)
-                storage.make_directory(ready)
-                storage.rename(file.path, f"{ready}/{BucketFile(file.bucket).name}")
-            with storage.create(f"{ready}/{ACID_VERSION_FILE}") as sink:
-                sink.write(b"2")
-            with storage.create(f"{ready}/{SIDECAR_FILE}") as sink:
-                sink.write(json.dumps(sidecar, indent=1).encode())
-            final = f"{place.folder.path}/{name}".lstrip("/")
-            self.txn.own(_deletion(storage, final), f"{place.folder.root}/{final}")
-            if place.folder.path:
-                storage.make_directory(place.folder.path)
-            storage.rename(ready, final)
+            self._publish(place, name, files, json.dumps(sidecar, indent=1).encode())
         for location in self._staged_below:
             Storage.of(location).delete_directory(self._staging)
+
+    def _publish(
+        self, place: Place, name: str, files: Sequence[StagedFile], sidecar: bytes
+    ) -> None:
+        storage = Storage.of(place.folder.root)
+        final = f"{place.folder.path}/{name}".lstrip("/")
+        ready = f"{self._staging}/ready/{final}"
+        storage.make_directory(ready)
+        for file in files:
+            _verify(storage, file)
+            storage.rename(file.path, f"{ready}/{BucketFile(file.bucket).name}")
+        for side_file, content in ((ACID_VERSION_FILE, b"2"), (SIDECAR_FILE, sidecar)):
+            try:
+                with storage.create(f"{ready}/{side_file}") as sink:
+                    sink.write(content)
+            except OSError as error:
+                raise storage_error(error, f"{place.folder.root}/{ready}/{side_file}") from error
+        self.txn.own(_deletion(storage, final), f"{place.folder.root}/{final}")
+        if place.folder.path:
+            storage.make_directory(place.folder.path)
+        storage.rename(ready, final)
 
     @property
     def _bucketed(self) -> bool:
@@ -214,11 +222,11 @@ class TableOutput:
             frame = frame.withColumn(BUCKET_NUMBER, self._bucket_number(frame))
             return frame.repartition(
                 max(self.table.num_buckets, self.spark.sparkContext.defaultParallelism),
-                *[F.col(f"`{name}`") for name in by],
+                *[F.col(quoted(name)) for name in by],
                 F.col(BUCKET_NUMBER),
             )
         if by or gather:
-            return frame.hint("rebalance", *[F.col(f"`{name}`") for name in by])
+            return frame.hint("rebalance", *[F.col(quoted(name)) for name in by])
         return frame
 
     def _bucket_number(self, frame: DataFrame) -> Any:
@@ -231,7 +239,8 @@ class TableOutput:
         def number(*values: pa.Array) -> pa.Array:
             return pa.array(bucket_numbers(values, types, buckets, version))
 
-        return arrow_udf(number, IntegerType())(*[F.col(f"`{c.name}`") for c in clustered])
+        udf: Any = arrow_udf  # Its stubs know functions of up to ten columns only.
+        return udf(number, IntegerType())(*[F.col(quoted(column.name)) for column in clustered])
 
     def _transplant(self, root: str, flat: str, directory: Base | Delta) -> None:
         storage = Storage.of(root)
@@ -278,7 +287,7 @@ class TableOutput:
         """Find out where partitions are, or will be."""
         wanted = [name for name in names if name not in self._places]
         if None in wanted:
-            self._places[None] = Place(None, Folder(self.table.location or "", ""))
+            self._places[None] = Place(None, Folder(self.table.folder, ""))
         named = [name for name in wanted if name is not None]
         existing = (
             {p.name: p for p in self.client.get_partitions(self.table.ref, named)} if named else {}
@@ -289,14 +298,13 @@ class TableOutput:
             if partition is None:
                 values = [value for _, value in parse_partition_name(name)]
                 new = partition = HivePartition.new(self.table, values)
-            root, location = (self.table.location or "").rstrip("/"), partition.location or ""
+            root, location = self.table.folder.rstrip("/"), partition.folder
             inside = location.startswith(f"{root}/")
             folder = Folder(root, location[len(root) + 1 :]) if inside else Folder(location, "")
             self._places[name] = Place(name, folder, new)
 
-    def _stage_below(self, location: str | None) -> str:
+    def _stage_below(self, location: str) -> str:
         """Note that there will be staged files below a location, to be removed in any case."""
-        location = location or ""
         if location not in self._staged_below:
             self._staged_below.add(location)
             storage = Storage.of(location)

@@ -15,6 +15,7 @@ from pyspark.sql.types import (  # noqa: TID253
 )
 
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.files import AcidFile, KeyRange, PartitionFiles, read_key_range
 from airflow_hiveacid.engine.search import SearchArgument
 from airflow_hiveacid.engine.types import spark_struct
@@ -69,7 +70,7 @@ class TableSnapshot:
                 frame = self._without_deleted(spark, frame, files)
             parts.append(frame)
         columns = [
-            f"`{column.name}`" for column in (*self.table.columns, *self.table.partition_keys)
+            quoted(column.name) for column in (*self.table.columns, *self.table.partition_keys)
         ]
         if with_key:
             columns += KEY
@@ -109,7 +110,7 @@ class TableSnapshot:
             F.col("bucket").alias(BUCKET),
             F.col("rowId").alias(ROW),
             F.col("_metadata.file_path").alias("_ACID_PATH"),
-            *[F.col(f"row.`{name}`").alias(name) for name in names],
+            *[F.col(f"row.{quoted(name)}").alias(name) for name in names],
         )
         return self._with_partition(spark, frame, files, values=True).drop("_ACID_PATH")
 
@@ -153,7 +154,7 @@ class TableSnapshot:
         places = spark.createDataFrame(rows, schema).select(
             "_ACID_PATH",
             PARTITION,
-            *[F.col(f"`{key.name}`").cast(key.dataType).alias(key.name) for key in keys.fields],
+            *[F.col(quoted(key.name)).cast(key.dataType).alias(key.name) for key in keys.fields],
         )
         return frame.join(F.broadcast(places), "_ACID_PATH")
 
@@ -205,7 +206,7 @@ def _read(
     # columns than asked. This condition is always true and names all six, so that none is pruned.
     cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
     return frame.where(
-        F.col(f"row.`{cheapest}`").isNull()
+        F.col(f"row.{quoted(cheapest)}").isNull()
         | sum(
             (F.col(acid.name) for acid in ACID_FIELDS[1:]), start=F.col(ACID_FIELDS[0].name)
         ).isNotNull()

@@ -38,6 +38,7 @@ def search_argument(
         alias: The name that the condition may call the table by.
     """
     jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
     both = StructType(columns.fields + others.fields)
     # An RDD keeps the optimizer from concluding that there are no rows and dropping the filter.
     frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), both)
@@ -48,19 +49,20 @@ def search_argument(
     package = jvm.org.apache.spark.sql.execution.datasources
     strategy = getattr(getattr(package, "DataSourceStrategy$"), "MODULE$")
     filters = []
-    for conjunct in _conjuncts(frame._jdf.queryExecution().optimizedPlan()):  # type: ignore[operator]
+    for conjunct in _conjuncts(frame._jdf.queryExecution().optimizedPlan()):
         translated = strategy.translateFilter(conjunct, True)
         if translated.isDefined() and set(translated.get().references()) <= searchable:
             filters.append(translated.get())
     if not filters:
         return None
-    row = spark._jsparkSession.parseDataType(columns.json())  # type: ignore[attr-defined]
+    row = session.parseDataType(columns.json())
     orc_filters = getattr(getattr(package.orc, "OrcFilters$"), "MODULE$")
     made = orc_filters.createFilter(row, jvm.PythonUtils.toSeq(filters))
     if not made.isDefined():
         return None
     configuration = jvm.org.apache.hadoop.conf.Configuration(False)
-    names = spark.sparkContext._gateway.new_array(jvm.java.lang.String, len(columns.fields))  # type: ignore[union-attr]
+    gateway: Any = spark.sparkContext._gateway
+    names = gateway.new_array(jvm.java.lang.String, len(columns.fields))
     for index, column in enumerate(columns.fields):
         names[index] = column.name
     jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(configuration, made.get(), names)

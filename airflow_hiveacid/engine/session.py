@@ -50,7 +50,7 @@ def scan_session(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     for key, value in SCAN_SETTINGS.items():
         session.conf.set(key, value)
-    session.conf.set("spark.sql.session.timeZone", spark.conf.get("spark.sql.session.timeZone"))
+    session.conf.set("spark.sql.session.timeZone", session_time_zone(spark))
     return session
 
 
@@ -59,7 +59,7 @@ def require_utc(spark: SparkSession, what: str) -> None:
     jvm = spark._jvm
     assert jvm is not None
     java_zone = jvm.java.util.TimeZone.getDefault().getID()
-    session_zone = spark.conf.get("spark.sql.session.timeZone")
+    session_zone = session_time_zone(spark)
     utc = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
     if java_zone not in utc or session_zone not in utc:
         raise UserError(
@@ -68,3 +68,8 @@ def require_utc(spark: SparkSession, what: str) -> None:
             remedy="Start Spark with -Duser.timezone=UTC for driver and executors and "
             "spark.sql.session.timeZone=UTC.",
         )
+
+
+def session_time_zone(spark: SparkSession) -> str:
+    """The zone in which a session shows timestamps."""
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Delta, parse_directory
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.files import LISTING_THREADS
+from airflow_hiveacid.engine.output import STAGING_PREFIX
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -28,7 +29,10 @@ def settle_run(client: MetastoreClient, table: HiveTable, run_token: str) -> Run
     """
     # In this order: what could not be aborted, because it committed just now, is then found.
     abort_open_transactions(client, run_token)
-    write_ids = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
+    snapshot = Snapshot.take(client, [table.ref])
+    write_ids = snapshot.write_ids[table.ref.full_name]
+    if table.location is not None:
+        _remove_staging_of_the_dead(Storage.of(table.location), snapshot.txns)
     partitions = client.get_partitions(table.ref) if table.partition_keys else [table]
     locations = [each.location for each in partitions if each.location is not None]
     with ThreadPoolExecutor(LISTING_THREADS) as pool:
@@ -43,6 +47,16 @@ def settle_run(client: MetastoreClient, table: HiveTable, run_token: str) -> Run
             if note.get("run_token") == run_token:
                 return RunReport.from_dict(note["report"])
     return None
+
+
+def _remove_staging_of_the_dead(storage: Storage, txns: ValidTxnList) -> None:
+    """Remove the files that a killed driver had not yet published, and now never will."""
+    for name in storage.list_directories("") if storage.exists("") else ():
+        txn_id = name.removeprefix(STAGING_PREFIX).partition("_")[0]
+        if name.startswith(STAGING_PREFIX) and txn_id.isdecimal():
+            ended = int(txn_id) <= txns.high_watermark and int(txn_id) not in txns.open
+            if ended:
+                storage.delete_directory(name)
 
 
 def _written(location: str, write_ids: ValidWriteIdList) -> Iterator[tuple[int, Storage, str]]:

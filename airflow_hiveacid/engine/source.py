@@ -101,11 +101,11 @@ class SourceFrame:
 
         with spark_errors_as_ours(f"The source table {table.ref.full_name}"):
             if not table.partition_keys:
-                return load(table.location or "", ())
+                return load(table.folder, ())
             partitions = self._client.get_partitions(table.ref)
             if not partitions:
                 return self._spark.createDataFrame([], StructType(columns.fields + keys.fields))
-            frames = [load(each.location or "", each.values) for each in partitions]
+            frames = [load(each.folder, each.values) for each in partitions]
             return reduce(DataFrame.unionByName, frames)
 
 

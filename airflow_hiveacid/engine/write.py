@@ -1,7 +1,8 @@
 """One write of one table, from opening the transaction to its commit."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.errors import (
+    CorruptFile,
     InsertOnlyTable,
     NotTransactional,
     SnapshotMoved,
@@ -154,7 +156,9 @@ class Write:
         ) as txn:
             output = TableOutput(self.spark, self.client, self.table, txn, codec)
             found = Work(self.spark, self.client, self.table, txn, output, self.phases, locks)
-            counts = work(found)
+            with _cancelling_jobs(self.spark, f"hiveacid-{txn.txn_id}", self._description):
+                counts = work(found)
+            _check_counts(output, counts)
             txn.check_alive()
             found.require_locked(output.partitions)
             if output.staged:
@@ -163,6 +167,10 @@ class Write:
                     output.publish(self._sidecar(txn, self._report(txn, output, counts)))
             txn.commit()
             return self._report(txn, output, counts)
+
+    @property
+    def _description(self) -> str:
+        return f"{self.operation.value.lower()} {self.table.ref.full_name}"
 
     def _register(self, txn: Transaction, output: TableOutput) -> None:
         """Tell the metastore what is written, before any file of it can be seen.
@@ -198,7 +206,7 @@ class Write:
             rows_updated=counts.updated,
             rows_deleted=counts.deleted,
             files=output.files,
-            bytes=output.bytes,
+            bytes=output.size,
             partitions=tuple(output.partitions),
             seconds=self.phases.seconds,
             warnings=tuple(txn.warnings),
@@ -229,6 +237,32 @@ class Write:
                 f"{self.table.ref.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib."
             )
         return codec
+
+
+@contextmanager
+def _cancelling_jobs(spark: SparkSession, group: str, description: str) -> Iterator[None]:
+    """Stop the body's Spark jobs when it ends by an error, so that none goes on writing."""
+    context = spark.sparkContext
+    before = context.getLocalProperty("spark.jobGroup.id")
+    context.setJobGroup(group, description, interruptOnCancel=True)
+    try:
+        yield
+    except BaseException:
+        context.cancelJobGroup(group)
+        raise
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", before)  # type: ignore[arg-type]
+
+
+def _check_counts(output: TableOutput, counts: Counts) -> None:
+    """Compare what the work says it did with what stands in the files."""
+    wanted = (counts.inserted + counts.updated, counts.updated + counts.deleted)
+    if wanted != (output.rows, output.deletes):
+        raise CorruptFile(
+            f"The work made {wanted[0]} rows and {wanted[1]} deletes, its files hold "
+            f"{output.rows} and {output.deletes}.",
+            remedy="Nothing was published; run the job again.",
+        )
 
 
 class PartitionsMoved(SnapshotMoved):

@@ -5,6 +5,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.acid.schema import TableKind
@@ -74,6 +75,17 @@ class HiveTable:
     serde_parameters: Mapping[str, str]
     owner: str | None
     raw: Any = field(repr=False, compare=False)
+
+    @property
+    def folder(self) -> str:
+        """The location of a table that has files.
+
+        Raises:
+            UnsupportedTable: It has none, like a view.
+        """
+        if not self.location:
+            raise UnsupportedTable(f"{self.ref.full_name} has no files; it may be a view.")
+        return self.location
 
     @property
     def bucketing_version(self) -> int:
@@ -161,6 +173,17 @@ class HivePartition:
     columns: tuple[Column, ...]
     parameters: Mapping[str, str]
     raw: Any = field(repr=False, compare=False)
+
+    @property
+    def folder(self) -> str:
+        """The location of a partition that has files.
+
+        Raises:
+            UnsupportedTable: It has none.
+        """
+        if not self.location:
+            raise UnsupportedTable(f"The partition {self.name} has no folder.")
+        return self.location
 
     @classmethod
     def new(cls, table: HiveTable, values: Sequence[str | None]) -> Self:
