@@ -25,6 +25,7 @@ from airflow_hiveacid.engine.columns import all_columns
 from airflow_hiveacid.engine.files import PartitionFiles, list_partitions
 from airflow_hiveacid.engine.output import TableOutput
 from airflow_hiveacid.engine.reader import TableSnapshot
+from airflow_hiveacid.engine.run_note import write_note
 from airflow_hiveacid.engine.session import require_utc
 from airflow_hiveacid.engine.types import spark_type
 from airflow_hiveacid.jobs.options import ORC_CODECS
@@ -33,6 +34,7 @@ from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.storage import Storage
 
 # More partitions than this are locked as a whole table: each lock is a row in the metastore.
 MAX_PARTITION_LOCKS = 256
@@ -163,8 +165,11 @@ class Write:
             found.require_locked(output.partitions)
             if output.staged:
                 self._register(txn, output)
-                with self.phases(Phase.PUBLISH):
-                    output.publish(self._sidecar(txn, self._report(txn, output, counts)))
+            with self.phases(Phase.PUBLISH):
+                note = self._note(txn, self._report(txn, output, counts))
+                if self.options.run_token is not None:
+                    write_note(Storage.of(self.table.folder), self.options.run_token, note)
+                output.publish(note)
             txn.commit()
             return self._report(txn, output, counts)
 
@@ -213,7 +218,7 @@ class Write:
             restarts=txn.restarts,
         )
 
-    def _sidecar(self, txn: Transaction, report: RunReport) -> dict[str, object]:
+    def _note(self, txn: Transaction, report: RunReport) -> dict[str, object]:
         return {
             "run_token": self.options.run_token,
             "operation": self.operation.value,
