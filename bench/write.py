@@ -57,25 +57,26 @@ def measure(rows: int, runs: int, folder: Path) -> dict[str, object]:
         target = TableRef("bench", "lineitem")
         source = lineitem(spark, 0, rows, TASKS)
 
+        flat_folder = folder / "flat"
+
         def flat() -> None:
-            path = str(folder / "flat")
-            source.write.mode("overwrite").option("compression", CODEC).orc(path)
+            source.write.option("compression", CODEC).orc(str(flat_folder))
 
         def append() -> None:
-            client.create_table(HiveTable.new(target, COLUMNS))
-            with AcidTable(target.full_name, hms.uri, spark=spark) as table:
-                reports.append(table.append(source))
+            reports.append(table.append(source))
 
         reports: list = []
         flat_seconds, append_seconds = [], []
-        for run in range(runs + 1):
-            first, second = seconds_of(flat), seconds_of(append)
-            if run:  # The first round warms up.
-                flat_seconds.append(first)
-                append_seconds.append(second)
-            if run < runs:
-                client.drop_table(target)
         with AcidTable(target.full_name, hms.uri, spark=spark) as table:
+            for run in range(runs + 1):
+                client.create_table(HiveTable.new(target, COLUMNS))
+                first, second = seconds_of(flat), seconds_of(append)
+                if run:  # The first round warms up.
+                    flat_seconds.append(first)
+                    append_seconds.append(second)
+                shutil.rmtree(flat_folder)
+                if run < runs:
+                    client.drop_table(target)
             merged = merge(table, spark, rows)
             visible = table.to_df().count()
         spark.stop()
