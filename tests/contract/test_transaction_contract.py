@@ -22,25 +22,10 @@ from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.settle import abort_open_transactions, find_open_transactions
 from airflow_hiveacid.metastore.transaction import Transaction
+from tests.observers import At
 
 SELECT, INSERT, OVERWRITE = Operation.SELECT, Operation.INSERT, Operation.OVERWRITE
 UPDATE, DELETE, MERGE = Operation.UPDATE, Operation.DELETE, Operation.MERGE
-
-
-class At:
-    """An observer that does something when a phase is entered, for the first times."""
-
-    def __init__(self, phase: Phase, action: Callable[[], Any], times: int = 1) -> None:
-        self.phase, self.action, self.times = phase, action, times
-
-    def enter(self, phase: Phase) -> None:
-        if phase is self.phase and self.times > 0:
-            self.times -= 1
-            self.action()
-
-    def leave(self, phase: Phase, seconds: float) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
 
 @pytest.fixture

@@ -1,0 +1,22 @@
+"""Observers that step in at a phase of a write, where a race has to happen for sure."""
+
+from collections.abc import Callable
+from typing import Any
+
+from airflow_hiveacid.jobs.phases import Phase
+
+
+class At:
+    """An observer that does something when a phase is entered, for the first times."""
+
+    def __init__(self, phase: Phase, action: Callable[[], Any], times: int = 1) -> None:
+        self.phase, self.action, self.times = phase, action, times
+
+    def enter(self, phase: Phase) -> None:
+        if phase is self.phase and self.times > 0:
+            self.times -= 1
+            self.action()
+
+    def leave(self, phase: Phase, seconds: float) -> None: ...
+
+    def note(self, text: str) -> None: ...
