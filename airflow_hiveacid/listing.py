@@ -28,11 +28,11 @@ def list_files(storage: Storage) -> list[FileStatus]:
     A base without a file says something, too: that all rows before it are gone. It is listed by
     the name of its directory.
     """
-    if not storage.exists(""):
-        return []
-    files = storage.list_files(recursive=True)
+    # Other writers' staging folders come and go meanwhile.
+    files = storage.list_files(recursive=True, missing_ok=True)
     filled = {file.path.partition("/")[0] for file in files}
-    empty = [name for name in storage.list_directories() if name not in filled]
+    directories = storage.list_directories(missing_ok=True)
+    empty = [name for name in directories if name not in filled]
     return files + [FileStatus(f"{name}/", 0) for name in empty]
 
 

@@ -75,22 +75,31 @@ class Storage:
             remedy="Supported are file, hdfs, s3, gs and abfs.",
         )
 
-    def list_files(self, path: str = "", *, recursive: bool = False) -> list[FileStatus]:
-        """All files in a directory, hidden ones included, by their path relative to it."""
+    def list_files(
+        self, path: str = "", *, recursive: bool = False, missing_ok: bool = False
+    ) -> list[FileStatus]:
+        """All files in a directory, hidden ones included, by their path relative to it.
+
+        Args:
+            path: The directory.
+            recursive: Whether to look into the directories in it.
+            missing_ok: Whether a directory that is not there, or that somebody removes meanwhile,
+                counts as an empty one.
+        """
         return sorted(
             (
                 FileStatus(self._below(info.path, path), info.size)
-                for info in self._list(path, recursive)
+                for info in self._list(path, recursive, missing_ok)
                 if info.type == fs.FileType.File
             ),
             key=lambda file: file.path,
         )
 
-    def list_directories(self, path: str = "") -> list[str]:
-        """The names of the directories in a directory."""
+    def list_directories(self, path: str = "", *, missing_ok: bool = False) -> list[str]:
+        """The names of the directories in a directory; see ``list_files``."""
         return sorted(
             info.base_name
-            for info in self._list(path, recursive=False)
+            for info in self._list(path, recursive=False, missing_ok=missing_ok)
             if info.type == fs.FileType.Directory
         )
 
@@ -150,9 +159,11 @@ class Storage:
             if self.exists(path):
                 self._filesystem.delete_dir(self._full(path))
 
-    def _list(self, path: str, recursive: bool) -> list[Any]:
+    def _list(self, path: str, recursive: bool, missing_ok: bool) -> list[Any]:
         with _translated(self._show(path)):
-            selector = fs.FileSelector(self._full(path), recursive=recursive)
+            selector = fs.FileSelector(
+                self._full(path), recursive=recursive, allow_not_found=missing_ok
+            )
             return list(self._filesystem.get_file_info(selector))
 
     def _type(self, path: str) -> Any:

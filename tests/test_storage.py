@@ -79,6 +79,14 @@ def test_a_listing_is_relative_to_the_asked_directory_and_hides_nothing(storage:
     assert storage.list_directories() == [".staging", "delta_1_1"]
 
 
+def test_a_directory_that_is_not_there_can_count_as_empty(storage: Storage) -> None:
+    assert storage.list_files("gone", recursive=True, missing_ok=True) == []
+    assert storage.list_directories("gone", missing_ok=True) == []
+    for list_ in (storage.list_files, storage.list_directories):
+        with pytest.raises(StorageError, match="/gone"):
+            list_("gone")
+
+
 def test_a_file_can_be_read_from_any_place(storage: Storage) -> None:
     write(storage, "f", b"0123456789")
     with storage.open_input("f") as source:
