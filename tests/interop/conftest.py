@@ -1,11 +1,14 @@
 """The engines that our tables are checked with: started once, ended with the tests."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from airflow_hiveacid.engine.session import APPLICATION_SETTINGS
 from tests.interop.engines import Hive, HiveMetastore, Trino
 
 
@@ -37,3 +40,15 @@ def hive(folder: Path, warehouse: Path, metastore: HiveMetastore) -> Iterator[Hi
 def trino(folder: Path, metastore: HiveMetastore) -> Iterator[Trino]:
     with closing(Trino(folder, metastore.uri)) as trino:
         yield trino
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    builder = SparkSession.Builder().master("local[1]").config("spark.ui.enabled", "false")
+    for key, value in APPLICATION_SETTINGS.items():
+        builder = builder.config(key, value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+        yield session
+        session.stop()

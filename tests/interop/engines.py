@@ -172,7 +172,8 @@ class Server:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", _GUARDED, "sh", *command],
                 cwd=folder,
-                env={**os.environ, "PATH": path},
+                # Java writes names of files that are not ASCII only under such a locale.
+                env={**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"},
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -243,7 +244,7 @@ class Hive:
         """Have Hive compact a table or one of its partitions, and wait."""
         database, _, name = table.partition(".")
         state = self._post("/compact", f"{database} {name} {kind.upper()} {partition}".rstrip())
-        if state not in ("ready for cleaning", "succeeded"):
+        if state != "ready for cleaning":
             raise EngineError(f"{kind} compaction of {table} {partition} ended as {state}")
 
     def _post(self, path: str, body: str) -> str:

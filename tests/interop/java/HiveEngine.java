@@ -7,10 +7,12 @@ import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.Executors;
 import org.apache.hadoop.hive.conf.HiveConf;
 import org.apache.hadoop.hive.metastore.HiveMetaStoreClient;
 import org.apache.hadoop.hive.metastore.IMetaStoreClient;
+import org.apache.hadoop.hive.metastore.api.CompactionResponse;
 import org.apache.hadoop.hive.metastore.api.CompactionType;
 import org.apache.hadoop.hive.metastore.api.ShowCompactResponseElement;
 import org.apache.hadoop.hive.ql.DriverFactory;
@@ -33,6 +35,7 @@ public class HiveEngine {
     "EXTWRITE", "EXTREAD", "HIVEBUCKET2", "HIVEFULLACIDREAD", "HIVEFULLACIDWRITE",
     "HIVEMANAGESTATS", "HIVEMANAGEDINSERTREAD", "HIVEMANAGEDINSERTWRITE", "HIVESQL"
   };
+  private static final Set<String> UNFINISHED = Set.of("initiated", "working");
   private static HiveConf conf;
 
   private interface Answer {
@@ -84,20 +87,20 @@ public class HiveEngine {
     String[] words = request.split(" ", 4);
     IMetaStoreClient client = new HiveMetaStoreClient(conf);
     try {
-      long id = client.compact2(words[0], words[1], words.length > 3 ? words[3] : null,
-          CompactionType.valueOf(words[2]), null).getId();
+      CompactionResponse asked = client.compact2(words[0], words[1],
+          words.length > 3 ? words[3] : null, CompactionType.valueOf(words[2]), null);
+      if (!asked.isAccepted()) {
+        return "not accepted: " + asked;
+      }
       long deadline = System.currentTimeMillis() + COMPACTION_MILLIS;
-      String state = "not listed";
-      while (System.currentTimeMillis() < deadline) {
+      String state = "initiated";
+      while (System.currentTimeMillis() < deadline && UNFINISHED.contains(state)) {
+        Thread.sleep(100);
         for (ShowCompactResponseElement element : client.showCompactions().getCompacts()) {
-          if (element.getId() == id) {
+          if (element.getId() == asked.getId()) {
             state = element.getState();
           }
         }
-        if (!state.equals("initiated") && !state.equals("working")) {
-          break;
-        }
-        Thread.sleep(100);
       }
       return state;
     } finally {
