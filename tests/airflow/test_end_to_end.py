@@ -1,0 +1,220 @@
+"""The operators with a real metastore, a real spark-submit and real files."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_hiveacid import (
+    DeleteJob,
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
+    HiveAcidUpdateOperator,
+    InsertJob,
+    MatchedDelete,
+    MatchedUpdate,
+    MergeJob,
+    NotMatchedInsert,
+    PathSource,
+    UpdateJob,
+)
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.settle import find_open_transactions
+from airflow_hiveacid.operators.base import run_token
+from tests.rows import rows_of
+
+TABLE = TableRef("airflow_end_to_end", "orders")
+# A short life: compiling well takes longer than what it would save.
+SPARK_DEFAULTS = """\
+spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1
+spark.ui.enabled              false
+spark.log.level               ERROR
+spark.sql.shuffle.partitions  2
+"""
+ROWS = [
+    {"id": 1, "amount": 10, "at": "2026-11-20 09:00:00", "country": "de"},
+    {"id": 2, "amount": 20, "at": "2026-11-20 09:30:00", "country": "de"},
+    {"id": 3, "amount": 30, "at": "2026-11-20 10:00:00", "country": "fr"},
+]
+# It matters how often this is applied.
+ADD_ONE = UpdateJob(target=str(TABLE), set={"amount": "amount + 1"})
+# What a worker does with a task, in a process that can be killed.
+WORKER = """\
+import sys
+from types import SimpleNamespace
+from airflow_hiveacid import HiveAcidUpdateOperator
+from airflow_hiveacid.jobs.codec import from_json
+ti = SimpleNamespace(dag_id="d", run_id="r", task_id=sys.argv[1], map_index=-1)
+HiveAcidUpdateOperator(task_id="t", job=from_json(sys.argv[2])).execute({"ti": ti})
+"""
+
+
+def context(task_id):
+    return {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id=task_id, map_index=-1)}
+
+
+def feed(path, rows):
+    path.write_text("\n".join(map(json.dumps, rows)))
+    kinds = {"id": "INT", "amount": "INT", "at": "TIMESTAMP", "country": "STRING", "op": "STRING"}
+    schema = ", ".join(f"{name} {kinds[name]}" for name in rows[0])
+    return PathSource(path=str(path), format="json", schema=schema)
+
+
+@pytest.fixture(scope="module")
+def orders(hms4, tmp_path_factory):
+    """The table after an insert by its operator, on a worker whose clock is not UTC."""
+    folder = tmp_path_factory.mktemp("orders")
+    (folder / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
+    host, port = hms4.uri.removeprefix("thrift://").split(":")
+    connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+    columns = [Column("id", "int"), Column("amount", "int"), Column("at", "timestamp")]
+    with pytest.MonkeyPatch.context() as patch, MetastoreClient(hms4.options) as client:
+        patch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
+        patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+        patch.setenv("SPARK_CONF_DIR", str(folder))
+        patch.setenv("TZ", "Asia/Tokyo")
+        client.create_database(TABLE.database)
+        client.create_table(
+            HiveTable.new(TABLE, columns, partition_keys=[Column("country", "string")])
+        )
+        job = InsertJob(target=str(TABLE), source=feed(folder / "rows.json", ROWS))
+        insert = HiveAcidInsertOperator(task_id="insert", job=job)
+        yield SimpleNamespace(
+            metastore=hms4,
+            client=client,
+            insert=insert,
+            report=insert.execute(context("insert")),
+            rows=lambda: rows_of(hms4.uri, str(TABLE)),
+            open=lambda token: find_open_transactions(client, token),
+        )
+        client.drop_database(TABLE.database, cascade=True)
+
+
+def counts(report):
+    return [report[f"rows_{what}"] for what in ("inserted", "updated", "deleted")]
+
+
+def drivers_of(pid):
+    """The processes that were told to die with a process."""
+    wanted, found = f"{DIE_WITH_PARENT}={pid}".encode(), []
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdecimal() and wanted in (process / "environ").read_bytes().split(
+                b"\0"
+            ):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_retry_after_a_commit_is_green_and_applies_nothing_twice(orders):
+    again = orders.insert.execute(context("insert"))
+    assert orders.rows() == ROWS
+    assert again == orders.report | {"settled": True, "seconds": again["seconds"]}
+
+
+def test_each_operator_returns_the_report_of_what_it_did(orders, tmp_path):
+    assert counts(orders.report) == [3, 0, 0]
+    assert orders.report["partitions"] == ["country=de", "country=fr"]
+    changes = feed(
+        tmp_path / "changes.json",
+        [
+            ROWS[0] | {"amount": 11, "op": "upsert"},
+            ROWS[1] | {"op": "delete"},
+            {"id": 4, "amount": 40, "at": "2026-11-20 11:00:00", "country": "pl", "op": "upsert"},
+        ],
+    )
+    merge = MergeJob(
+        target=str(TABLE),
+        source=changes,
+        on="t.country = s.country AND t.id = s.id",
+        when=(
+            MatchedDelete(condition="s.op = 'delete'"),
+            MatchedUpdate(set={"amount": "s.amount"}),
+            NotMatchedInsert(),
+        ),
+    )
+    merged = HiveAcidMergeOperator(task_id="merge", job=merge).execute(context("merge"))
+    assert counts(merged) == [1, 1, 1]
+
+    update = UpdateJob(target=str(TABLE), set={"amount": "0"}, where="country = 'fr'")
+    updated = HiveAcidUpdateOperator(task_id="update", job=update).execute(context("update"))
+    assert (counts(updated), updated["partitions"]) == ([0, 1, 0], ["country=fr"])
+
+    delete = DeleteJob(target=str(TABLE), where="id = 1")
+    deleted = HiveAcidDeleteOperator(task_id="delete", job=delete).execute(context("delete"))
+    assert (counts(deleted), deleted["settled"]) == ([0, 0, 1], False)
+
+    assert [(row["id"], row["amount"], row["at"]) for row in orders.rows()] == [
+        (3, 0, "2026-11-20 10:00:00"),
+        (4, 40, "2026-11-20 11:00:00"),
+    ]
+
+
+def test_two_changes_of_one_row_fail_the_task_for_good(orders, tmp_path):
+    before = orders.rows()
+    last = before[-1]
+    merge = MergeJob(
+        target=str(TABLE),
+        source=feed(tmp_path / "changes.json", [last, last | {"amount": -1}]),
+        on="t.id = s.id",
+        when=(MatchedUpdate(),),
+    )
+    with pytest.raises(AirflowFailException) as failed:
+        HiveAcidMergeOperator(task_id="twice", job=merge).execute(context("twice"))
+    text = str(failed.value)
+    assert text.startswith("DuplicateMergeKeys: Several source rows match one row")
+    assert f"id={last['id']}" in text
+    assert "Make the source unique" in text
+    assert "Error code is: 30" in str(failed.value.__cause__)
+    assert orders.rows() == before
+    assert orders.open(run_token(context("twice"))) == []
+
+
+def test_on_kill_stops_spark_and_aborts_the_transaction(orders, eventually):
+    before, token = orders.rows(), run_token(context("killed"))
+    operator = HiveAcidUpdateOperator(task_id="killed", job=ADD_ONE)
+
+    def kill():
+        with MetastoreClient(orders.metastore.options) as client:
+            opened = lambda: find_open_transactions(client, token)  # noqa: E731
+            eventually("the driver opened a transaction", opened, seconds=300)
+        operator.on_kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(AirflowException, match="Error code is: -9"):
+        operator.execute(context("killed"))
+    killer.join()
+    assert orders.open(token) == []
+    assert drivers_of(os.getpid()) == []
+    assert orders.rows() == before
+
+
+def test_the_retry_of_a_task_whose_worker_was_killed_applies_once(orders, eventually):
+    before, token = orders.rows(), run_token(context("lost"))
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, "lost", to_json(ADD_ONE)])
+    eventually("the driver opened a transaction", lambda: orders.open(token), seconds=300)
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait()
+    eventually("the driver ended with its worker", lambda: not drivers_of(worker.pid))
+    assert orders.rows() == before
+
+    operator = HiveAcidUpdateOperator(task_id="lost", job=ADD_ONE)
+    report = operator.execute(context("lost"))
+    assert (counts(report), report["settled"]) == ([0, len(before), 0], False)
+    assert orders.rows() == [row | {"amount": row["amount"] + 1} for row in before]
+    assert orders.open(token) == []

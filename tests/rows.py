@@ -1,0 +1,16 @@
+"""The rows that a table shows, read from its files without Spark."""
+
+import io
+import json
+from contextlib import redirect_stdout
+from typing import Any
+
+from airflow_hiveacid.cli.main import main
+
+
+def rows_of(metastore_uri: str, table: str) -> list[dict[str, Any]]:
+    """All visible rows, in the order of their values; an error fails the test."""
+    output = io.StringIO()
+    with redirect_stdout(output):
+        assert main(["cat", table, "--metastore", metastore_uri, "--json"]) == 0
+    return sorted(map(json.loads, output.getvalue().splitlines()), key=lambda row: [*row.values()])
