@@ -347,6 +347,7 @@ def java_command(distribution: Distribution, folder: Path, main: str, *arguments
         "-XX:-UsePerfData",  # It would leave a file in /tmp when the process is killed.
         f"-Djava.io.tmpdir={folder}",
         f"-Dderby.stream.error.file={folder / 'derby.log'}",
+        "-Dderby.locks.waitTimeout=5",  # Seconds; the default would hold everybody up for a minute.
         f"-Dlog4j.configurationFile={folder / 'conf' / 'log4j2.properties'}",
         *("-cp", f"{folder / 'conf'}{os.pathsep}{distribution.classpath}", main, *arguments),
     ]

@@ -9,10 +9,11 @@ from typing import Self
 from airflow_hiveacid.acid.errors import (
     AnswerLost,
     CommitUnsettled,
-    HiveAcidError,
+    MetastoreCallFailed,
     MetastoreUnreachable,
     SnapshotMoved,
     TransactionAborted,
+    WriteConflict,
 )
 from airflow_hiveacid.acid.locks import (
     DataOperation,
@@ -124,9 +125,7 @@ class Transaction:
         try:
             self._timeout = txn_timeout_seconds(self._client)
             while (moved := self._begin(deadline)) is not None:
-                if self._state is _State.OPEN:
-                    self._client.abort_txn(self.txn_id)
-                    self._end()
+                self._discard()
                 if self.restarts == self._max_restarts:
                     raise SnapshotMoved(
                         f"The work on {self._target or 'the sources'} could not begin in"
@@ -207,9 +206,15 @@ class Transaction:
                     f"{refused.what} A metastore does that after {self._timeout:g} s without a"
                     " heartbeat, or when it is told to."
                 ) from refused
-            except HiveAcidError:
+            except WriteConflict:
                 self._state = _State.OPEN
                 raise
+            except MetastoreCallFailed:
+                # It failed, which may have been after it was carried out.
+                if self._outcome() is not Outcome.COMMITTED:
+                    self._state = _State.OPEN
+                    raise
+                self.settled = True
             self._end()
 
     def abort(self, reason: str) -> None:
@@ -259,6 +264,12 @@ class Transaction:
             # A transaction may be open, or a lock be queued, that we do not know of.
             abort_open_transactions(self._client, self._owner.agent_info)
             return f"an answer got lost: {lost.what}"
+
+    def _discard(self) -> None:
+        """Give up a transaction that nothing has been done in."""
+        if self._state is _State.OPEN:
+            self._client.abort_txn(self.txn_id)
+            self._end()
 
     @property
     def _changes_rows(self) -> bool:
