@@ -28,11 +28,13 @@ from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 
 TABLE = TableRef("demo", "customers")
 MASTER = "local[2]"
-# A few rows on one machine: Spark's own 200 tasks for each shuffle would take most of the time.
+# A few rows on one machine: Spark's 200 tasks for each shuffle, and thorough compiling of code that
+# soon ends, would take most of the time.
 SPARK_DEFAULTS = """\
-spark.sql.shuffle.partitions  2
-spark.ui.enabled              false
-spark.log.level               WARN
+spark.driver.extraJavaOptions  -XX:TieredStopAtLevel=1
+spark.sql.shuffle.partitions   2
+spark.ui.enabled               false
+spark.log.level                WARN
 """
 HOUR, NEXT_HOUR = "2026-11-20T09", "2026-11-20T10:00:00+00:00"
 CUSTOMERS = [
