@@ -21,8 +21,8 @@ class Phase(StrEnum):
     SNAPSHOT = "snapshot"
     READ = "read"
     WRITE = "write"
-    PUBLISH = "publish"
     REGISTER = "register"
+    PUBLISH = "publish"
     COMMIT = "commit"
 
 
