@@ -169,9 +169,7 @@ def test_all_engines_agree_about_a_table_that_we_write_and_hive_goes_on_with(tab
     table.rows = {id_: row for id_, row in table.rows.items() if not 100 <= id_ <= 110}
     table.check_with_hive()
 
-    for partition in partitions_of(table):
-        table.hive.compact(table.name, "major", partition)
-    await_statistics(table)
+    compact_with_hive(table)
     table.check()
 
     with table.table() as ours:
@@ -182,19 +180,18 @@ def test_all_engines_agree_about_a_table_that_we_write_and_hive_goes_on_with(tab
     table.check()
 
 
-def partitions_of(table):
-    with MetastoreClient(MetastoreOptions(uris=table.uri)) as client:
-        return client.get_partition_names(TableRef.parse(table.name)) or [""]
-
-
-def await_statistics(table):
-    """Wait until Hive has looked at what it compacted, and trusts its statistics again."""
+def compact_with_hive(table):
+    """Major-compact, and wait until Hive trusts its statistics of the result."""
     ref = TableRef.parse(table.name)
-    deadline = time.monotonic() + 60
     with MetastoreClient(MetastoreOptions(uris=table.uri)) as client:
+        # Hive fails to analyze the partition with the unusual name: it must not be the last.
+        partitions = sorted(client.get_partition_names(ref), reverse=True)
+        for partition in partitions or [""]:
+            table.hive.compact(table.name, "major", partition)
+        deadline = time.monotonic() + 60
         while True:
-            described = client.get_partitions(ref) or [client.get_table(ref)]
-            if all("COLUMN_STATS_ACCURATE" in each.parameters for each in described):
+            described = (client.get_partitions(ref, partitions[-1:]) or [client.get_table(ref)])[0]
+            if "COLUMN_STATS_ACCURATE" in described.parameters:
                 return
-            assert time.monotonic() < deadline, [each.parameters for each in described]
+            assert time.monotonic() < deadline, described.parameters
             time.sleep(0.2)
