@@ -105,6 +105,9 @@ def _merge(work: Work, merge: Merge, touched: Sequence[str] | None) -> Counts:
                 for partition, name in zip(partitions, names, strict=True)
                 if name in touched
             ]
+        if merge.plan.not_matched_by_source:
+            # A row that cannot meet the condition is a row without a source.
+            return partitions
         return matching_partitions(work.spark, merge.on, merge.scope, partitions)
 
     with work.phases(Phase.READ):

@@ -6,7 +6,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType  # noqa: TID253
+from pyspark.sql.types import (  # noqa: TID253
+    DoubleType,
+    FloatType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.columns import quoted
@@ -122,16 +129,32 @@ def same_expression(spark: SparkSession, one: str, other: str) -> bool:
 
 def partitions_of_source(
     source: DataFrame, alias: str, keys: Mapping[str, str], table: HiveTable
-) -> list[str]:
-    """The names of the partitions that the rows of a source belong to."""
-    expressions = [
-        F.expr(keys[key.name.lower()]).try_cast(key.dataType).try_cast(StringType()).alias(key.name)
-        for key in spark_struct(table.partition_keys).fields
-    ]
+) -> list[str] | None:
+    """The names of the partitions that the rows of a source belong to.
+
+    ``None`` if a row may equal partitions of several names.
+    """
     with spark_errors_as_ours("Looking for the partitions of the source"):
-        rows = source.alias(alias).select(*expressions).distinct().collect()
+        fields = spark_struct(table.partition_keys).fields
+        given = source.alias(alias).select(
+            *[F.expr(keys[key.name.lower()]).alias(key.name) for key in fields]
+        )
+        if not all(map(_one_partition_equals, given.schema.fields, fields)):
+            return None
+        typed = [F.col(quoted(k.name)).try_cast(k.dataType).cast(StringType()) for k in fields]
+        rows = given.select(*typed).distinct().collect()
     names = [key.name for key in table.partition_keys]
     return sorted({partition_name(names, list(row)) for row in rows})
+
+
+def _one_partition_equals(given: StructField, key: StructField) -> bool:
+    """Whether a value, compared with a key as Spark does it, equals its cast to the key's type.
+
+    A text is compared with a number as a number, so that 1 equals both "1" and "01".
+    """
+    if isinstance(key.dataType, StringType) or isinstance(given.dataType, FloatType | DoubleType):
+        return given.dataType == key.dataType
+    return True
 
 
 def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str]:

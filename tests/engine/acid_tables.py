@@ -1,0 +1,93 @@
+"""What the engine's tests need around a table: to create it, and to look at its files."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyarrow import orc
+from pyspark.sql import DataFrame
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.metastore.answers import TxnState
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+ONLY_HIVE4 = ("hms", ["4.0.1"])
+
+
+def create(
+    client: MetastoreClient,
+    name: str,
+    columns: Mapping[str, str],
+    keys: Mapping[str, str] | None = None,
+    **more: Any,
+) -> HiveTable:
+    """Create a full-ACID table; columns and partition keys are names to types."""
+    table = HiveTable.new(
+        TableRef.parse(name),
+        [Column(*column) for column in columns.items()],
+        partition_keys=[Column(*key) for key in (keys or {}).items()],
+        **more,
+    )
+    client.create_table(table)
+    return client.get_table(table.ref)
+
+
+def rows_of(frame: DataFrame, order: Sequence[int] = (0,)) -> list[tuple[Any, ...]]:
+    """The rows of a frame in the order of some columns, nulls first."""
+    rows = [tuple(row) for row in frame.collect()]
+    return sorted(rows, key=lambda row: [(row[i] is not None, row[i]) for i in order])
+
+
+def folder(table: HiveTable) -> Path:
+    return Path((table.location or "").removeprefix("file:"))
+
+
+def files(table: HiveTable) -> list[str]:
+    """Every file below the table, side files of the local file system left out."""
+    root = folder(table)
+    return sorted(
+        str(path.relative_to(root))
+        for path in root.rglob("*")
+        if path.is_file() and not path.name.endswith(".crc")
+    )
+
+
+def row_ids(table: HiveTable, kind: str) -> list[tuple[str, int, int, int]]:
+    """All row ids in the files of a kind ("delta", "delete_delta", "base"): the folder above the
+    directory, write id, bucket property and row number."""
+    found = []
+    for path in sorted(folder(table).rglob(f"{kind}_*/bucket_*")):
+        columns = ["originalTransaction", "bucket", "rowId"]
+        keys = orc.ORCFile(str(path)).read(columns=columns).to_pydict()
+        partition = str(path.parent.parent.relative_to(folder(table)))
+        found += [(partition, *key) for key in zip(*keys.values(), strict=True)]
+    return found
+
+
+def problems_of_keys(table: HiveTable) -> list[str]:
+    """What is wrong with the row ids of a table that was never compacted: nothing, if all is well.
+
+    Hive brings deleted rows back when a key stands in two delete deltas.
+    """
+    inserts = Counter(row_ids(table, "delta") + row_ids(table, "base"))
+    deletes = Counter(row_ids(table, "delete_delta"))
+    problems = [f"{key} inserted {count} times" for key, count in inserts.items() if count > 1]
+    problems += [f"{key} deleted {count} times" for key, count in deletes.items() if count > 1]
+    problems += [f"{key} deleted, never inserted" for key in deletes.keys() - inserts.keys()]
+    numbers: dict[tuple[str, int, int], list[int]] = {}
+    for partition, write_id, bucket, row in inserts:
+        numbers.setdefault((partition, write_id, bucket), []).append(row)
+    problems += [
+        f"{file} has the rows {sorted(found)}"
+        for file, found in numbers.items()
+        if sorted(found) != list(range(len(found)))
+    ]
+    return problems
+
+
+def left_behind(client: MetastoreClient) -> list[object]:
+    """The transactions that are still open, and the locks that are still held."""
+    txns = [txn for txn in client.get_open_txns_info() if txn.state is not TxnState.ABORTED]
+    return [*txns, *client.show_locks()]
