@@ -1,13 +1,18 @@
-"""Real metastores for every test that wants one; each version starts at most once, when asked."""
+"""Real metastores and a real Spark for every test that wants one; each starts at most once."""
 
 import itertools
+import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 VERSIONS = ("4.0.1", "3.1.3")
 
@@ -50,6 +55,28 @@ def database(client: MetastoreClient) -> Iterator[str]:
     client.create_database(name)
     yield name
     client.drop_database(name, cascade=True)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    from pyspark.sql import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .appName("hiveacid-tests")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.default.parallelism", "2")
+            .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC -XX:TieredStopAtLevel=1")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark")))
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
 
 
 @pytest.fixture

@@ -1,0 +1,119 @@
+"""kill -9 of the driver, wherever it is: all or nothing shows, and one retry makes it right."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.applications import spark_app_path
+from airflow_hiveacid.engine.output import STAGING_PREFIX
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.options import InsertJob, MergeJob, PathSource
+from airflow_hiveacid.jobs.phases import FAULT_VARIABLE, Phase
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.settle import find_open_transactions
+from tests.rows import rows_of
+
+TABLE = TableRef("crash", "accounts")
+COMMITTED = "commit:kill:after"
+FAULTS = [*(f"{phase}:kill" for phase in Phase), COMMITTED]
+CASES = [
+    *(("hms4", fault) for fault in FAULTS),
+    *(("hms3", fault) for fault in ("write:kill", "publish:kill", "commit:kill", COMMITTED)),
+]
+SPARK_DEFAULTS = """\
+spark.master                  local[2]
+spark.ui.enabled              false
+spark.log.level               ERROR
+spark.sql.shuffle.partitions  2
+"""
+
+
+def run_driver(merge, fault, folder):
+    """Run the application in a process of its own and return its exit status and its errors."""
+    (folder / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
+    (folder / "job.json").write_text(to_json(merge))
+    # A short life: compiling well takes longer than what it would save.
+    java = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+    ended = subprocess.run(
+        [sys.executable, spark_app_path("merge"), "--job", "job.json", "--report", "report.json"],
+        cwd=folder,
+        env=os.environ | java | {"SPARK_CONF_DIR": str(folder), FAULT_VARIABLE: fault},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    return ended.returncode, ended.stderr
+
+
+def json_source(path, rows, schema="id INT, v STRING, p STRING"):
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return PathSource(path=str(path), format="json", schema=schema)
+
+
+@pytest.fixture(scope="module")
+def metastore(request, spark, tmp_path_factory):
+    """A metastore with a table of six rows in three partitions; each test goes on from the last."""
+    metastore = request.getfixturevalue(request.param)
+    with MetastoreClient(metastore.options) as client:
+        client.create_database(TABLE.database)
+        columns = [Column("id", "int"), Column("v", "string")]
+        client.create_table(HiveTable.new(TABLE, columns, partition_keys=[Column("p", "string")]))
+        rows = [{"id": n, "v": "old", "p": f"p{n % 3}"} for n in range(6)]
+        source = json_source(tmp_path_factory.mktemp("feed") / "rows.json", rows)
+        run(spark, InsertJob(target=str(TABLE), metastore=metastore.options, source=source))
+        yield metastore
+        client.drop_database(TABLE.database, cascade=True)
+
+
+@pytest.mark.parametrize(("metastore", "fault"), CASES, indirect=["metastore"])
+def test_after_a_kill_all_or_nothing_shows_and_one_retry_completes_it(
+    metastore, fault, spark, tmp_path
+):
+    def rows():
+        return rows_of(metastore.uri, str(TABLE))
+
+    old = rows()
+    first, *others, last = old
+    new = [
+        first | {"v": fault},
+        *others,
+        {"id": last["id"] + 1, "v": "new", "p": first["p"]},
+        {"id": last["id"] + 2, "v": "new", "p": f"a new one for {fault}"},
+    ]
+    changes = [new[0] | {"op": "u"}, last | {"op": "d"}, *(row | {"op": "u"} for row in new[-2:])]
+    merge = MergeJob(
+        target=str(TABLE),
+        metastore=metastore.options,
+        run_token=f"a run that is killed at {fault}",
+        source=json_source(
+            tmp_path / "changes.json", changes, "id INT, v STRING, p STRING, op STRING"
+        ),
+        on="t.p = s.p AND t.id = s.id",
+        when=(
+            MatchedDelete(condition="s.op = 'd'"),
+            MatchedUpdate(set={"v": "s.v"}),
+            NotMatchedInsert(),
+        ),
+    )
+
+    status, errors = run_driver(merge, fault, tmp_path)
+    assert status == -signal.SIGKILL, errors
+    assert rows() == (new if fault == COMMITTED else old)
+
+    report = run(spark, merge)
+    assert report.settled is (fault == COMMITTED)
+    assert (report.rows_inserted, report.rows_updated, report.rows_deleted) == (2, 1, 1)
+    assert rows() == new
+    with MetastoreClient(metastore.options) as client:
+        assert find_open_transactions(client, merge.run_token) == []
+        location = urlsplit(client.get_table(TABLE).location).path
+    assert [name for name in os.listdir(location) if name.startswith(STAGING_PREFIX)] == []
