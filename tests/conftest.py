@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# A busy machine must not turn a property into a race against the clock.
+settings.register_profile("hiveacid", deadline=None)
+settings.load_profile("hiveacid")
 
 VERSIONS = ("4.0.1", "3.1.3")
 

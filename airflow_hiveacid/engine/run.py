@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,8 @@ def main(argv: Sequence[str], job_type: type[Job]) -> int:
         report = run(application_session(f"{name} {target}"), job)
     except Exception as error:  # noqa: BLE001 - whatever it is, the report must say so
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
+        if ours is not error:
+            traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
         print(f"{ours.id}: {ours}", file=sys.stderr, flush=True)
         failed = RunReport(job=name, target=target, error=ErrorReport.of(ours))
         _write(arguments.report, failed)

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_hiveacid.acid import merge
@@ -58,7 +58,6 @@ JOBS = (
 )
 
 
-@settings(deadline=None)
 @given(JOBS)
 def test_a_job_survives_json(job):
     assert from_json(to_json(job)) == job

@@ -48,7 +48,7 @@ def joined(files) -> io.BytesIO:
     block_sizes=st.tuples(*[st.sampled_from([64 << 10, 256 << 10])] * 4),
     stripe_size=st.sampled_from([64 << 10, 64 << 20]),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_rows_of_all_files_follow_each_other(sizes, codec, block_sizes, stripe_size):
     tables = [table(size, seed) for seed, size in enumerate(sizes)]
     layouts = [

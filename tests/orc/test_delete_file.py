@@ -51,7 +51,7 @@ def rows_of(write_id: int, rows) -> list[tuple[int, int, int]]:
     stride=st.sampled_from([0, 1, 7, 8, 1000]),
     block_size=st.sampled_from([64, 512, 256 << 10]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_row_ids_are_read_back_and_the_rows_are_null(keys, codec, stride, block_size):
     file = delete_file(keys, codec=codec, stride=stride, block_size=block_size)
     found = read(file)

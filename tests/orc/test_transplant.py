@@ -64,7 +64,7 @@ def transplanted(file: io.BytesIO, segments) -> io.BytesIO:
     bloom_filters=st.booleans(),
     columns=st.lists(st.sampled_from(SCHEMA.names), min_size=1, max_size=4, unique=True),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_and_row_ids_are_read_back(
     pieces, seed, codec, stride, block_size, stripe_size, bloom_filters, columns
 ):
