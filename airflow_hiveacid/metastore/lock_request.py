@@ -63,29 +63,38 @@ class LockRequest:
                 raise
             self._receive(self._client.check_lock(lock_id, self._txn_id))
 
-    def wait(self, deadline: float, check_alive: Callable[[], None]) -> None:
+    def wait(
+        self, since: float, limit_seconds: float, in_vain: Callable[[], str | None]
+    ) -> str | None:
         """Wait until the locks are granted.
 
         Args:
-            deadline: The time, by time.monotonic(), to give up.
-            check_alive: Raises when waiting has become pointless.
+            since: The time, by time.monotonic(), from which on the waiting counts.
+            limit_seconds: How long to wait.
+            in_vain: Tells why waiting has become pointless, if it has.
+
+        Returns:
+            None when the locks are held, else what in_vain has told.
 
         Raises:
             LockTimeout: They were not granted in time.
         """
         assert self._answer is not None
-        started, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
+        pause = _FIRST_PAUSE_SECONDS
         while not self.granted:
-            left = deadline - time.monotonic()
+            waited = time.monotonic() - since
+            left = limit_seconds - waited
             if left <= 0:
-                raise self._timeout(time.monotonic() - started)
+                raise self._timeout(waited)
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
-            check_alive()
+            if reason := in_vain():
+                return reason
             # Only a request that can be granted asks: HMS 4 on Derby stands still for minutes when
             # a lock is checked at the moment in which another transaction commits.
             if not self.blockers():
                 self._receive(self._client.check_lock(self._answer.lock_id, self._txn_id))
+        return None
 
     def blockers(self) -> list[HeldLock]:
         """The locks of others, held or asked for earlier, that this request waits for."""

@@ -10,7 +10,6 @@ from airflow_hiveacid.acid.locks import LockComponent, LockType, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.lock_request import LockRequest, collides
-from airflow_hiveacid.metastore.settle import Outcome, outcome
 from airflow_hiveacid.metastore.snapshot import Snapshot
 
 
@@ -62,13 +61,14 @@ class Rivals:
         return None
 
     def went_ahead(self) -> str | None:
-        """Look a last time, when the locks are granted.
+        """Look while waiting, and a last time when the locks are granted.
 
         Returns:
-            Who of those that were waited for committed a change, or None.
+            Who of those that are waited for committed a change, or None.
         """
+        txns = Snapshot.take(self._client, []).txns if self._ahead else None
         for txn_id in self._ahead:
-            if outcome(self._client, txn_id, None, None) is Outcome.COMMITTED:
+            if txns is not None and txns.is_valid(txn_id):
                 return f"transaction {txn_id}, which was waited for, committed"
         return None
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -91,7 +92,7 @@ class Transaction:
             run_token: Under which this run's transactions can be found later on.
             user: Whom the metastore shows as the owner.
             lock_wait_seconds: How long to wait for the locks, restarts included.
-            max_restarts: How often to begin anew.
+            max_restarts: How often to begin anew, not counting what follows upon a wait.
             phases: Is told about the phases.
         """
         self.restarts = 0
@@ -110,6 +111,7 @@ class Transaction:
         self._phases = phases or PhaseClock()
         self._state = _State.NEW
         self._timeout = 0.0
+        self._waited = False
         self._heartbeat: Heartbeat | None = None
         self._owned: list[tuple[Callable[[], None], str]] = []
 
@@ -121,15 +123,17 @@ class Transaction:
     def __enter__(self) -> Self:
         if self._state is not _State.NEW:
             raise RuntimeError("A transaction can be entered only once; describe a new one.")
-        deadline = time.monotonic() + self._lock_wait
+        started, overtaken = time.monotonic(), 0
         try:
             self._timeout = txn_timeout_seconds(self._client)
-            while (moved := self._begin(deadline)) is not None:
+            while (moved := self._begin(started)) is not None:
                 self._discard()
-                if self.restarts == self._max_restarts:
+                # Who waits in a queue is overtaken by everybody ahead: there the time is the limit.
+                overtaken += not self._waited
+                if overtaken > self._max_restarts:
                     raise SnapshotMoved(
                         f"The work on {self._target or 'the sources'} could not begin in"
-                        f" {self.restarts + 1} attempts; in the last one {moved}."
+                        f" {overtaken} attempts; in the last one {moved}."
                     )
                 self.restarts += 1
                 self._phases.note(f"Beginning anew: {moved}")
@@ -236,13 +240,14 @@ class Transaction:
                 self._try("abort the transaction", self._abort_txn)
                 self._end()
 
-    def _begin(self, deadline: float) -> str | None:
+    def _begin(self, started: float) -> str | None:
         """Open, lock and look.
 
         Returns:
             None when the work can start, else why it has to begin anew.
         """
         components, rivals = self._components(), None
+        self._waited = False
         try:
             with self._phases(Phase.OPEN):
                 if self._changes_rows and self.version is MetastoreVersion.HMS3:
@@ -253,9 +258,12 @@ class Transaction:
                 if components:
                     lock = LockRequest(self._client, components, self.txn_id, self._owner)
                     lock.send()
+                    self._waited = not lock.granted
                     if rivals is not None and (moved := rivals.came_before(lock)):
                         return moved
-                    lock.wait(deadline, self.check_alive)
+                    in_vain = partial(self._overtaken, rivals)
+                    if moved := lock.wait(started, self._lock_wait, in_vain):
+                        return moved
             with self._phases(Phase.SNAPSHOT):
                 tables = self._reads if self._target is None else (*self._reads, self._target)
                 self.snapshot = Snapshot.take(self._client, tables, self.txn_id)
@@ -308,6 +316,11 @@ class Transaction:
         above = committed_above(seen.write_ids[self._target.full_name], self.write_id)
         if above is not None:
             return f"write id {above} was committed before {self.write_id}, which is smaller"
+        return self._overtaken(rivals)
+
+    def _overtaken(self, rivals: Rivals | None) -> str | None:
+        """Who has changed what is locked, or waited for, since the transaction was opened."""
+        self.check_alive()
         if rivals is not None:
             return rivals.went_ahead()
         if self._changes_rows:

@@ -193,12 +193,12 @@ def test_many_changes_of_one_partition_all_get_their_turn(
 ) -> None:
     barrier = threading.Barrier(4)
 
-    def work() -> int:
+    def work(_: int) -> int:
         barrier.wait()
-        return run(begin(MERGE, lock_wait_seconds=60))
+        return run(begin(MERGE, lock_wait_seconds=60, max_restarts=1))
 
     with ThreadPoolExecutor(4) as pool:
-        write_ids = [future.result() for future in [pool.submit(work) for _ in range(4)]]
+        write_ids = list(pool.map(work, range(4)))
     assert len(set(write_ids)) == 4
 
 

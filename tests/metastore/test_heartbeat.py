@@ -1,0 +1,35 @@
+"""How long a transaction may be silent is read as the server writes it."""
+
+import pytest
+
+from airflow_hiveacid.metastore.heartbeat import txn_timeout_seconds
+
+
+class Server:
+    """Stands for a server with a setting that the embedded one does not write this way."""
+
+    def __init__(self, setting: str) -> None:
+        self.setting = setting
+
+    def config_value(self, name: str, default: str) -> str:
+        return self.setting
+
+
+@pytest.mark.parametrize(
+    ("setting", "seconds"),
+    [
+        ("300s", 300),
+        ("10s", 10),
+        ("120", 120),
+        ("300000ms", 300),
+        ("5m", 300),
+        ("5min", 300),
+        ("1h", 3600),
+        ("2days", 172800),
+        ("45 sec", 45),
+        ("", 300),
+        ("soon", 300),
+    ],
+)
+def test_the_timeout_is_read_in_every_unit(setting: str, seconds: float) -> None:
+    assert txn_timeout_seconds(Server(setting)) == pytest.approx(seconds)  # type: ignore[arg-type]
