@@ -6,11 +6,12 @@ from pyspark.errors import AnalysisException  # noqa: TID253
 from pyspark.sql import Column as SparkColumn  # noqa: TID253
 from pyspark.sql import DataFrame  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructType  # noqa: TID253
+from pyspark.sql.types import DataType  # noqa: TID253
 
-from airflow_hiveacid.acid import schema
-from airflow_hiveacid.acid.errors import TypeMismatch, UnknownColumn
-from airflow_hiveacid.engine.failures import MISMATCH, spark_errors_as_ours
+from airflow_hiveacid.acid.errors import UnknownColumn
+from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.engine.conversion import Conversion
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.types import spark_type
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 
@@ -65,40 +66,27 @@ def stored(
 ) -> dict[str, SparkColumn]:
     """Expressions over a frame as values of the table's columns they are given for.
 
-    A value that does not fit is an error and never silently becomes null or another value.
+    A value that does not fit is an error and never silently becomes null or another value; only
+    digits after the point go where the type has no room for them, as everywhere in SQL.
 
     Raises:
         TypeMismatch: No value of an expression's type can be stored in its column.
     """
     columns = {column.name: column for column in all_columns(table)}
-    types = {name: schema.parse_type(columns[name].type) for name in expressions}
-    targets = {name: spark_type(type_, name) for name, type_ in types.items()}
     given = _types(frame, expressions, what)
-    converted = {
-        name: expressions[name].try_cast(targets[name])
-        for name in expressions
-        if not _same(given[name], targets[name])
+    values = {
+        name: Conversion(columns[name], given[name], what).of(expression)
+        for name, expression in expressions.items()
     }
-    impossible = [name for name in converted if not _convertible(given[name], targets[name])]
-    if not impossible:
-        impossible = _unresolved(frame, converted)
-    for name in impossible:
-        raise _mismatch(what, columns[name], given[name])
-    values = {}
-    for name, expression in expressions.items():
-        value = expression
-        if name in converted:
-            value = _checked(expression, converted[name], columns[name], what)
-        type_ = types[name]
-        if isinstance(type_, schema.Char | schema.Varchar):
-            value = _fitted(value, type_, columns[name], what)
-        values[name] = value
+    converted = {name: value for name, value in values.items() if value is not expressions[name]}
+    for name in _unresolved(frame, converted):
+        raise Conversion(columns[name], given[name], what).impossible()
     return values
 
 
 def null_of(column: Column) -> SparkColumn:
     """The null of a column's type."""
-    return F.lit(None).cast(spark_type(schema.parse_type(column.type), column.name))
+    return F.lit(None).cast(spark_type(parse_type(column.type), column.name))
 
 
 def assignments(
@@ -136,47 +124,3 @@ def _unresolved(frame: DataFrame, expressions: Mapping[str, SparkColumn]) -> lis
             return list(expressions)
         return [n for n, each in expressions.items() if _unresolved(frame, {n: each})]
     return []
-
-
-def _convertible(given: DataType, target: DataType) -> bool:
-    """Spark would turn nested values into text, which nobody wants stored by accident."""
-    nested = StructType | ArrayType | MapType
-    return isinstance(given, NullType) or isinstance(given, nested) == isinstance(target, nested)
-
-
-def _checked(
-    expression: SparkColumn, converted: SparkColumn, column: Column, what: str
-) -> SparkColumn:
-    text = f" does not fit into column {column.name} {column.type}."
-    lost = expression.isNotNull() & converted.isNull()
-    return F.when(lost, _failure(f"{what}: ", expression, text)).otherwise(converted)
-
-
-def _same(given: DataType, target: DataType) -> bool:
-    """Equal but for nullability and for the metadata of fields."""
-    return given.simpleString() == target.simpleString()
-
-
-def _fitted(
-    value: SparkColumn, hive_type: schema.Char | schema.Varchar, column: Column, what: str
-) -> SparkColumn:
-    """A char padded to its length, or a varchar checked against it, as Hive stores them."""
-    is_char, length = isinstance(hive_type, schema.Char), hive_type.length
-    bare = F.rtrim(value) if is_char else value
-    fitted = F.rpad(bare, length, " ") if is_char else value
-    too_long = F.length(bare) > length
-    text = f" is longer than column {column.name} {column.type} allows."
-    return F.when(too_long, _failure(f"{what}: ", value, text)).otherwise(fitted)
-
-
-def _failure(before: str, value: SparkColumn, after: str) -> SparkColumn:
-    shown = F.substring(value.cast(StringType()), 1, 80)
-    return F.raise_error(F.concat(F.lit(MISMATCH + " " + before + "'"), shown, F.lit("'" + after)))
-
-
-def _mismatch(what: str, column: Column, given: DataType) -> TypeMismatch:
-    return TypeMismatch(
-        f"{what}: a value of type {given.simpleString()} cannot be stored in column "
-        f"{column.name} of type {column.type}.",
-        remedy="Cast the expression to the column's type.",
-    )
