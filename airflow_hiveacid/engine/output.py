@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: TID253, N812
 from pyspark.sql.pandas.functions import arrow_udf  # noqa: TID253
 from pyspark.sql.types import IntegerType  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedTable
+from airflow_hiveacid.acid.errors import CorruptFile, StorageError, UnsupportedTable
 from airflow_hiveacid.acid.names import (
     ACID_VERSION_FILE,
     SIDECAR_FILE,
@@ -207,6 +207,12 @@ class TableOutput:
                     sink.write(content)
             except OSError as error:
                 raise storage_error(error, f"{place.folder.root}/{ready}/{side_file}") from error
+        if storage.exists(final):
+            # Not of this transaction, whose write id is new: an abort must leave it alone.
+            raise StorageError(
+                f"{place.folder.root}/{final} exists already, from a table of the same place.",
+                remedy="Look whose rows these are, and move the directory away.",
+            )
         self.txn.own(_deletion(storage, final), f"{place.folder.root}/{final}")
         if place.folder.path:
             storage.make_directory(place.folder.path)
