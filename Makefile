@@ -1,5 +1,6 @@
 # Two commands matter: `make quickstart` and `make test`. Both bring their own .venv.
 SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3.11
@@ -20,8 +21,10 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
 	@echo "Installing the locked packages into $(VENV) (a few minutes the first time)"
-	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --require-hashes --requirements requirements.lock
-	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --no-deps --no-build-isolation --editable .
+	@# What it fetches is progress; the list of what it installed afterwards is in the lock file.
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --require-hashes --requirements requirements.lock \
+		2>&1 | grep --line-buffered --invert-match '^ [+~-] '
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 quickstart: setup ## Real metastore, demo table, one hourly merge by Airflow; shows what happened
