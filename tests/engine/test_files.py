@@ -139,7 +139,7 @@ def life(
             "cast(id / 4 as decimal(12,2)) v",
             "array(string(id), null) tags",
             *(
-                {"ds": "if(id % 2 = 0, 'd1', 'a b/c=%') ds", "k": "int(id % 3) k"}[key]
+                {"ds": "if(id % 2 = 0, 'd1', 'a b/c=%') ds", "k": "int(id % 2) k"}[key]
                 for key in keys
             ),
         )
