@@ -25,7 +25,8 @@ COLUMNS = [
 DAY = Column("day", "string")
 NAMES = [column.name for column in [*COLUMNS, DAY]]
 SCHEMA = "id int, name string, amount decimal(12,2), since date, day string"
-DAYS = ("2024-01-01", "a b/c=d:%é", None)
+DAYS = ("2024-01-01", "a b/c=d:%", None)
+OTHER_DAY = "é"
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 SHAPES = {
@@ -130,7 +131,7 @@ def table(request, spark, metastore, hive, trino, capsys):
 
 def test_all_engines_agree_about_a_table_that_we_write_and_hive_goes_on_with(table):
     first = [customer(id_) for id_ in range(300)]
-    second = [(1000, None, None, None, DAYS[0]), *(customer(id_) for id_ in range(300, 310))]
+    second = [(1000, None, None, None, OTHER_DAY), *(customer(id_) for id_ in range(300, 310))]
     for rows in (first, second):
         with table.table() as ours:
             assert ours.append(table.frame(rows)).rows_inserted == len(rows)
@@ -184,14 +185,16 @@ def compact_with_hive(table):
     """Major-compact, and wait until Hive trusts its statistics of the result."""
     ref = TableRef.parse(table.name)
     with MetastoreClient(MetastoreOptions(uris=table.uri)) as client:
-        # Hive fails to analyze the partition with the unusual name: it must not be the last.
-        partitions = sorted(client.get_partition_names(ref), reverse=True)
+        # Hive 4.0.1 loses all rows of a partition whose name is not ASCII, of its own tables too.
+        partitions = [name for name in client.get_partition_names(ref) if name.isascii()]
         for partition in partitions or [""]:
             table.hive.compact(table.name, "major", partition)
         deadline = time.monotonic() + 60
+        # Nor does it manage to analyze one whose name has escapes.
+        analyzed = [name for name in partitions if "%" not in name]
         while True:
-            described = (client.get_partitions(ref, partitions[-1:]) or [client.get_table(ref)])[0]
-            if "COLUMN_STATS_ACCURATE" in described.parameters:
+            described = client.get_partitions(ref, analyzed) or [client.get_table(ref)]
+            if all("COLUMN_STATS_ACCURATE" in each.parameters for each in described):
                 return
-            assert time.monotonic() < deadline, described.parameters
+            assert time.monotonic() < deadline, [each.parameters for each in described]
             time.sleep(0.2)
