@@ -66,6 +66,9 @@ def main() -> int:
     except HiveAcidError as error:
         print(f"\nquickstart: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        print("\nquickstart: interrupted; nothing runs on", file=sys.stderr)
+        return 130  # What a shell reports for Ctrl-C.
     print(f"\nDone in {time.monotonic() - begun:.0f} s. Everything is in {directory}.")
     return 0
 
