@@ -26,6 +26,7 @@ DAY = Column("day", "string")
 NAMES = [column.name for column in [*COLUMNS, DAY]]
 SCHEMA = "id int, name string, amount decimal(12,2), since date, day string"
 DAYS = ("2024-01-01", "a b/c=d:%", None)
+# Hive does not touch the only row of this one.
 OTHER_DAY = "é"
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -131,7 +132,7 @@ def table(request, spark, metastore, hive, trino, capsys):
 
 def test_all_engines_agree_about_a_table_that_we_write_and_hive_goes_on_with(table):
     first = [customer(id_) for id_ in range(300)]
-    second = [(1000, None, None, None, OTHER_DAY), *(customer(id_) for id_ in range(300, 310))]
+    second = [(1006, None, None, None, OTHER_DAY), *(customer(id_) for id_ in range(300, 310))]
     for rows in (first, second):
         with table.table() as ours:
             assert ours.append(table.frame(rows)).rows_inserted == len(rows)
@@ -141,7 +142,7 @@ def test_all_engines_agree_about_a_table_that_we_write_and_hive_goes_on_with(tab
     with table.table() as ours:
         assert ours.update({"amount": "amount + 0.5"}, "id % 7 = 0").rows_updated == 45
     for id_ in list(table.rows):
-        if id_ % 7 == 0 and id_ < 1000:
+        if id_ % 7 == 0:
             table.rows[id_] = customer(id_, Decimal(id_) + Decimal("0.5"))
     table.check()
 
