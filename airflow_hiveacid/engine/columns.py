@@ -37,18 +37,20 @@ def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]
     return [known[name.strip("`").lower()] for name in names]
 
 
-def columns_by_name(table: HiveTable, frame: DataFrame, what: str, alias: str) -> dict[str, str]:
+def columns_by_name(
+    table: HiveTable, names: Sequence[str], what: str, alias: str
+) -> dict[str, str]:
     """For every column of the table, the source's column of the same name, as an expression.
 
     Raises:
         UnknownColumn: The source lacks one of them.
     """
-    have = {name.lower(): name for name in frame.columns}
+    have = {name.lower(): name for name in names}
     missing = [column.name for column in all_columns(table) if column.name.lower() not in have]
     if missing:
         raise UnknownColumn(
             f"{what} takes all columns from the source, which has no {', '.join(missing)}.",
-            remedy=f"Add them to the source or name the columns; it has {', '.join(frame.columns)}.",
+            remedy=f"Add them to the source or name the columns; it has {', '.join(names)}.",
         )
     return {
         column.name: f"`{alias}`.{quoted(have[column.name.lower()])}"

@@ -33,6 +33,12 @@ _UNKNOWN_COLUMN = {
     "FIELD_NOT_FOUND",
 }
 
+# A line of a Java error that says what went wrong; the last one is the cause of all others.
+_CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?([\w.$]*(?:Error|Exception): .*)$", re.MULTILINE)
+# Columns that we add for ourselves, among the names that Spark suggests.
+_OWN_COLUMN = re.compile(r",? ?`_ACID_\w+`")
+_FILES = re.compile(r"^(org\.apache\.hadoop\.(fs|hdfs)|java\.(nio\.file|io))\.")
+
 
 @contextmanager
 def spark_errors_as_ours(what: str) -> Iterator[None]:
@@ -53,6 +59,7 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
     """One error of Spark as one of ours."""
     text = str(error)
     first_line = next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
+    first_line = _OWN_COLUMN.sub("", first_line)
     if isinstance(error, ParseException):
         return BadCondition(f"{what} does not parse: {first_line}")
     if isinstance(error, AnalysisException):
@@ -71,8 +78,11 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         return TypeMismatch(f"{what}: {first_line}")
     if "Malformed ORC file" in text or "FAILED_READ_FILE" in text:
         return CorruptFile(f"{what}: {_reading(text) or first_line}")
-    causes = re.findall(r"^\s*(?:Caused by: )?([\w.]*(?:Error|Exception): .*)$", text, re.MULTILINE)
-    return SparkJobFailed(f"{what} failed in Spark: {causes[-1] if causes else first_line}")
+    causes = _CAUSE.findall(text)
+    cause = causes[-1].strip() if causes else first_line
+    if _FILES.search(cause):
+        return StorageError(f"{what}: {cause}", remedy="Look at the table's folder.")
+    return SparkJobFailed(f"{what} failed in Spark: {cause}")
 
 
 class SparkJobFailed(HiveAcidError):

@@ -27,6 +27,7 @@ from airflow_hiveacid.engine.pruning import (
     Scope,
     fixed_partition_keys,
     named_columns,
+    parsed,
     same_expression,
 )
 from airflow_hiveacid.engine.reader import KEY
@@ -83,7 +84,7 @@ class Merge:
             if isinstance(clause, NotMatchedInsert) and not fixed.keys() <= values.keys():
                 return None
             for key in fixed.keys() & values.keys():
-                if not self._same(fixed[key], values[key]):
+                if not same_expression(self.spark, fixed[key], values[key]):
                     return None
         return fixed
 
@@ -126,20 +127,20 @@ class Merge:
     def check_cardinality(self, changes: DataFrame) -> None:
         """Refuse a merge in which several source rows want to change one target row."""
         acting = changes.where((F.col(CLAUSE) >= 0) & F.col(SOURCE_ROW).isNotNull())
-        shown = [F.first(f"_ACID_SHOWN_{name}").alias(name) for name in self._shown()]
+        shown = [F.first(quoted(f"_ACID_SHOWN_{name}")).alias(name) for name in self._shown()]
         twice = (
             acting.groupBy(*KEY)
             .agg(F.count(F.lit(1)).alias("_ACID_COUNT"), *shown)
             .where("_ACID_COUNT > 1")
         )
-        found = twice.limit(SHOWN_DUPLICATES).collect()
+        found = twice.limit(SHOWN_DUPLICATES + 1).collect()
         if found:
             rows = "; ".join(
                 ", ".join(f"{name}={row[name]!r}" for name in self._shown())
                 + f" ({row['_ACID_COUNT']} source rows)"
-                for row in found
+                for row in found[:SHOWN_DUPLICATES]
             )
-            more = " and more" if len(found) == SHOWN_DUPLICATES else ""
+            more = " and more" if len(found) > SHOWN_DUPLICATES else ""
             raise DuplicateMergeKeys(
                 f"Several source rows match one row of {self.table.ref.full_name}: {rows}{more}."
             )
@@ -197,14 +198,14 @@ class Merge:
     def _condition(self, clause: Clause) -> Column:
         if clause.condition is None:
             return F.lit(True)
-        with spark_errors_as_ours(f"The condition {clause.condition!r}"):
-            return F.coalesce(F.expr(clause.condition), F.lit(False))
+        # Here, because Spark would parse it much later, when nobody knows which one is wrong.
+        parsed(self.spark, clause.condition)
+        return F.coalesce(F.expr(clause.condition), F.lit(False))
 
     def _all(self) -> dict[str, str]:
-        return columns_by_name(self.table, self.source, "The merge", self.source_alias)
-
-    def _same(self, one: str, other: str) -> bool:
-        return same_expression(self.spark, one.replace("`", ""), other.replace("`", ""))
+        return columns_by_name(
+            self.table, self.scope.source_columns, "The merge", self.source_alias
+        )
 
     def _shown(self) -> list[str]:
         return named_columns(self.spark, self.on, self.scope)

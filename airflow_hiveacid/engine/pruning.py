@@ -122,9 +122,12 @@ def fixed_partition_keys(
 
 
 def same_expression(spark: SparkSession, one: str, other: str) -> bool:
-    """Whether two texts are the same expression, but for blanks and the case of names."""
-    parse = _parser(spark).parseExpression
-    return bool(parse(one).sql().lower() == parse(other).sql().lower())
+    """Whether two texts are the same expression for sure: but for blanks and the case of a name."""
+    trees = [parsed(spark, text) for text in (one, other)]
+    if all(tree.getClass().getSimpleName() == "UnresolvedAttribute" for tree in trees):
+        first, second = ([part.lower() for part in _names(tree)[0]] for tree in trees)
+        return first == second
+    return bool(trees[0].sql() == trees[1].sql())
 
 
 def partitions_of_source(
@@ -161,13 +164,13 @@ def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str
     """The target's columns that a condition names, to show the keys of rows by."""
     columns = {column.name.lower(): column.name for column in scope.table.columns}
     columns |= {key.name.lower(): key.name for key in scope.table.partition_keys}
-    named = [name for name in _names(_parse(spark, condition)) if scope.side(name) == "target"]
+    named = [name for name in _names(parsed(spark, condition)) if scope.side(name) == "target"]
     return list(dict.fromkeys(columns[n[-1].lower()] for n in named if n[-1].lower() in columns))
 
 
 def _conjuncts(spark: SparkSession, condition: str | None) -> Iterator[Any]:
     """The parts of a condition that are connected by AND and hold no subquery."""
-    pending = [] if condition is None else [_parse(spark, condition)]
+    pending = [] if condition is None else [parsed(spark, condition)]
     while pending:
         expression = pending.pop()
         if expression.getClass().getSimpleName() == "And":
@@ -178,14 +181,15 @@ def _conjuncts(spark: SparkSession, condition: str | None) -> Iterator[Any]:
             yield expression
 
 
-def _parse(spark: SparkSession, condition: str) -> Any:
-    with spark_errors_as_ours(f"The condition {condition!r}"):
-        return _parser(spark).parseExpression(condition)
+def parsed(spark: SparkSession, condition: str) -> Any:
+    """A condition, or any expression, as Spark's tree.
 
-
-def _parser(spark: SparkSession) -> Any:
+    Raises:
+        BadCondition: It does not parse.
+    """
     session: Any = spark._jsparkSession
-    return session.sessionState().sqlParser()
+    with spark_errors_as_ours(f"The condition {condition!r}"):
+        return session.sessionState().sqlParser().parseExpression(condition)
 
 
 def _nodes(expression: Any) -> Iterator[Any]:

@@ -42,10 +42,16 @@ _PRIMITIVES: dict[str, DataType] = {
 
 
 def spark_struct(columns: Sequence[Column]) -> StructType:
-    """The columns of a table as a Spark struct; every column can be null."""
+    """The columns of a table as a Spark struct; every column can be null.
+
+    Raises:
+        UnsupportedTable: Spark cannot find one of them in a file, or has no such type.
+    """
     return StructType(
         [
-            StructField(column.name, spark_type(schema.parse_type(column.type), column.name))
+            StructField(
+                _readable(column.name), spark_type(schema.parse_type(column.type), column.name)
+            )
             for column in columns
         ]
     )
@@ -70,9 +76,19 @@ def spark_type(hive_type: schema.HiveType, column: str) -> DataType:
             return MapType(spark_type(key, column), spark_type(value, column))
         case schema.Struct(fields):
             return StructType(
-                [StructField(name, spark_type(type_, column)) for name, type_ in fields]
+                [StructField(_readable(name), spark_type(type_, column)) for name, type_ in fields]
             )
     raise UnsupportedTable(
         f"Column {column} has type {hive_type}, which Spark cannot read or write.",
         remedy="Leave this table to Hive.",
     )
+
+
+def _readable(name: str) -> str:
+    """A name as it is; Spark reads a column as nulls if its name has a backtick."""
+    if "`" in name:
+        raise UnsupportedTable(
+            f"Column {name} has a backtick in its name, which Spark cannot read from ORC files.",
+            remedy="Rename the column, or leave this table to Hive.",
+        )
+    return name

@@ -20,14 +20,14 @@ from airflow_hiveacid.acid.errors import (
     UserError,
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
-from airflow_hiveacid.acid.schema import TableKind, parse_type
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.columns import all_columns
 from airflow_hiveacid.engine.files import PartitionFiles, list_partitions
 from airflow_hiveacid.engine.output import TableOutput
 from airflow_hiveacid.engine.reader import TableSnapshot
 from airflow_hiveacid.engine.run_note import write_note
 from airflow_hiveacid.engine.session import require_utc
-from airflow_hiveacid.engine.types import spark_type
+from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.jobs.options import ORC_CODECS
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.jobs.report import RunReport
@@ -298,11 +298,10 @@ def check_readable(spark: SparkSession, table: HiveTable) -> None:
     """Refuse a table whose columns Spark cannot read or write exactly.
 
     Raises:
-        UnsupportedTable: It has a type that Spark does not know.
+        UnsupportedTable: It has a type or a name that Spark cannot handle.
         UserError: It has timestamps and Spark's clock is not UTC.
     """
-    for column in all_columns(table):
-        spark_type(parse_type(column.type), column.name)
+    spark_struct(all_columns(table))
     if any("timestamp" in column.type.lower() for column in all_columns(table)):
         require_utc(spark, table.ref.full_name)
 
