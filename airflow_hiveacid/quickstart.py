@@ -126,7 +126,10 @@ def airflow_environment(directory: Path, metastore_uri: str) -> dict[str, str]:
     spark = directory / "spark"
     spark.mkdir()
     (spark / "spark-defaults.conf").write_text(SPARK_DEFAULTS, encoding="utf-8")
-    return os.environ | {
+    # Whatever Airflow or Spark the user has is neither touched nor used.
+    theirs = ("AIRFLOW_", "SPARK_", "PYSPARK_")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
+    return own | {
         "AIRFLOW_HOME": str(directory / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(example_dags()),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
