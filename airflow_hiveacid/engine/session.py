@@ -1,8 +1,10 @@
 """The Spark session: what it must be like, and how our scans are set apart from the user's."""
 
+import logging
 import os
 import sys
 
+from pyspark.logger import PySparkLogger  # noqa: TID253
 from pyspark.sql import SparkSession  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import UserError
@@ -29,6 +31,8 @@ APPLICATION_SETTINGS = {
     # By its environment, since an executor's Java options may hold the user's own.
     "spark.executorEnv.TZ": "UTC",
 }
+# They print a page of Java for every error that is raised as well, and that we report in a line.
+_REPEATING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def application_session(name: str) -> SparkSession:
@@ -38,6 +42,8 @@ def application_session(name: str) -> SparkSession:
     builder = SparkSession.Builder().appName(name)
     for key, value in APPLICATION_SETTINGS.items():
         builder = builder.config(key, value)
+    for logger in _REPEATING_LOGGERS:
+        PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     return builder.getOrCreate()
 
 

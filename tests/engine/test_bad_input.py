@@ -34,6 +34,7 @@ from airflow_hiveacid.engine.run import main
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options import (
+    DeleteJob,
     InsertJob,
     MetastoreOptions,
     PathSource,
@@ -314,6 +315,22 @@ def test_a_full_disk(
     assert main(arguments, InsertJob) == 0
     assert json.loads((tmp_path / "report.json").read_text())["rows_inserted"] == 1
     assert rows_of(filled.to_df()) == [*ROWS, (7, None, None, "sun")]
+
+
+def test_a_failed_application_says_so_in_one_line(
+    hms: EmbeddedMetastore,
+    filled: AcidTable,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    job = DeleteJob(target=filled.ref.full_name, metastore=hms.options, where="nope = 1")
+    (tmp_path / "job.json").write_text(codec.to_json(job))
+    capfd.readouterr()
+    arguments = ["--job", str(tmp_path / "job.json"), "--report", str(tmp_path / "report.json")]
+    assert main(arguments, DeleteJob) == UnknownColumn.exit_code
+    errors = capfd.readouterr().err.strip()
+    assert errors.startswith("UnknownColumn: The condition 'nope = 1' names an unknown column")
+    assert "\n" not in errors
 
 
 def test_folders_that_cannot_be_written(
