@@ -105,6 +105,15 @@ class TableOutput:
         return sum(file.bytes for files in self.staged.values() for file in files)
 
     @property
+    def row_changes(self) -> dict[str | None, int]:
+        """How many rows each partition gains, or loses if negative."""
+        changes: dict[str | None, int] = {}
+        for (place, name), files in self.staged.items():
+            rows = sum(file.rows for file in files)
+            changes[place.name] = changes.get(place.name, 0) + (-rows if _deletes(name) else rows)
+        return changes
+
+    @property
     def partitions(self) -> list[str]:
         """The names of the partitions that get files."""
         return sorted({place.name for place, _ in self.staged if place.name is not None})

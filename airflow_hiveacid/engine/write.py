@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
@@ -194,12 +195,21 @@ class Write:
                 if output.partitions
                 else []
             )
-            self.client.mark_statistics_inaccurate(
+            overwrite = self.operation is Operation.OVERWRITE
+            mark = partial(
+                self.client.mark_statistics_inaccurate,
                 self.table,
                 partitions,
                 txn.write_id,
                 txn.snapshot.write_ids[self.table.ref.full_name],
+                replaced=overwrite,
             )
+            changes = output.row_changes
+            mark(row_changes=changes)
+            if not overwrite:
+                # The metastore does not undo this when it aborts.
+                undone = {name: -change for name, change in changes.items()}
+                txn.own(partial(mark, row_changes=undone), "the change of the row counts")
 
     def _report(self, txn: Transaction, output: TableOutput, counts: Counts) -> RunReport:
         return RunReport(

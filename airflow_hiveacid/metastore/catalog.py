@@ -14,6 +14,9 @@ from airflow_hiveacid.metastore import idl_tables
 _ORC_INPUT = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"
 _ORC_OUTPUT = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
 _ORC_SERDE = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
+# The table or partition parameter that holds its number of rows.
+ROW_COUNT = "numRows"
+
 _KIND_PARAMETERS: dict[TableKind, dict[str, str]] = {
     TableKind.FULL_ACID: {"transactional": "true", "transactional_properties": "default"},
     TableKind.INSERT_ONLY: {"transactional": "true", "transactional_properties": "insert_only"},
@@ -126,7 +129,13 @@ class HiveTable:
             sd=storage,
             partitionKeys=_to_fields(partition_keys),
             # Without the version Hive would distribute rows by its older hash function.
-            parameters={"bucketing_version": "2"} | _KIND_PARAMETERS[kind] | dict(parameters or {}),
+            parameters={
+                "bucketing_version": "2",
+                **_KIND_PARAMETERS[kind],
+                # Hive adds to what it finds here, and takes nothing for zero.
+                **({} if partition_keys else {ROW_COUNT: "0"}),
+                **(parameters or {}),
+            },
             tableType="MANAGED_TABLE",
         )
         return cls.from_thrift(table)
@@ -196,7 +205,7 @@ class HivePartition:
             dbName=table.ref.database,
             tableName=table.ref.name,
             sd=storage,
-            parameters={},
+            parameters={ROW_COUNT: "0"},
         )
         return cls.from_thrift(table, partition)
 

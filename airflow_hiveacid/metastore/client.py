@@ -1,7 +1,7 @@
 """A client of the Hive Metastore: one method per call, plain values in and out."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
@@ -22,7 +22,7 @@ from airflow_hiveacid.metastore.answers import (
     TxnInfo,
     TxnLiveness,
 )
-from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import ROW_COUNT, HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.session import Session
 from airflow_hiveacid.metastore.transport import acting_user
 
@@ -171,6 +171,9 @@ class MetastoreClient:
         partitions: Sequence[HivePartition],
         write_id: int,
         write_ids: ValidWriteIdList,
+        *,
+        row_changes: Mapping[str | None, int],
+        replaced: bool = False,
     ) -> None:
         """Keep Hive from answering queries out of statistics that the transaction makes wrong.
 
@@ -179,14 +182,20 @@ class MetastoreClient:
             partitions: The written partitions.
             write_id: The transaction's write id.
             write_ids: The transaction's snapshot of the table.
+            row_changes: How many rows each partition gains, by name; None is a table without.
+            replaced: Whether these are all its rows.
         """
         # Both are read again, because an alter replaces all fields by what it is given.
         raw = self.get_table(table.ref).raw
-        if _forget_statistics(raw):
+        if _forget_statistics(raw, row_changes.get(None), replaced):
             self._alter_table(raw, write_id, write_ids)
         for batch in _batches(partitions):
             current = self.get_partitions(table.ref, [partition.name for partition in batch])
-            stale = [each.raw for each in current if _forget_statistics(each.raw)]
+            stale = [
+                each.raw
+                for each in current
+                if _forget_statistics(each.raw, row_changes.get(each.name), replaced)
+            ]
             if stale:
                 self._alter_partitions(table.ref, stale, write_id, write_ids)
 
@@ -372,9 +381,22 @@ def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
         yield items[start : start + _PARTITIONS_PER_CALL]
 
 
-def _forget_statistics(raw: Any) -> bool:
-    """Drop the promise that the statistics are accurate; False when nobody made it."""
-    return (raw.parameters or {}).pop(_STATISTICS, None) is not None
+def _forget_statistics(raw: Any, row_change: int | None, replaced: bool) -> bool:
+    """Drop the promise that the statistics are accurate.
+
+    The number of rows is kept right nevertheless: after its next major compaction Hive 4 promises
+    again, without counting.
+
+    Returns:
+        Whether there was anything to change.
+    """
+    before = dict(raw.parameters or {})
+    after = {name: value for name, value in before.items() if name != _STATISTICS}
+    if row_change is not None and (replaced or ROW_COUNT in before):
+        counted = 0 if replaced else int(before[ROW_COUNT])
+        after[ROW_COUNT] = str(counted + row_change)
+    raw.parameters = after
+    return after != before
 
 
 def _keep_statistics() -> Any:
