@@ -42,9 +42,9 @@ def update_rows(work: Work, values: Mapping[str, str], where: str | None) -> Cou
         ]
         # Read once, used twice: the deletes and the inserts must speak of the same rows.
         changed = chosen.select(*KEY, *columns).persist(StorageLevel.MEMORY_AND_DISK)
-        with spark_errors_as_ours(f"The update of {table.ref.full_name}"):
-            count = changed.count()
     try:
+        with work.phases(Phase.READ), spark_errors_as_ours(f"The update of {table.ref.full_name}"):
+            count = changed.count()
         with work.phases(Phase.WRITE):
             if count:
                 write_id = work.txn.write_id

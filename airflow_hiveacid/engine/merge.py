@@ -215,8 +215,12 @@ def number_rows(source: DataFrame) -> DataFrame:
     """A source evaluated once, its rows numbered; ``unpersist`` it afterwards."""
     numbered = source.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
     numbered = numbered.persist(StorageLevel.MEMORY_AND_DISK)
-    with spark_errors_as_ours("The source"):
-        numbered.count()
+    try:
+        with spark_errors_as_ours("The source"):
+            numbered.count()
+    except BaseException:
+        numbered.unpersist()
+        raise
     return numbered
 
 
