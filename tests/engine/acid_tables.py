@@ -14,6 +14,9 @@ from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 ONLY_HIVE4 = ("hms", ["4.0.1"])
+# What the table of the fixture `filled` holds.
+ROWS = [(1, 10, "a", "mon"), (2, 20, "b", "tue")]
+SCHEMA = "id int, v int, name string, day string"
 
 
 def create(
@@ -52,6 +55,12 @@ def files(table: HiveTable) -> list[str]:
         for path in root.rglob("*")
         if path.is_file() and not path.name.endswith(".crc")
     )
+
+
+def everything(table: HiveTable) -> list[str]:
+    """All paths below the table, directories included."""
+    root = folder(table)
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 
 def row_ids(table: HiveTable, kind: str) -> list[tuple[str, int, int, int]]:
