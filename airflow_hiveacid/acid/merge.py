@@ -1,4 +1,4 @@
-"""The clauses of a merge, the rules they obey, and what the join has to produce for them.
+"""The clauses of a merge, the rules they obey, and what can come out of them.
 
 Of every kind of clause there may be any number; for each row the first clause that matches wins.
 Conditions and expressions are SQL text over the aliases of target and source.
@@ -6,7 +6,6 @@ Conditions and expressions are SQL text over the aliases of target and source.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Self
 
 from airflow_hiveacid.acid.errors import InvalidJob
@@ -66,16 +65,6 @@ NotMatchedBySource = NotMatchedBySourceUpdate | NotMatchedBySourceDelete
 Clause = Matched | NotMatchedInsert | NotMatchedBySource
 
 
-class Join(StrEnum):
-    """How source (left) and target (right) are joined, in Spark's words."""
-
-    INNER = "inner"
-    LEFT_ANTI = "left_anti"
-    LEFT_OUTER = "left_outer"
-    RIGHT_OUTER = "right_outer"
-    FULL_OUTER = "full_outer"
-
-
 @dataclass(frozen=True, slots=True)
 class MergePlan:
     """A merge's clauses by kind, in their order, and what they need.
@@ -100,42 +89,16 @@ class MergePlan:
         )
 
     @property
-    def join(self) -> Join:
-        """The cheapest join that produces every row some clause may act on."""
-        if self.not_matched_by_source:
-            return Join.FULL_OUTER if self.not_matched else Join.RIGHT_OUTER
-        if self.not_matched:
-            return Join.LEFT_OUTER if self.matched else Join.LEFT_ANTI
-        return Join.INNER
-
-    @property
     def checks_cardinality(self) -> bool:
         """Whether two source rows that match one target row would be an error."""
         return bool(self.matched)
 
     @property
-    def deletes_rows(self) -> bool:
-        """Whether delete events can come out: an update is a delete and an insert."""
-        return bool(self.matched or self.not_matched_by_source)
-
-    @property
     def inserts_rows(self) -> bool:
         """Whether new rows can come out."""
-        return bool(self.not_matched or self._updates())
-
-    def kept_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Those of the target's columns whose old values some update carries over.
-
-        Nothing but these and what conditions and expressions name has to be read of the target.
-        """
-        assigned = [_lower(clause.set) for clause in self._updates() if clause.set is not None]
-        return tuple(
-            column for column in columns if any(column.lower() not in set_ for set_ in assigned)
-        )
-
-    def _updates(self) -> tuple[MatchedUpdate | NotMatchedBySourceUpdate, ...]:
-        clauses = (*self.matched, *self.not_matched_by_source)
-        return tuple(c for c in clauses if isinstance(c, MatchedUpdate | NotMatchedBySourceUpdate))
+        updates = MatchedUpdate | NotMatchedBySourceUpdate
+        changes = (*self.matched, *self.not_matched_by_source)
+        return bool(self.not_matched) or any(isinstance(clause, updates) for clause in changes)
 
 
 def validate_clauses(when: Sequence[Clause]) -> None:
@@ -195,7 +158,3 @@ def _assignments(clause: Clause) -> Mapping[str, str] | None:
     if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
         return clause.set
     return None
-
-
-def _lower(columns: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(column.lower() for column in columns)

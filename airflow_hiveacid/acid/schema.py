@@ -158,28 +158,9 @@ def parse_type(text: str) -> HiveType:
     return type_
 
 
-def normalise(text: str) -> str:
-    """Spell a type as the metastore does: lower case, no blanks, no synonyms."""
-    return str(parse_type(text))
-
-
 def row_struct(columns: Sequence[tuple[str, str]]) -> Struct:
     """The type of a row, from names and type texts of the columns that are no partition keys."""
     return Struct(tuple((name, parse_type(type_)) for name, type_ in columns))
-
-
-def acid_struct(row: Struct) -> Struct:
-    """The type of what an ACID file holds: an event about a row."""
-    return Struct(
-        (
-            ("operation", Primitive("int")),
-            ("originalTransaction", Primitive("bigint")),
-            ("bucket", Primitive("int")),
-            ("rowId", Primitive("bigint")),
-            ("currentTransaction", Primitive("bigint")),
-            ("row", row),
-        )
-    )
 
 
 class _Parser:

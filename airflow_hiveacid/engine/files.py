@@ -139,11 +139,6 @@ def read_key_range(files: Sequence[AcidFile]) -> KeyRange | None:
     return KeyRange(events, (low[0], high[0]), (low[1], high[1]), (low[2], high[2]))
 
 
-def count_rows(files: Sequence[AcidFile]) -> int:
-    """How many rows some files hold, by their footers."""
-    return sum(tail.rows for tail in _in_threads(_read_tail, files))
-
-
 def _read_tail(file: AcidFile) -> OrcTail:
     folder, _, name = file.path.rpartition("/")
     with Storage.of(folder).open_input(name) as source:

@@ -1,10 +1,7 @@
-import itertools
-
 import pytest
 
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.merge import (
-    Join,
     MatchedDelete,
     MatchedUpdate,
     MergePlan,
@@ -53,23 +50,6 @@ def test_unlawful_clauses(when, message):
         validate_clauses(when)
 
 
-@pytest.mark.parametrize(
-    ("when", "join"),
-    [
-        ([UPDATE], Join.INNER),
-        ([INSERT], Join.LEFT_ANTI),
-        ([EXPIRE], Join.RIGHT_OUTER),
-        ([UPDATE, INSERT], Join.LEFT_OUTER),
-        ([UPDATE, EXPIRE], Join.RIGHT_OUTER),
-        ([INSERT, EXPIRE], Join.FULL_OUTER),
-        ([UPDATE, INSERT, EXPIRE], Join.FULL_OUTER),
-    ],
-)
-def test_the_join_produces_what_the_clauses_need_and_no_more(when, join):
-    for order in itertools.permutations(when):
-        assert MergePlan.of(order).join is join
-
-
 def test_clauses_keep_their_order_within_their_kind():
     first, second = MatchedDelete("a"), MatchedUpdate(None, "b")
     plan = MergePlan.of([first, INSERT, second, EXPIRE])
@@ -79,33 +59,16 @@ def test_clauses_keep_their_order_within_their_kind():
 
 
 @pytest.mark.parametrize(
-    ("when", "cardinality", "deletes", "inserts"),
+    ("when", "cardinality", "inserts"),
     [
-        ([UPDATE], True, True, True),
-        ([DELETE], True, True, False),
-        ([INSERT], False, False, True),
-        ([EXPIRE], False, True, False),
-        ([NotMatchedBySourceUpdate({"a": "1"})], False, True, True),
+        ([UPDATE], True, True),
+        ([DELETE], True, False),
+        ([INSERT], False, True),
+        ([EXPIRE], False, False),
+        ([NotMatchedBySourceUpdate({"a": "1"})], False, True),
     ],
 )
-def test_what_can_come_out_of_a_merge(when, cardinality, deletes, inserts):
+def test_what_can_come_out_of_a_merge(when, cardinality, inserts):
     plan = MergePlan.of(when)
     assert plan.checks_cardinality is cardinality
-    assert plan.deletes_rows is deletes
     assert plan.inserts_rows is inserts
-
-
-@pytest.mark.parametrize(
-    ("when", "kept"),
-    [
-        ([UPDATE, DELETE, INSERT, EXPIRE], ()),
-        ([MatchedUpdate({"A": "1"})], ("b", "c")),
-        (
-            [MatchedUpdate({"a": "1", "b": "1"}), NotMatchedBySourceUpdate({"c": "1"})],
-            ("a", "b", "c"),
-        ),
-        ([MatchedUpdate({"a": "1", "b": "1", "c": "1"})], ()),
-    ],
-)
-def test_old_values_are_read_only_for_columns_that_an_update_leaves_alone(when, kept):
-    assert MergePlan.of(when).kept_columns(["a", "b", "c"]) == kept
