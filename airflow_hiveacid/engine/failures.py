@@ -26,6 +26,9 @@ from airflow_hiveacid.acid.errors import (
 # A mark in the text of an error that is raised inside of a Spark expression.
 MISMATCH = "hiveacid-type-mismatch:"
 
+# SQL's class 22: an expression that cannot be computed from the data, like a division by zero.
+_DATA_ERROR = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: 22\w{3}")
+
 _UNKNOWN_COLUMN = {
     "UNRESOLVED_COLUMN.WITH_SUGGESTION",
     "UNRESOLVED_COLUMN.WITHOUT_SUGGESTION",
@@ -76,6 +79,8 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         return PermissionRefused(f"{what}: {denied}")
     if "CAST_INVALID_INPUT" in text or "CAST_OVERFLOW" in text:
         return TypeMismatch(f"{what}: {first_line}")
+    if data_error := _DATA_ERROR.search(text):
+        return BadCondition(f"{what}: {data_error.group()}")
     if "Malformed ORC file" in text or "FAILED_READ_FILE" in text:
         return CorruptFile(f"{what}: {_reading(text) or first_line}")
     causes = _CAUSE.findall(text)

@@ -134,8 +134,8 @@ ATTEMPTS: dict[str, Attempt] = {
     ),
     "an expression that fails": (
         lambda t, s: t.update({"v": "v / (id - 2)"}),
-        HiveAcidError,
-        "zero",
+        BadCondition,
+        "DIVIDE_BY_ZERO",
     ),
     "a column too many": (lambda t, s: t.append(s.withColumn("more", s.id)), UnknownColumn, "more"),
     "a source table that is not there": (
