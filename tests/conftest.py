@@ -1,6 +1,7 @@
 """Real metastores and a real Spark for every test that wants one; each starts at most once."""
 
 import itertools
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -66,6 +67,8 @@ def database(client: MetastoreClient) -> Iterator[str]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     from pyspark.sql import SparkSession
 
+    # It tells of closed connections while Python ends, when there is no output any more.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         session = (
