@@ -10,13 +10,11 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.statistics import ROW_COUNT
 
 _ORC_INPUT = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"
 _ORC_OUTPUT = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
 _ORC_SERDE = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
-# The table or partition parameter that holds its number of rows.
-ROW_COUNT = "numRows"
-
 _KIND_PARAMETERS: dict[TableKind, dict[str, str]] = {
     TableKind.FULL_ACID: {"transactional": "true", "transactional_properties": "default"},
     TableKind.INSERT_ONLY: {"transactional": "true", "transactional_properties": "insert_only"},

@@ -22,14 +22,14 @@ from airflow_hiveacid.metastore.answers import (
     TxnInfo,
     TxnLiveness,
 )
-from airflow_hiveacid.metastore.catalog import ROW_COUNT, HiveDatabase, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.session import Session
+from airflow_hiveacid.metastore.statistics import forget_accuracy
 from airflow_hiveacid.metastore.transport import acting_user
 
 _Item = TypeVar("_Item")
 
 _PARTITIONS_PER_CALL = 500
-_STATISTICS = "COLUMN_STATS_ACCURATE"
 _READ_ONLY = 2  # TxnType
 _INSERT_ONLY_TABLES = 2  # ClientCapability
 _PROCESSOR = "airflow-hiveacid"
@@ -187,14 +187,14 @@ class MetastoreClient:
         """
         # Both are read again, because an alter replaces all fields by what it is given.
         raw = self.get_table(table.ref).raw
-        if _forget_statistics(raw, row_changes.get(None), replaced):
+        if forget_accuracy(raw, row_changes.get(None), replaced):
             self._alter_table(raw, write_id, write_ids)
         for batch in _batches(partitions):
             current = self.get_partitions(table.ref, [partition.name for partition in batch])
             stale = [
                 each.raw
                 for each in current
-                if _forget_statistics(each.raw, row_changes.get(each.name), replaced)
+                if forget_accuracy(each.raw, row_changes.get(each.name), replaced)
             ]
             if stale:
                 self._alter_partitions(table.ref, stale, write_id, write_ids)
@@ -379,24 +379,6 @@ class MetastoreClient:
 def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     for start in range(0, len(items), _PARTITIONS_PER_CALL):
         yield items[start : start + _PARTITIONS_PER_CALL]
-
-
-def _forget_statistics(raw: Any, row_change: int | None, replaced: bool) -> bool:
-    """Drop the promise that the statistics are accurate.
-
-    The number of rows is kept right nevertheless: after its next major compaction Hive 4 promises
-    again, without counting.
-
-    Returns:
-        Whether there was anything to change.
-    """
-    before = dict(raw.parameters or {})
-    after = {name: value for name, value in before.items() if name != _STATISTICS}
-    if row_change is not None and (replaced or ROW_COUNT in before):
-        counted = 0 if replaced else int(before[ROW_COUNT])
-        after[ROW_COUNT] = str(counted + row_change)
-    raw.parameters = after
-    return after != before
 
 
 def _keep_statistics() -> Any:
