@@ -31,7 +31,7 @@ quickstart: setup ## Real metastore, demo table, one hourly merge by Airflow; sh
 	@$(RUN) python -m airflow_hiveacid.quickstart
 
 test: setup ## Run all tests
-	@$(RUN) python -m pytest -m "not interop"
+	@$(RUN) python -m pytest
 
 lint: setup ## Check style, types and the directions of imports
 	@$(BIN)/ruff check .

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         NotMatchedInsert,
     )
     from airflow_hiveacid.engine.table import AcidTable
+    from airflow_hiveacid.engine.write import WriteOptions
     from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
     from airflow_hiveacid.jobs.options import (
         DeleteJob,
@@ -56,6 +57,7 @@ __all__ = [
     "QuerySource",
     "TableSource",
     "UpdateJob",
+    "WriteOptions",
     "__version__",
 ]
 
@@ -69,6 +71,7 @@ _MODULES = {
         "NotMatchedInsert",
     ),
     "engine.table": ("AcidTable",),
+    "engine.write": ("WriteOptions",),
     "hooks.metastore": ("HiveAcidMetastoreHook",),
     "jobs.options": (
         "DeleteJob",
