@@ -11,7 +11,8 @@ Try it with `make quickstart`.
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, task
+from airflow.sdk import DAG, Param, task
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_hiveacid import (
     HiveAcidMergeOperator,

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hiveacid.acid.errors import HiveAcidError, InvalidConnection
 from airflow_hiveacid.acid.locks import Operation, TableRef

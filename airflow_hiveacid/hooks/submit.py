@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_hiveacid.acid.errors import InvalidConnection, JavaMissing
 from airflow_hiveacid.applications import package_zip, spark_app_path

@@ -7,8 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    AirflowTaskTimeout,
+)
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowTaskTimeout
 
 from airflow_hiveacid import (
     DeleteJob,
