@@ -1,6 +1,7 @@
 """Reading a snapshot of a full-ACID table with Spark's own ORC reader."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ from pyspark.sql.types import (  # noqa: TID253
     StructType,
 )
 
+from airflow_hiveacid.acid.errors import StorageError
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.files import AcidFile, KeyRange, PartitionFiles, read_key_range
@@ -25,6 +27,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 # have such a name: the metastore keeps names in lower case.
 WRITE_ID, BUCKET, ROW, PARTITION = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW", "_ACID_PARTITION"
 KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
+_SCHEME_AND_HOST = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 # Beyond this many delete events a broadcast costs more than a shuffle of the data.
 BROADCAST_DELETE_EVENTS = 5_000_000
 
@@ -144,8 +147,7 @@ class TableSnapshot:
             )
         rows = [
             (path, number, *(self.partitions[number].values if values else ()))
-            for number, file in files
-            for path in _spellings(spark, file.path)
+            for path, number in _places(frame, files)
         ]
         schema = StructType(
             [StructField("_ACID_PATH", StringType()), StructField(PARTITION, IntegerType())]
@@ -240,15 +242,28 @@ def _key_fields() -> list[StructField]:
     return [StructField(name, type_) for name, type_ in zip(KEY, types, strict=True)]
 
 
-def _spellings(spark: SparkSession, path: str) -> Iterable[str]:
-    """How Spark may write a file's path: encoded, and a local one with one slash or three."""
-    jvm = spark._jvm
-    assert jvm is not None
-    encoded = jvm.org.apache.hadoop.fs.Path(path).toUri().toString()
-    bare = encoded.removeprefix("file:").lstrip("/") if encoded.startswith(("file:", "/")) else None
-    if bare is None:
-        return {encoded, unquote(encoded)}
-    return {f"file:{slashes}{bare}" for slashes in ("/", "///")}
+def _places(frame: DataFrame, files: Sequence[tuple[int, AcidFile]]) -> Iterator[tuple[str, int]]:
+    """The number of the partition of every file of a frame, by the ways Spark writes its path.
+
+    The file systems that Spark uses may spell a path in other words than the metastore. So it is
+    asked, and a file that it does not know is an error: its rows would silently be missing.
+    """
+    numbers = {_without_host(file.path): number for number, file in files}
+    for encoded in frame.inputFiles():
+        number = numbers.pop(_without_host(unquote(encoded)), None)
+        if number is None:
+            raise StorageError(f"Spark reads {encoded}, which the snapshot does not hold.")
+        yield encoded, number
+        # Spark itself writes local paths with three slashes here and with one there.
+        other = f"file:{_without_host(encoded)}"
+        if encoded.startswith("file:") and other != encoded:
+            yield other, number
+    if numbers:
+        raise StorageError(f"Spark does not find {next(iter(numbers))}.")
+
+
+def _without_host(path: str) -> str:
+    return _SCHEME_AND_HOST.sub("", path)
 
 
 def _escape_glob(path: str) -> str:
