@@ -137,11 +137,6 @@ class Job:
     max_restarts: int = 5
     orc_codec: str | None = None
 
-    @property
-    def target_ref(self) -> TableRef:
-        """The target, taken apart."""
-        return TableRef.parse(self.target)
-
     def validate(self) -> None:
         """Raise InvalidJob when the job is malformed; touches no server."""
         _require_table(self.target, "target")
