@@ -14,7 +14,7 @@ FAULT_VARIABLE = "HIVEACID_FAULT"
 
 
 class Phase(StrEnum):
-    """The steps of a write, in their order."""
+    """The steps of a write or of a compaction, in their order; cleaning has one of its own."""
 
     OPEN = "open"
     LOCK = "lock"
@@ -24,6 +24,7 @@ class Phase(StrEnum):
     REGISTER = "register"
     PUBLISH = "publish"
     COMMIT = "commit"
+    CLEAN = "clean"
 
 
 class PhaseObserver(Protocol):

@@ -1,0 +1,1 @@
+"""Looking after tables: what they need, who is in the way, what may go."""
