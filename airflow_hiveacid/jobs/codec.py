@@ -10,13 +10,15 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.acid.errors import InvalidJob
-from airflow_hiveacid.jobs import options
+from airflow_hiveacid.jobs import cleaning, compaction, options
 
 _JOBS: dict[str, type] = {
     "insert": options.InsertJob,
     "update": options.UpdateJob,
     "delete": options.DeleteJob,
     "merge": options.MergeJob,
+    "compact": compaction.CompactJob,
+    "clean": cleaning.CleanJob,
 }
 _KINDS: dict[str, type] = {
     "table": options.TableSource,

@@ -5,14 +5,15 @@ that still holds a template is checked again when it has been rendered.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.errors import InvalidJob, MalformedName
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import Clause, validate_assignments, validate_clauses
+from airflow_hiveacid.acid.names import parse_partition_name
 
 ORC_CODECS = frozenset({"none", "zlib", "snappy", "lz4", "zstd"})
 PATH_FORMATS = frozenset({"orc", "parquet", "csv", "json"})
@@ -42,8 +43,8 @@ class MetastoreOptions:
 
     def validate(self) -> None:
         """Raise InvalidJob when the options cannot be used."""
-        _require_text(self.uris, "metastore.uris")
-        if not _is_template(self.uris):
+        require_text(self.uris, "metastore.uris")
+        if not is_template(self.uris):
             uris = [uri.strip() for uri in self.uris.split(",")]
             for uri in uris:
                 _require_uri(uri)
@@ -51,7 +52,7 @@ class MetastoreOptions:
                 raise InvalidJob(f"metastore.uris mixes thrift and http: {self.uris!r}.")
         for name in ("user", "tls_ca_file", "token_env"):
             if getattr(self, name) is not None:
-                _require_text(getattr(self, name), f"metastore.{name}")
+                require_text(getattr(self, name), f"metastore.{name}")
         for name in ("connect_timeout_seconds", "read_timeout_seconds"):
             if not getattr(self, name) > 0:
                 raise InvalidJob(f"metastore.{name} must be more than 0.")
@@ -86,10 +87,10 @@ class PathSource:
 
     def validate(self) -> None:
         """Raise InvalidJob when the source cannot be used."""
-        _require_text(self.path, "source.path")
-        _require_choice(self.format, PATH_FORMATS, "source.format")
+        require_text(self.path, "source.path")
+        require_choice(self.format, PATH_FORMATS, "source.format")
         if self.schema is not None:
-            _require_text(self.schema, "source.schema")
+            require_text(self.schema, "source.schema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class QuerySource:
 
     def validate(self) -> None:
         """Raise InvalidJob when the source cannot be used."""
-        _require_text(self.sql, "source.sql")
+        require_text(self.sql, "source.sql")
         for name, source in self.inputs.items():
             if not re.fullmatch(r"\w+", name):
                 raise InvalidJob(f"source.inputs: {name!r} cannot be the name of a view.")
@@ -143,13 +144,13 @@ class Job:
         if self.metastore is not None:
             self.metastore.validate()
         if self.run_token is not None:
-            _require_text(self.run_token, "run_token")
+            require_text(self.run_token, "run_token")
         if self.lock_wait_seconds < 0:
             raise InvalidJob("lock_wait_seconds must not be negative.")
         if self.max_restarts < 0:
             raise InvalidJob("max_restarts must not be negative.")
         if self.orc_codec is not None:
-            _require_choice(self.orc_codec, ORC_CODECS, "orc_codec")
+            require_choice(self.orc_codec, ORC_CODECS, "orc_codec")
         self._validate_own()
 
     def render(self, template: Callable[[str], str]) -> Self:
@@ -179,7 +180,7 @@ class InsertJob(Job):
     partitions: Sequence[PartitionSpec] | None = None
 
     def __post_init__(self) -> None:
-        _freeze(self, "partitions")
+        freeze(self, "partitions")
 
     def _validate_own(self) -> None:
         _require_source(self.source)
@@ -202,7 +203,7 @@ class UpdateJob(Job):
     def _validate_own(self) -> None:
         validate_assignments(self.set, "set")
         if self.where is not None:
-            _require_text(self.where, "where")
+            require_text(self.where, "where")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +218,7 @@ class DeleteJob(Job):
 
     def _validate_own(self) -> None:
         if self.where is not None:
-            _require_text(self.where, "where")
+            require_text(self.where, "where")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,23 +240,23 @@ class MergeJob(Job):
     target_alias: str = "t"
 
     def __post_init__(self) -> None:
-        _freeze(self, "when")
+        freeze(self, "when")
 
     def _validate_own(self) -> None:
         _require_source(self.source)
-        _require_text(self.on, "on")
+        require_text(self.on, "on")
         validate_clauses(self.when)
         for name in ("source_alias", "target_alias"):
             alias = getattr(self, name)
-            _require_text(alias, name)
-            if not _is_template(alias) and not re.fullmatch(r"\w+", alias):
+            require_text(alias, name)
+            if not is_template(alias) and not re.fullmatch(r"\w+", alias):
                 raise InvalidJob(f"{name}: {alias!r} cannot be an alias.")
         if self.source_alias.lower() == self.target_alias.lower():
             raise InvalidJob(f"Source and target have the same alias {self.source_alias!r}.")
 
 
-def _freeze(job: Job, name: str) -> None:
-    # A DAG author may well write a list; the job must still equal its own copy from JSON.
+def freeze(job: Job, name: str) -> None:
+    """Make a list a tuple: an author may well write one, and a job must equal its JSON copy."""
     value = getattr(job, name)
     if isinstance(value, list):
         object.__setattr__(job, name, tuple(value))
@@ -275,24 +276,27 @@ def _render(value: Any, template: Callable[[str], str]) -> Any:
     return value
 
 
-def _is_template(text: str) -> bool:
+def is_template(text: str) -> bool:
+    """Whether the text is still to be rendered, so that it cannot be checked yet."""
     return "{{" in text or "{%" in text
 
 
-def _require_text(text: object, what: str) -> None:
+def require_text(text: object, what: str) -> None:
+    """Raise InvalidJob unless it is a text that is not empty."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidJob(f"{what} must be a text that is not empty, not {text!r}.")
 
 
 def _require_table(name: str, what: str) -> None:
-    _require_text(name, what)
-    if not _is_template(name):
+    require_text(name, what)
+    if not is_template(name):
         TableRef.parse(name)
 
 
-def _require_choice(text: str, choices: frozenset[str], what: str) -> None:
-    _require_text(text, what)
-    if not _is_template(text) and text not in choices:
+def require_choice(text: str, choices: Collection[str], what: str) -> None:
+    """Raise InvalidJob unless it is one of the choices, or a template."""
+    require_text(text, what)
+    if not is_template(text) and text not in choices:
         raise InvalidJob(f"{what}: {text!r} is none of {', '.join(sorted(choices))}.")
 
 
@@ -321,6 +325,22 @@ def _require_partitions(partitions: Sequence[PartitionSpec]) -> None:
             raise InvalidJob(f"{where} has an empty value; None is the null partition.")
         if spec in specs[:index]:
             raise InvalidJob(f"{where} is there twice.")
+
+
+def require_partition_names(names: Sequence[str]) -> None:
+    """Raise InvalidJob unless these are the names of different partitions, or templates."""
+    if not names:
+        raise InvalidJob("partitions is empty; leave it out to take all of them.")
+    for index, name in enumerate(names):
+        where = f"partitions[{index}]"
+        require_text(name, where)
+        if name in names[:index]:
+            raise InvalidJob(f"{where} is there twice: {name!r}.")
+        if not is_template(name):
+            try:
+                parse_partition_name(name)
+            except MalformedName as error:
+                raise InvalidJob(f"{where}: {error}") from error
 
 
 def _require_uri(uri: str) -> None:

@@ -34,8 +34,25 @@ class ErrorReport:
         return cls(id=type(error).__name__, message=str(error) or repr(error))
 
 
+class Report:
+    """What every answer has in common: it travels as plain values."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values, fit for JSON and XCom."""
+        plain: dict[str, Any] = codec.encode(self)
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what to_dict made."""
+        report: Self = codec.decode(cls, dict(data), "report")
+        return report
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
+class RunReport(Report):
     """What one run of a job did.
 
     Attributes:
@@ -72,13 +89,127 @@ class RunReport:
     settled: bool = False
     error: ErrorReport | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain values, fit for JSON and XCom."""
-        plain: dict[str, Any] = codec.encode(self)
-        return plain
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what to_dict made."""
-        report: Self = codec.decode(cls, dict(data), "report")
-        return report
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCompaction:
+    """What became of one partition.
+
+    Attributes:
+        table: "database.table".
+        partition: The name of the partition; None when the table has none.
+        type: "minor" or "major"; None when neither was called for.
+        outcome: "compacted", "skipped" or "failed".
+        reason: Why it was compacted, or why not.
+        txn_id: The transaction; None when none was opened.
+        published: The directories that were written.
+        replaced: The directories that they stand for.
+        rows: Rows that were written.
+        deletes: Delete events that were written.
+        bytes_read: The size of the files that were replaced.
+        bytes_written: The size of the files that were published.
+        stripes_copied: Stripes that were copied as they are.
+        stripes_encoded: Stripes that had to be decoded.
+        seconds: Time spent in each phase.
+        warnings: What a reader should know although it went well.
+        error: Why it failed; None when it did not.
+    """
+
+    table: str
+    outcome: str
+    reason: str
+    partition: str | None = None
+    type: str | None = None
+    txn_id: int | None = None
+    published: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    rows: int = 0
+    deletes: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    stripes_copied: int = 0
+    stripes_encoded: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    error: ErrorReport | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactReport(Report):
+    """What one run of a compaction did.
+
+    Attributes:
+        job: "compact".
+        target: The table, "database.table".
+        partitions: Every partition that was looked at.
+        seconds: Time spent in each phase, of all partitions.
+        warnings: What a reader should know although the run succeeded.
+        settled: An earlier try had already done it; this run changed nothing.
+        error: Why the run failed; None when it succeeded.
+    """
+
+    job: str = "compact"
+    target: str
+    partitions: tuple[PartitionCompaction, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    settled: bool = False
+    error: ErrorReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedDirectory:
+    """A directory, or a note, that is gone; in a dry run one that would go.
+
+    Attributes:
+        path: Relative to the folder of the table, or absolute when it lies elsewhere.
+        bytes: The size of its files.
+        why: What made it useless.
+    """
+
+    path: str
+    bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDirectory:
+    """A directory that stayed although it looks as if it might go.
+
+    Attributes:
+        path: Relative to the folder of the table, or absolute when it lies elsewhere.
+        reason: Why it stayed, with whoever still needs it.
+    """
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanReport(Report):
+    """What one run of a cleaning did.
+
+    Attributes:
+        job: "clean".
+        target: The table, "database.table".
+        dry_run: Nothing was really removed.
+        removed: What was removed.
+        kept: What stayed, and why.
+        bytes: The size of what was removed.
+        requests_cleaned: The requests of HMS 4's queue that were marked as cleaned.
+        seconds: Time spent in each phase.
+        warnings: What a reader should know although the run succeeded.
+        settled: An earlier try had already done it; this run changed nothing.
+        error: Why the run failed; None when it succeeded.
+    """
+
+    job: str = "clean"
+    target: str
+    dry_run: bool = False
+    removed: tuple[RemovedDirectory, ...] = ()
+    kept: tuple[KeptDirectory, ...] = ()
+    bytes: int = 0
+    requests_cleaned: tuple[int, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    settled: bool = False
+    error: ErrorReport | None = None

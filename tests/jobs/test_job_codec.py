@@ -5,8 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_hiveacid.acid import merge
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.options import (
     DeleteJob,
     InsertJob,
@@ -55,6 +58,21 @@ JOBS = (
     | st.builds(UpdateJob, **COMMON, set=TEXTS, where=MAYBE)
     | st.builds(DeleteJob, **COMMON, where=MAYBE)
     | st.builds(MergeJob, **COMMON, source=SOURCES, on=TEXT, when=st.lists(CLAUSES, max_size=3))
+    | st.builds(
+        CompactJob,
+        **COMMON,
+        partitions=st.none() | st.lists(TEXT, max_size=2),
+        type=MAYBE,
+        policy=st.builds(
+            CompactionPolicy,
+            max_delta_ratio=st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+            max_aborted_age_hours=st.none() | st.integers(),
+            quiet_hours=MAYBE,
+        ),
+        budget=st.builds(Budget, max_bytes=st.none() | st.integers()),
+        parallel=st.integers(),
+    )
+    | st.builds(CleanJob, **COMMON, dry_run=st.booleans(), keep_notes_days=st.integers())
 )
 
 
@@ -76,6 +94,7 @@ def test_json_needs_only_what_has_no_default():
 DELETE = {"job": "delete", "target": "a.b"}
 TABLE = {"kind": "table", "name": "a.b"}
 INSERT = {"job": "insert", "target": "a.b", "source": TABLE}
+COMPACT = {"job": "compact", "target": "a.b"}
 MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []}
 
 
@@ -83,7 +102,7 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
     ("data", "message"),
     [
         ([], "must be a JSON object"),
-        ({}, r"job\.job must be one of insert, update, delete, merge, not None"),
+        ({}, r"job\.job must be one of insert, update, delete, merge, compact, clean, not None"),
         ({"job": ["merge"]}, r"job\.job must be one of"),
         ({"job": "delete"}, "job lacks the key 'target'"),
         (DELETE | {"wher": "x"}, "job has the unknown key 'wher'"),
@@ -100,6 +119,9 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
         (INSERT | {"source": {"name": "a.b"}}, r"job\.source\.kind must be one of table, path"),
         (INSERT | {"partitions": {}}, r"job\.partitions must be a list"),
         (INSERT | {"partitions": [{"d": 1}]}, r"job\.partitions\[0\]\.d must be a text"),
+        (COMPACT | {"partitions": "d=1"}, r"job\.partitions must be a list"),
+        (COMPACT | {"policy": {"deltas": 3}}, r"job\.policy has the unknown key 'deltas'"),
+        (COMPACT | {"budget": {"max_bytes": "1 GB"}}, r"job\.budget\.max_bytes must be a whole"),
         (MERGE | {"when": [{"kind": "table"}]}, r"job\.when\[0\]\.kind must be one of"),
         (
             MERGE | {"when": [{"kind": "matched_update", "set": {"a": 1}}]},

@@ -2,8 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.options import (
     DeleteJob,
     InsertJob,
@@ -19,6 +22,8 @@ CHANGES = TableSource("sales.changes")
 INSERT = InsertJob(target="sales.orders", source=CHANGES)
 UPDATE = UpdateJob(target="sales.orders", set={"a": "a + 1"}, where="b > 2")
 DELETE = DeleteJob(target="sales.orders", where="b > 2")
+COMPACT = CompactJob(target="sales.orders")
+CLEAN = CleanJob(target="sales.orders")
 MERGE = MergeJob(
     target="sales.orders",
     source=QuerySource("select * from c", {"c": CHANGES}),
@@ -39,6 +44,12 @@ MERGE = MergeJob(
         replace(INSERT, source=PathSource("/in/*.csv", "csv", {"header": "true"}, "a int")),
         replace(DELETE, orc_codec="none", metastore=MetastoreOptions(uris="thrift://a:1")),
         replace(DELETE, target="{{ params.table }}", orc_codec="{{ var.value.codec }}"),
+        COMPACT,
+        CLEAN,
+        replace(COMPACT, partitions=["d=1/e=2", "d=1/e=3", "{{ params.partition }}"]),
+        replace(COMPACT, type="{{ params.type }}", mode="{{ params.mode }}"),
+        replace(COMPACT, policy=CompactionPolicy(quiet_hours="{{ params.quiet }}")),
+        replace(COMPACT, mode="worker", pool="nightly"),
         replace(MERGE, source=TableSource("{{ ds }}"), target_alias="{{ params.alias }}"),
     ],
 )
@@ -71,6 +82,19 @@ def test_lawful_jobs(job):
         (replace(INSERT, partitions=[{"d": "1", "D": "2"}]), "twice"),
         (replace(INSERT, partitions=[{"d": "1"}, {"D": "1"}]), r"partitions\[1\] is there twice"),
         (replace(INSERT, partitions=[{"d": "1"}, {"e": "1"}]), "other keys"),
+        (replace(COMPACT, partitions=[]), "partitions is empty"),
+        (replace(COMPACT, partitions=["d"]), r"partitions\[0\]: The name 'd' cannot be read"),
+        (replace(COMPACT, partitions=["d=1", "d=1"]), r"partitions\[1\] is there twice"),
+        (replace(COMPACT, type="full"), "type: 'full' is none of"),
+        (replace(COMPACT, mode="fast"), "mode: 'fast' is none of"),
+        (replace(COMPACT, policy=CompactionPolicy(max_deltas=-1)), "policy.max_deltas"),
+        (replace(COMPACT, budget=Budget(max_bytes=0)), "budget.max_bytes"),
+        (replace(COMPACT, parallel=0), "parallel"),
+        (replace(COMPACT, pool="nightly"), "needs mode='worker'"),
+        (replace(COMPACT, mode="worker", pool=" "), "pool must be a text"),
+        (replace(COMPACT, mode="worker", type="major"), "takes no partitions and no type"),
+        (replace(CLEAN, partitions=[""]), r"partitions\[0\] must be a text"),
+        (replace(CLEAN, keep_notes_days=-1), "keep_notes_days"),
         (replace(MERGE, on=""), "on must be a text"),
         (replace(MERGE, when=[MatchedUpdate(), MatchedDelete()]), "never be reached"),
         (replace(MERGE, source_alias="a-b"), "cannot be an alias"),

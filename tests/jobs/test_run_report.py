@@ -3,7 +3,17 @@ import json
 import pytest
 
 from airflow_hiveacid.acid.errors import InvalidJob, WriteConflict
-from airflow_hiveacid.jobs.report import ErrorReport, RunReport
+from airflow_hiveacid.jobs.report import (
+    CleanReport,
+    CompactReport,
+    ErrorReport,
+    KeptDirectory,
+    PartitionCompaction,
+    RemovedDirectory,
+    RunReport,
+)
+
+ERROR = ErrorReport(id="WriteConflict", message="m", remedy="r", retryable=True)
 
 
 @pytest.mark.parametrize(
@@ -25,12 +35,40 @@ from airflow_hiveacid.jobs.report import ErrorReport, RunReport
             warnings=("slow",),
             restarts=1,
             settled=True,
-            error=ErrorReport(id="WriteConflict", message="m", remedy="r", retryable=True),
+            error=ERROR,
+        ),
+        CompactReport(
+            target="a.b",
+            partitions=(
+                PartitionCompaction(
+                    table="a.b",
+                    partition="d=1",
+                    type="major",
+                    outcome="compacted",
+                    reason="It has no base.",
+                    txn_id=7,
+                    published=("base_0000003_v0000007",),
+                    replaced=("delta_0000001_0000001_0000", "delta_0000003_0000003_0000"),
+                    rows=5,
+                    seconds={"read": 0.5},
+                ),
+                PartitionCompaction(table="a.b", outcome="failed", reason="r", error=ERROR),
+            ),
+            warnings=("slow",),
+        ),
+        CleanReport(
+            target="a.b",
+            dry_run=True,
+            removed=(RemovedDirectory("d=1/delta_0000001_0000001_0000", 12, "obsolete"),),
+            kept=(KeptDirectory("d=1/strange", "not ours"),),
+            bytes=12,
+            requests_cleaned=(4, 5),
+            error=ERROR,
         ),
     ],
 )
 def test_a_report_survives_json(report):
-    assert RunReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    assert type(report).from_dict(json.loads(json.dumps(report.to_dict()))) == report
 
 
 def test_a_broken_report_is_an_error():

@@ -1,0 +1,69 @@
+"""The job that compacts the partitions of one table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.jobs.options import (
+    Job,
+    freeze,
+    is_template,
+    require_choice,
+    require_partition_names,
+    require_text,
+)
+
+MODES = ("auto", "queue", "worker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactJob(Job):
+    """Compact a table.
+
+    Attributes:
+        partitions: The names of the partitions, "d=1/e=2"; None is all of them.
+        type: "minor" or "major" compacts every one of the partitions where that changes anything;
+            None compacts what the policy calls for.
+        mode: "auto" takes the queue of HMS 4, and a lock of our own on HMS 3. "queue" insists on
+            HMS 4. "worker" serves the requests that wait in HMS 4's queue for this table, such as
+            those of ALTER TABLE ... COMPACT.
+        policy: When a partition is worth compacting.
+        budget: How much this run may take on; counts only without a type.
+        reason: Why the job runs; goes to the log.
+        parallel: How many partitions are compacted at a time.
+        pool: In worker mode, whose requests are served; None is those that name no pool.
+    """
+
+    partitions: Sequence[str] | None = None
+    type: str | None = None
+    mode: str = "auto"
+    policy: CompactionPolicy = field(default_factory=CompactionPolicy)
+    budget: Budget = field(default_factory=Budget)
+    reason: str = ""
+    parallel: int = 2
+    pool: str | None = None
+
+    def __post_init__(self) -> None:
+        freeze(self, "partitions")
+
+    def _validate_own(self) -> None:
+        if self.partitions is not None:
+            require_partition_names(self.partitions)
+        if self.type is not None:
+            require_choice(self.type, list(CompactionType), "type")
+        require_choice(self.mode, MODES, "mode")
+        if not any(map(is_template, (self.policy.measure, self.policy.quiet_hours or ""))):
+            self.policy.validate()
+        self.budget.validate()
+        if self.parallel < 1:
+            raise InvalidJob("parallel must be at least 1.")
+        if self.pool is not None:
+            require_text(self.pool, "pool")
+        if self.mode == "worker" and (self.partitions is not None or self.type is not None):
+            raise InvalidJob(
+                "A worker serves what the requests ask for; it takes no partitions and no type."
+            )
+        if self.pool is not None and self.mode in ("auto", "queue"):
+            raise InvalidJob("pool says whose requests a worker serves; it needs mode='worker'.")
