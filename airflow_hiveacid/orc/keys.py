@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np  # noqa: TID253
+from numpy.typing import NDArray  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.row_id import RowId
@@ -18,7 +19,7 @@ from airflow_hiveacid.orc.wire import Message
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The key columns of one stripe, in the order of the file."""
+    """The key columns of some rows, in the order of their file."""
 
     operations: Integers
     original_write_ids: Integers
@@ -26,23 +27,47 @@ class Keys:
     rows: Integers
     current_write_ids: Integers
 
+    @classmethod
+    def of(cls, batch: Any, names: Sequence[str]) -> "Keys":
+        """Take the key columns out of an Arrow batch, whatever their writer called them.
+
+        Raises:
+            CorruptFile: Some are null.
+        """
+        columns = [batch.column(name) for name in names]
+        if any(column.null_count for column in columns):
+            raise CorruptFile("There are rows whose row id is null.")
+        return cls(*(column.to_numpy().astype(np.int64) for column in columns))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Keys"]) -> "Keys":
+        """One after the other."""
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, which: slice | NDArray[Any]) -> "Keys":
+        return Keys(*(getattr(self, field.name)[which] for field in fields(self)))
+
     def columns(self) -> dict[Column, Integers]:
         """The columns by their numbers."""
         return dict(
             zip(KEY_COLUMNS, (getattr(self, field.name) for field in fields(self)), strict=True)
         )
 
+    def row_ids(self) -> tuple[Integers, Integers, Integers]:
+        """The three parts of the row ids."""
+        return self.original_write_ids, self.buckets, self.rows
+
     def row_id(self, position: int) -> RowId:
         """The row id of one row."""
-        return RowId(
-            int(self.original_write_ids[position]),
-            int(self.buckets[position]),
-            int(self.rows[position]),
-        )
+        return RowId(*(int(part[position]) for part in self.row_ids()))
 
     def first_disorder(self) -> int | None:
         """The first row whose row id does not come after that of the row before it."""
-        return first_disorder((self.original_write_ids, self.buckets, self.rows))
+        return first_disorder(self.row_ids())
 
 
 class KeyReader:
@@ -52,9 +77,7 @@ class KeyReader:
         # Imported here because moving files does without it.
         from pyarrow import orc
 
-        # Some writers spell the names in their own way.
-        names = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
-        self._names = [name.decode() for name in names[: len(KEY_COLUMNS)]]
+        self._names = key_names(tail)
         source.seek(0)
         self._file: Any = _library_call(orc.ORCFile, source)
 
@@ -64,11 +87,15 @@ class KeyReader:
         Raises:
             CorruptFile: They do not decode, or some are null.
         """
-        batch = _library_call(self._file.read_stripe, stripe, columns=self._names)
-        columns = [batch.column(name) for name in self._names]
-        if any(column.null_count for column in columns):
-            raise CorruptFile(f"Stripe {stripe} has rows whose row id is null.")
-        return Keys(*(column.to_numpy().astype(np.int64) for column in columns))
+        return Keys.of(
+            _library_call(self._file.read_stripe, stripe, columns=self._names), self._names
+        )
+
+
+def key_names(tail: OrcTail) -> list[str]:
+    """What the file calls its key columns; some writers spell the names in their own way."""
+    names = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
+    return [name.decode() for name in names[: len(KEY_COLUMNS)]]
 
 
 def first_disorder(columns: Sequence[Integers]) -> int | None:

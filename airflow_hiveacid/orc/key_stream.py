@@ -1,0 +1,167 @@
+"""Row ids of more rows than fit into memory: read, merged and looked up piece by piece."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np  # noqa: TID253
+from numpy.typing import NDArray  # noqa: TID253
+
+from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.orc.keys import Keys, key_names
+from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.streams import Integers
+from airflow_hiveacid.orc.tail import OrcTail
+
+_Mask = NDArray[np.bool_]
+
+
+def read_keys(source: Source, tail: OrcTail, *, rows: int = 65_536) -> Iterator[Keys]:
+    """Read the row ids of an ACID file, at most `rows` at a time, however large its stripes are.
+
+    Raises:
+        CorruptFile: They do not decode, or some are null.
+    """
+    from pyarrow import ArrowException, PythonFile
+    from pyarrow.dataset import OrcFileFormat
+
+    names = key_names(tail)
+    source.seek(0)
+    try:
+        fragment = OrcFileFormat().make_fragment(PythonFile(source, "r"))
+        batches = fragment.to_batches(
+            columns=names,
+            batch_size=rows,
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,
+        )
+        for batch in batches:
+            if batch.num_rows:
+                yield Keys.of(batch, names)
+    except (ArrowException, OSError) as error:
+        raise CorruptFile(f"The ORC library cannot read the file: {error}") from error
+
+
+def merge_keys(streams: Sequence[Iterator[Keys]], aborted: Sequence[int] = ()) -> Iterator[Keys]:
+    """Merge ascending row ids into one stream that ascends without repetition.
+
+    Engines that delete a row twice, or copy a delete event into a second directory, make Hive's
+    readers lose other deletes. Of such events the one with the smallest write id stays: it is what
+    made the row disappear.
+
+    Args:
+        streams: The row ids of one file each, ascending.
+        aborted: Write ids whose events do not count.
+
+    Raises:
+        CorruptFile: A stream does not ascend.
+    """
+    waiting = [_distinct(stream, aborted) for stream in streams]
+    heads: list[tuple[Keys, Iterator[Keys]]] = [
+        (keys, stream) for stream in waiting if (keys := next(stream, None)) is not None
+    ]
+    while heads:
+        # All that may still come lies behind the nearest of the last ones.
+        limit = min(keys.row_id(-1) for keys, _ in heads)
+        ready: list[Keys] = []
+        rest: list[tuple[Keys, Iterator[Keys]]] = []
+        for keys, stream in heads:
+            end = _position_behind(keys, limit)
+            if end:
+                ready.append(keys[:end])
+            following = keys[end:] if end < len(keys) else next(stream, None)
+            if following is not None:
+                rest.append((following, stream))
+        heads = rest
+        yield ready[0] if len(ready) == 1 else _first_of_each(_sorted(Keys.joined(ready)))
+
+
+class KeySet:
+    """Row ids in any order, to look others up in."""
+
+    def __init__(self, keys: Keys) -> None:
+        # Numbering the distinct values of one part after the other keeps every step a search
+        # in plain integers, which works for a single write id as well as for thousands.
+        codes = np.zeros(len(keys), dtype=np.int64)
+        self._levels: list[tuple[Integers, Integers]] = []
+        for part in keys.row_ids():
+            values = np.unique(part)
+            codes = codes * len(values) + np.searchsorted(values, part)
+            distinct = np.unique(codes)
+            codes = np.searchsorted(distinct, codes)
+            self._levels.append((values, distinct))
+
+    def contains(self, keys: Keys) -> _Mask:
+        """For each row id whether it is in the set."""
+        codes = np.zeros(len(keys), dtype=np.int64)
+        found = np.ones(len(keys), dtype=np.bool_)
+        for part, (values, distinct) in zip(keys.row_ids(), self._levels, strict=True):
+            if len(values) == 0:
+                return np.zeros(len(keys), dtype=np.bool_)
+            place = _search(values, part, found)
+            codes = _search(distinct, codes * len(values) + place, found)
+        return found
+
+
+def _search(sorted_values: Integers, wanted: Integers, found: _Mask) -> Integers:
+    """Where the values are; those that are nowhere lose their mark in `found`."""
+    place = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
+    found &= sorted_values[place] == wanted
+    return place
+
+
+def _distinct(stream: Iterator[Keys], aborted: Sequence[int]) -> Iterator[Keys]:
+    """Drop repetitions and aborted events; no row id is in two of the batches that come out."""
+    held: Keys | None = None
+    for batch in stream:
+        keys = batch[~np.isin(batch.current_write_ids, aborted)] if aborted else batch
+        if held is not None:
+            keys = Keys.joined([held, keys])
+        if len(keys) == 0:
+            continue
+        _check_ascending(keys)
+        keys = _first_of_each(keys)
+        # The next batch may begin with the same row id.
+        held = keys[-1:]
+        if len(keys) > 1:
+            yield keys[:-1]
+    if held is not None:
+        yield held
+
+
+def _check_ascending(keys: Keys) -> None:
+    descends = np.zeros(len(keys) - 1, dtype=np.bool_)
+    for part in reversed(keys.row_ids()):
+        descends = (part[1:] < part[:-1]) | ((part[1:] == part[:-1]) & descends)
+    if descends.any():
+        at = int(np.argmax(descends)) + 1
+        raise CorruptFile(f"{keys.row_id(at)} stands behind {keys.row_id(at - 1)}.")
+
+
+def _first_of_each(keys: Keys) -> Keys:
+    """Of neighbours that name the same row, keep the event with the smallest write id."""
+    differs = np.ones(len(keys), dtype=np.bool_)
+    differs[1:] = False
+    for part in keys.row_ids():
+        differs[1:] |= part[1:] != part[:-1]
+    if differs.all():
+        return keys
+    starts = np.flatnonzero(differs)
+    return replace(
+        keys[starts], current_write_ids=np.minimum.reduceat(keys.current_write_ids, starts)
+    )
+
+
+def _sorted(keys: Keys) -> Keys:
+    return keys[np.lexsort(tuple(reversed(keys.row_ids())))]
+
+
+def _position_behind(keys: Keys, limit: RowId) -> int:
+    """How many of the ascending row ids do not come after `limit`."""
+    start, end = 0, len(keys)
+    for part, value in zip(keys.row_ids(), limit, strict=True):
+        place = part[start:end]
+        below, upto = np.searchsorted(place, value), np.searchsorted(place, value, "right")
+        start, end = start + int(below), start + int(upto)
+    return end

@@ -1,0 +1,175 @@
+import io
+import subprocess
+import sys
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import orc
+
+from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.orc.key_stream import KeySet, merge_keys, read_keys
+from airflow_hiveacid.orc.keys import Keys
+from airflow_hiveacid.orc.tail import OrcTail
+
+NUMBERS = st.one_of(st.integers(0, 3), st.integers(-(1 << 31), (1 << 31) - 1))
+EVENTS = st.lists(
+    st.tuples(NUMBERS, st.sampled_from([-5, 536870912, 536870913]), NUMBERS, st.integers(1, 6)),
+    max_size=40,
+)
+
+
+def keys_of(events) -> Keys:
+    columns = np.array(events, dtype=np.int64).reshape(len(events), 4).T
+    return Keys(np.full(len(events), 2), *columns)
+
+
+def events_of(keys: Keys) -> list[tuple[int, ...]]:
+    assert set(keys.operations.tolist()) <= {2}
+    columns = (*keys.row_ids(), keys.current_write_ids)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def stream(events, rows: int):
+    """Events in the order of a file: by row id, the later event of a row may come first."""
+    ordered = sorted(events, key=lambda event: (event[:3], -event[3]))
+    return (keys_of(ordered[start : start + rows]) for start in range(0, len(ordered), rows))
+
+
+def acid_file(events, stripe_size: int = 64 << 20, spell=str) -> io.BytesIO:
+    keys = keys_of(events)
+    columns = {
+        "operation": pa.array(keys.operations, pa.int32()),
+        "originalTransaction": pa.array(keys.original_write_ids, pa.int64()),
+        "bucket": pa.array(keys.buckets, pa.int32()),
+        "rowId": pa.array(keys.rows, pa.int64()),
+        "currentTransaction": pa.array(keys.current_write_ids, pa.int64()),
+        "row": pa.nulls(len(events), pa.struct({"a": pa.int32()})),
+    }
+    file = io.BytesIO()
+    rows = pa.table({spell(name): column for name, column in columns.items()})
+    orc.write_table(rows, file, stripe_size=stripe_size, batch_size=100)
+    return file
+
+
+@given(
+    files=st.lists(EVENTS, max_size=4),
+    rows=st.integers(1, 9),
+    aborted=st.lists(st.integers(1, 6), max_size=2),
+)
+@settings(max_examples=300)
+def test_files_merge_into_the_first_valid_event_of_each_row(files, rows, aborted):
+    merged = list(merge_keys([stream(events, rows) for events in files], aborted))
+    valid = sorted({event for events in files for event in events if event[3] not in aborted})
+    expected = [next(group) for _, group in groupby(valid, key=lambda event: event[:3])]
+    assert [event for keys in merged for event in events_of(keys)] == expected
+    assert all(len(keys) for keys in merged)
+
+
+def test_merging_holds_one_piece_of_each_file():
+    taken = [0, 0]
+
+    def counted(number: int, first: int):
+        for start in range(first, 10_000, 200):
+            taken[number] += 1
+            yield keys_of([(1, 0, row, 9) for row in range(start, start + 200, 2)])
+
+    rows = 0
+    for keys in merge_keys([counted(0, 0), counted(1, 1)]):
+        rows += len(keys)
+        assert max(taken) * 100 - rows / 2 <= 300
+    assert rows == 10_000
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [[(1, 0, 5, 9), (1, 0, 4, 9)]],
+        [[(2, 0, 0, 9)], [(1, 0, 9, 9)]],
+        [[(1, 3, 0, 9), (1, 2, 0, 9)]],
+    ],
+)
+def test_events_out_of_order_are_refused(pieces):
+    with pytest.raises(CorruptFile, match=r"RowId\(.*\) stands behind RowId"):
+        list(merge_keys([map(keys_of, pieces)]))
+
+
+@given(inside=EVENTS, asked=EVENTS)
+@settings(max_examples=200)
+def test_a_set_knows_its_row_ids_and_no_other(inside, asked):
+    members = {event[:3] for event in inside}
+    asked = asked + inside[:5]
+    found = KeySet(keys_of(inside)).contains(keys_of(asked))
+    assert found.tolist() == [event[:3] in members for event in asked]
+
+
+@given(events=EVENTS, rows=st.integers(1, 9), spell=st.sampled_from([str, str.lower]))
+@settings(max_examples=30)
+def test_a_file_comes_in_pieces_of_its_rows(events, rows, spell):
+    file = acid_file(events, spell=spell)
+    pieces = list(read_keys(file, OrcTail.read(file), rows=rows))
+    assert [event for keys in pieces for event in events_of(keys)] == events
+    assert all(0 < len(keys) <= rows for keys in pieces)
+
+
+def test_all_stripes_are_read():
+    events = [(1, 0, row, 2) for row in range(5000)]
+    file = acid_file(events, stripe_size=1024)
+    tail = OrcTail.read(file)
+    assert len(tail.stripes) > 1
+    assert sum(len(keys) for keys in read_keys(file, tail)) == 5000
+
+
+def test_a_damaged_file_is_refused():
+    file = acid_file([(1, 0, row * row % 77, 2) for row in range(1000)])
+    tail = OrcTail.read(file)
+    stripe = tail.stripes[0]
+    file.seek(stripe.offset + stripe.index_length)
+    file.write(b"\xff" * stripe.data_length)
+    with pytest.raises(CorruptFile, match="cannot read"):
+        list(read_keys(file, tail))
+
+
+_MEASURE = """
+import resource, sys
+from airflow_hiveacid.orc.key_stream import merge_keys, read_keys
+from airflow_hiveacid.orc.tail import OrcTail
+
+def used():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+def rows(path):
+    with open(path, "rb") as file:
+        return sum(map(len, merge_keys([read_keys(file, OrcTail.read(file))])))
+
+few = rows(sys.argv[1])
+before = used()
+print(few, rows(sys.argv[2]), used() - before)
+"""
+
+
+def test_a_large_stripe_is_not_held_in_memory(tmp_path):
+    for name, count in (("few", 1000), ("many", 4_000_000)):
+        rows = np.arange(count)
+        same = np.ones(count, dtype=np.int64)
+        columns = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction")
+        values = (same, same, same, rows, same)
+        table = pa.table(dict(zip(columns, values, strict=True))).append_column(
+            "row", pa.nulls(count, pa.struct({"a": pa.int32()}))
+        )
+        orc.write_table(table, tmp_path / name)
+    with (tmp_path / "many").open("rb") as file:
+        assert len(OrcTail.read(file).stripes) == 1
+    answer = subprocess.run(
+        [sys.executable, "-c", _MEASURE, tmp_path / "few", tmp_path / "many"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    few, many, megabytes = map(int, answer.stdout.split())
+    assert (few, many) == (1000, 4_000_000)
+    # Decoded at once they would take 160 MB.
+    assert megabytes < 50
