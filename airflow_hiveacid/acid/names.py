@@ -13,6 +13,9 @@ from airflow_hiveacid.acid.errors import MalformedName
 ACID_VERSION_FILE = "_orc_acid_version"
 METADATA_FILE = "_metadata_acid"
 SIDECAR_FILE = "_hiveacid.json"
+SINCE_FILE = "_hiveacid_since.json"
+STAGING_PREFIX = "_tmp_hiveacid_"
+RUN_NOTES = "_hiveacid_runs"
 FLUSH_LENGTH_SUFFIX = "_flush_length"
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -24,6 +27,7 @@ _BASE = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?")
 _DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]+))?")
 _BUCKET_FILE = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?")
 _ORIGINAL_FILE = re.compile(r"([0-9]+)_([0-9]+)(?:_copy_([0-9]+))?")
+_STAGING = re.compile(rf"{STAGING_PREFIX}([0-9]+)_.*")
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 _TO_ESCAPE = {code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *map(ord, "\"#%'*/:=?\\{[]^"))}
 
@@ -144,6 +148,12 @@ def parse_file(name: str) -> BucketFile | OriginalFile | None:
 def is_hidden(name: str) -> bool:
     """Whether readers skip a file or directory of this name."""
     return name.startswith(("_", "."))
+
+
+def staging_txn(name: str) -> int | None:
+    """The transaction whose unpublished files are in a folder of ours; None for other names."""
+    staging = _STAGING.fullmatch(name)
+    return None if staging is None else int(staging[1])
 
 
 def escape_path_name(value: str | None) -> str:

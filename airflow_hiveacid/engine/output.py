@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.errors import CorruptFile, StorageError, UnsupportedT
 from airflow_hiveacid.acid.names import (
     ACID_VERSION_FILE,
     SIDECAR_FILE,
+    STAGING_PREFIX,
     Base,
     BucketFile,
     Delta,
@@ -45,7 +46,6 @@ from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage, storage_error
 
-STAGING_PREFIX = "_tmp_hiveacid_"
 BUCKET_NUMBER = "_acid_bucket_number"
 
 

@@ -10,17 +10,15 @@ import hashlib
 import json
 from typing import Any
 
+from airflow_hiveacid.acid.names import RUN_NOTES
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.storage import Storage, storage_error
 
-# Hidden from every reader by its first character.
-FOLDER = "_hiveacid_runs"
-
 
 def note_path(run_token: str) -> str:
     """Where the note of a run is, below the table's folder."""
-    return f"{FOLDER}/{hashlib.sha256(run_token.encode()).hexdigest()}.json"
+    return f"{RUN_NOTES}/{hashlib.sha256(run_token.encode()).hexdigest()}.json"
 
 
 def write_note(storage: Storage, run_token: str, note: dict[str, Any]) -> None:

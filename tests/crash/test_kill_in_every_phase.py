@@ -11,8 +11,8 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.applications import spark_app_path
-from airflow_hiveacid.engine.output import STAGING_PREFIX
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.options import InsertJob, MergeJob, PathSource
