@@ -17,19 +17,25 @@ class ErrorReport:
         message: What happened, and where.
         remedy: What to do about it; may be empty.
         retryable: Whether the same job may succeed when it is simply run again.
+        exit_code: The exit status of an application that ends with it.
     """
 
     id: str
     message: str
     remedy: str = ""
     retryable: bool = False
+    exit_code: int = 1
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
         """Describe any error."""
         if isinstance(error, HiveAcidError):
             return cls(
-                id=error.id, message=error.what, remedy=error.remedy, retryable=error.retryable
+                id=error.id,
+                message=error.what,
+                remedy=error.remedy,
+                retryable=error.retryable,
+                exit_code=error.exit_code,
             )
         return cls(id=type(error).__name__, message=str(error) or repr(error))
 
