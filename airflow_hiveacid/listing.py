@@ -19,10 +19,10 @@ from airflow_hiveacid.acid.names import (
     parse_file,
 )
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage import ReadOnlyStorage
 
 
-def list_files(storage: Storage) -> list[FileStatus]:
+def list_files(storage: ReadOnlyStorage) -> list[FileStatus]:
     """List everything below a partition, hidden files included.
 
     A base without a file says something, too: that all rows before it are gone. It is listed by
@@ -37,7 +37,7 @@ def list_files(storage: Storage) -> list[FileStatus]:
 
 
 def read_state(
-    storage: Storage,
+    storage: ReadOnlyStorage,
     files: Sequence[FileStatus],
     write_ids: WriteIdList,
     txns: ValidTxnList | None,
@@ -55,7 +55,7 @@ def read_state(
 
 
 def bucket_files(
-    storage: Storage, state: AcidDirectory
+    storage: ReadOnlyStorage, state: AcidDirectory
 ) -> Iterator[tuple[Base | Delta, int, FileStatus]]:
     """The files that are read, each with its directory and its bucket number.
 

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -21,14 +22,16 @@ from airflow_hiveacid.acid.errors import DiskFull, OutsideTable, PermissionRefus
 _LOCATION = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
 )
-_S3 = frozenset({"s3", "s3a", "s3n"})
-_AZURE = frozenset({"abfs", "abfss"})
+_S3 = ("s3", "s3a", "s3n")
+_AZURE = ("abfs", "abfss")
+_SAME_SCHEMES = (_S3, _AZURE)
+_HDFS_PORT = 8020
 # There, a directory is nothing but a common beginning of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 
 
-class Storage:
-    """A folder and what is below it; nothing outside is ever touched.
+class ReadOnlyStorage:
+    """A folder and what is below it, to look at: there is nothing here that changes a file.
 
     All paths are relative to the folder, with slashes; "" is the folder itself.
 
@@ -37,43 +40,19 @@ class Storage:
     """
 
     def __init__(self, location: str, filesystem: fs.FileSystem, root: str) -> None:
-        """Use `Storage.of`, which finds the file system by itself."""
+        """Use `of`, which finds the file system by itself."""
         self.location = location
         self._filesystem = filesystem
         self._root = root.rstrip("/") or "/"
 
     @staticmethod
-    def of(location: str) -> "Storage":
+    def of(location: str) -> "ReadOnlyStorage":
         """Open a location: ``file:/a``, ``file:///a``, ``/a``, ``hdfs://nn:8020/a``, ``s3a://b/a``.
 
         ``gs:`` and ``abfs:`` are known, too. Credentials come from the environment, as each file
         system's own tools take them.
         """
-        match = _LOCATION.fullmatch(location)
-        if match is None:
-            raise StorageError(f"{location!r} is no location.")
-        scheme = (match["scheme"] or "file").lower()
-        host, path = match["host"] or "", match["path"]
-        with _translated(location):
-            if scheme == "file":
-                if host not in ("", "localhost") or not path.startswith("/"):
-                    raise StorageError(f"{location!r} is no absolute path on this machine.")
-                return LocalStorage(location, fs.LocalFileSystem(), os.path.normpath(path))
-            if scheme in ("hdfs", "viewfs"):
-                cluster, _ = fs.FileSystem.from_uri(f"{scheme}://{host}/")
-                return Storage(location, cluster, path)
-            if scheme in _S3:
-                return Storage(location, fs.S3FileSystem(), host + path)
-            if scheme == "gs":
-                return Storage(location, fs.GcsFileSystem(), host + path)
-            if scheme in _AZURE and "@" in host:
-                container, _, account = host.partition("@")
-                azure = fs.AzureFileSystem(account_name=account.split(".")[0])
-                return Storage(location, azure, container + path)
-        raise StorageError(
-            f"{location!r} is on a file system that is not supported.",
-            remedy="Supported are file, hdfs, s3, gs and abfs.",
-        )
+        return ReadOnlyStorage(location, *_filesystem_of(location))
 
     def list_files(
         self, path: str = "", *, recursive: bool = False, missing_ok: bool = False
@@ -105,12 +84,60 @@ class Storage:
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or a directory."""
-        return bool(self._type(path) != fs.FileType.NotFound)
+        return bool(self._info(path).type != fs.FileType.NotFound)
+
+    def is_link(self, path: str) -> bool:
+        """Whether the folder, the path or a directory in between is a symbolic link."""
+        if self._filesystem.type_name != "local":
+            return False
+        parts = PurePosixPath(path).parts
+        return any(
+            os.path.islink(self._full("/".join(parts[:depth]))) for depth in range(len(parts) + 1)
+        )
+
+    def modified_at(self, path: str) -> datetime | None:
+        """When a file was last written; None when it is not there or nobody knows."""
+        return cast("datetime | None", self._info(path).mtime)
 
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
         with _translated(self._show(path)):
             return cast(BinaryIO, self._filesystem.open_input_file(self._full(path)))
+
+    def _list(self, path: str, recursive: bool, missing_ok: bool) -> list[Any]:
+        with _translated(self._show(path)):
+            selector = fs.FileSelector(
+                self._full(path), recursive=recursive, allow_not_found=missing_ok
+            )
+            return list(self._filesystem.get_file_info(selector))
+
+    def _info(self, path: str) -> Any:
+        with _translated(self._show(path)):
+            return self._filesystem.get_file_info(self._full(path))
+
+    def _full(self, path: str) -> str:
+        """The path as the file system takes it, provided it stays below the folder."""
+        parts = PurePosixPath(path).parts
+        if path.startswith("/") or ".." in parts or "\0" in path:
+            raise OutsideTable(f"{path!r} leaves {self.location}.")
+        return "/".join((self._root.rstrip("/"), *parts)) or "/"
+
+    def _below(self, full: str, directory: str) -> str:
+        return full[len(self._full(directory).rstrip("/")) + 1 :]
+
+    def _show(self, path: str) -> str:
+        return f"{self.location.rstrip('/')}/{path}" if path else self.location
+
+
+class Storage(ReadOnlyStorage):
+    """A folder whose content can be changed; nothing outside is ever touched."""
+
+    @staticmethod
+    def of(location: str) -> "Storage":
+        """Open a location; see ``ReadOnlyStorage.of``."""
+        filesystem, root = _filesystem_of(location)
+        kind = LocalStorage if filesystem.type_name == "local" else Storage
+        return kind(location, filesystem, root)
 
     def create(self, path: str) -> BinaryIO:
         """Create a file, with the directories above it, and open it for writing."""
@@ -132,7 +159,7 @@ class Storage:
         moves = [(source, target)]
         if (
             self._filesystem.type_name in _OBJECT_STORES
-            and self._type(source) == fs.FileType.Directory
+            and self._info(source).type == fs.FileType.Directory
         ):
             files = self.list_files(source, recursive=True)
             moves = [(f"{source}/{file.path}", f"{target}/{file.path}") for file in files]
@@ -158,30 +185,6 @@ class Storage:
         with _translated(self._show(path)):
             if self.exists(path):
                 self._filesystem.delete_dir(self._full(path))
-
-    def _list(self, path: str, recursive: bool, missing_ok: bool) -> list[Any]:
-        with _translated(self._show(path)):
-            selector = fs.FileSelector(
-                self._full(path), recursive=recursive, allow_not_found=missing_ok
-            )
-            return list(self._filesystem.get_file_info(selector))
-
-    def _type(self, path: str) -> Any:
-        with _translated(self._show(path)):
-            return self._filesystem.get_file_info(self._full(path)).type
-
-    def _full(self, path: str) -> str:
-        """The path as the file system takes it, provided it stays below the folder."""
-        parts = PurePosixPath(path).parts
-        if path.startswith("/") or ".." in parts or "\0" in path:
-            raise OutsideTable(f"{path!r} leaves {self.location}.")
-        return "/".join((self._root.rstrip("/"), *parts)) or "/"
-
-    def _below(self, full: str, directory: str) -> str:
-        return full[len(self._full(directory).rstrip("/")) + 1 :]
-
-    def _show(self, path: str) -> str:
-        return f"{self.location.rstrip('/')}/{path}" if path else self.location
 
     def _refuse_existing(self, path: str) -> None:
         if self.exists(path):
@@ -247,7 +250,7 @@ class LocalStorage(Storage):
         full = self._changeable(path)
         with _translated(self._show(path)):
             if os.path.lexists(full):
-                shutil.rmtree(full)
+                shutil.rmtree(full, onerror=_unless_gone)
 
     def _changeable(self, path: str) -> str:
         """The path, provided that no link above it leads out of the folder."""
@@ -259,6 +262,23 @@ class LocalStorage(Storage):
         return full
 
 
+def real_place(location: str) -> tuple[str, ...]:
+    """Where a location really is, part by part: the same for all spellings, with links followed.
+
+    It need not be a location that could be opened.
+    """
+    match = _LOCATION.fullmatch(location)
+    if match is None:
+        return (location,)
+    scheme, host = (match["scheme"] or "file").lower(), (match["host"] or "").lower()
+    path = os.path.normpath(f"/{match['path']}".replace("//", "/"))
+    if scheme == "file":
+        return ("file", "", *PurePosixPath(os.path.realpath(path)).parts[1:])
+    family = next((group for group in _SAME_SCHEMES if scheme in group), (scheme,))[0]
+    host = host.removesuffix(f":{_HDFS_PORT}") if scheme == "hdfs" else host
+    return (family, host, *PurePosixPath(path).parts[1:])
+
+
 def storage_error(error: OSError, path: str) -> StorageError:
     """The same error in our words; for those who write into an opened file themselves."""
     reason = error.strerror or str(error)
@@ -267,6 +287,40 @@ def storage_error(error: OSError, path: str) -> StorageError:
     if error.errno in (errno.EACCES, errno.EPERM):
         return PermissionRefused(f"Access to {path} is refused: {reason}.")
     return StorageError(f"{path}: {reason}.")
+
+
+def _filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
+    match = _LOCATION.fullmatch(location)
+    if match is None:
+        raise StorageError(f"{location!r} is no location.")
+    scheme = (match["scheme"] or "file").lower()
+    host, path = match["host"] or "", match["path"]
+    with _translated(location):
+        if scheme == "file":
+            if host not in ("", "localhost") or not path.startswith("/"):
+                raise StorageError(f"{location!r} is no absolute path on this machine.")
+            return fs.LocalFileSystem(), os.path.normpath(path)
+        if scheme in ("hdfs", "viewfs"):
+            cluster, _ = fs.FileSystem.from_uri(f"{scheme}://{host}/")
+            return cluster, path
+        if scheme in _S3:
+            return fs.S3FileSystem(), host + path
+        if scheme == "gs":
+            return fs.GcsFileSystem(), host + path
+        if scheme in _AZURE and "@" in host:
+            container, _, account = host.partition("@")
+            azure = fs.AzureFileSystem(account_name=account.split(".")[0])
+            return azure, container + path
+    raise StorageError(
+        f"{location!r} is on a file system that is not supported.",
+        remedy="Supported are file, hdfs, s3, gs and abfs.",
+    )
+
+
+def _unless_gone(_: object, __: str, failure: Any) -> None:
+    """Somebody else may delete the same directory meanwhile."""
+    if not isinstance(failure[1], FileNotFoundError):
+        raise failure[1]
 
 
 @contextmanager
