@@ -99,6 +99,20 @@ class ReadOnlyStorage:
         """When a file was last written; None when it is not there or nobody knows."""
         return cast("datetime | None", self._info(path).mtime)
 
+    def walk(self, path: str = "") -> Iterator[tuple[str, int | None, int | None]]:
+        """All that is below a directory, by its path relative to the folder, in no order.
+
+        Made for hundreds of thousands of files, for which ``list_files`` makes too many objects.
+        A directory that is not there counts as an empty one.
+
+        Yields:
+            The path, its size (None is a directory), and when it was last written in nanoseconds
+            since 1970, if anybody knows.
+        """
+        begin = len(self._full("").rstrip("/")) + 1
+        for info in self._list(path, recursive=True, missing_ok=True):
+            yield info.path[begin:], info.size, info.mtime_ns
+
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
         with _translated(self._show(path)):
