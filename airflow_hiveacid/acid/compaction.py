@@ -1,6 +1,21 @@
 """What a compaction replaces, and by what."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
+from airflow_hiveacid.acid.errors import CorruptFile, NothingToCompact, UnsupportedFile
+from airflow_hiveacid.acid.names import (
+    CONVERTED_BASE,
+    FLUSH_LENGTH_SUFFIX,
+    Base,
+    BucketFile,
+    Delta,
+    is_hidden,
+    parse_directory,
+    parse_file,
+)
 
 
 class CompactionType(StrEnum):
@@ -8,3 +23,190 @@ class CompactionType(StrEnum):
 
     MINOR = "minor"
     MAJOR = "major"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """Which directories become which.
+
+    Attributes:
+        type: The kind of compaction.
+        inputs: The directories that are replaced, in reading order; a base comes first.
+        inserts: The directory that gets the rows.
+        deletes: The directory that gets the delete events; None when there are none to keep.
+    """
+
+    type: CompactionType
+    inputs: tuple[str, ...]
+    inserts: Base | Delta
+    deletes: Delta | None
+
+    def named(self, visibility_txn: int) -> tuple[str, str | None]:
+        """The names of both directories, as the work of a transaction; 0 leaves the suffix out."""
+        deletes = None
+        if self.deletes is not None:
+            deletes = replace(self.deletes, visibility_txn=visibility_txn).name
+        return replace(self.inserts, visibility_txn=visibility_txn).name, deletes
+
+
+def plan_compaction(
+    state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
+) -> CompactionPlan:
+    """Choose what a compaction of a partition replaces, and by what.
+
+    Args:
+        state: What the compactor's lists of valid ids read of the partition.
+        type_: The kind of compaction.
+        files: The listing that the state was made of.
+
+    Raises:
+        CorruptFile: Directories overlap, or hold what no writer of Hive puts there.
+        NothingToCompact: The partition would be none the better.
+        UnsupportedFile: There are files that cannot be compacted yet, or not now.
+    """
+    if state.originals:
+        raise UnsupportedFile(
+            f"{state.originals[0]} is older than the table is transactional: its rows have no row "
+            "ids.",
+            remedy="Compacting such files is not supported yet; let Hive major-compact them first.",
+        )
+    directories = {file.path.partition("/")[0] for file in files if "/" in file.path}
+    deltas = _below_the_unfinished(state, directories)
+    if (why_not := not_worth(type_, state.base, deltas)) is not None:
+        raise why_not
+    parsed = {name: _parse_delta(name) for name in deltas}
+    _check_ranges(state.base, parsed)
+    first = min(delta.min_write_id for delta in parsed.values())
+    last = max(delta.max_write_id for delta in parsed.values())
+    inserts: Base | Delta
+    deletes = None
+    if type_ is CompactionType.MAJOR:
+        inputs = deltas if state.base is None else (state.base, *deltas)
+        inserts = Base(last)
+    else:
+        inputs = deltas
+        inserts = Delta(first, last)
+        if any(delta.is_delete for delta in parsed.values()):
+            deletes = Delta(first, last, is_delete=True)
+    _check_files(inputs, files)
+    plan = CompactionPlan(type_, inputs, inserts, deletes)
+    # Two copies of one range would both be read, whatever the suffix of the new one.
+    if taken := directories.intersection(filter(None, plan.named(0))):
+        raise NothingToCompact(
+            f"{min(taken)} is there already.",
+            remedy="Clean the table if it is obsolete; compact it again after the next write.",
+        )
+    return plan
+
+
+def not_worth(
+    type_: CompactionType, base: str | None, deltas: Sequence[str]
+) -> NothingToCompact | None:
+    """Why a compaction of these directories would leave the partition none the better.
+
+    Args:
+        type_: The kind of compaction.
+        base: The base, if there is one.
+        deltas: The deltas and delete deltas above it that may be taken.
+
+    Returns:
+        None when the compaction is worth it.
+    """
+    if not deltas:
+        return NothingToCompact("There is no delta to compact.")
+    if type_ is CompactionType.MAJOR:
+        if base is None and len(deltas) == 1:
+            return NothingToCompact(f"{deltas[0]} is all there is.")
+        return None
+    parsed = [_parse_delta(name) for name in deltas]
+    deletes = sum(delta.is_delete for delta in parsed)
+    if len(deltas) == 1:
+        return NothingToCompact(f"{deltas[0]} is the only delta.")
+    if len(deltas) == 2 and deletes == 1:
+        return NothingToCompact("One delta and one delete delta would become the same again.")
+    write_ids = {delta.min_write_id for delta in parsed} | {delta.max_write_id for delta in parsed}
+    if 0 < deletes < len(deltas) and len(write_ids) == 1:
+        # Hive 4 applies deletes to rows of their own write id by the statement ids, which a
+        # minor compaction takes away.
+        return NothingToCompact(
+            f"All deltas are of write id {min(write_ids)} and some delete what others insert.",
+            remedy="Make it a major compaction.",
+        )
+    return None
+
+
+def _below_the_unfinished(state: AcidDirectory, directories: set[str]) -> tuple[str, ...]:
+    """The deltas that end before the first directory that cannot be taken yet begins.
+
+    A streaming writer's directory may begin below the compactor's watermark. An output that ends
+    within its range would overlap it, and no later compaction could take both.
+    """
+    told = {*filter(None, [state.base]), *state.deltas, *state.obsolete, *state.aborted}
+    begins = [
+        delta.min_write_id
+        for name in directories - told
+        if isinstance(delta := _parse(name), Delta) and not delta.visibility_txn
+    ]
+    first = min(begins, default=None)
+    return tuple(
+        name for name in state.deltas if first is None or _parse_delta(name).max_write_id < first
+    )
+
+
+def _check_ranges(base: str | None, deltas: dict[str, Delta]) -> None:
+    """Refuse ranges that are neither apart nor one within the other."""
+    furthest, end = base, CONVERTED_BASE
+    if base is not None:
+        parsed = parse_directory(base)
+        assert isinstance(parsed, Base), base
+        end = parsed.write_id
+    for name in sorted(
+        deltas, key=lambda name: (deltas[name].min_write_id, -deltas[name].max_write_id)
+    ):
+        delta = deltas[name]
+        if furthest is not None and delta.min_write_id <= end < delta.max_write_id:
+            raise _overlap(furthest, name)
+        if delta.max_write_id > end:
+            furthest, end = name, delta.max_write_id
+
+
+def _overlap(left: str, right: str) -> CorruptFile:
+    return CorruptFile(
+        f"{left} and {right} overlap: rows may stand in both of them.",
+        remedy="Find out which one belongs there; a writer or a compactor left the other.",
+    )
+
+
+def _check_files(inputs: Sequence[str], files: Sequence[FileStatus]) -> None:
+    """Refuse what cannot be taken over file by file."""
+    chosen = frozenset(inputs)
+    for file in sorted(files):
+        directory, _, inside = file.path.partition("/")
+        if directory not in chosen or not inside or any(map(is_hidden, inside.split("/"))):
+            continue
+        if "/" in inside:
+            raise CorruptFile(
+                f"{file.path} stands in a folder of its own, where no reader looks.",
+                remedy="Move it away.",
+            )
+        if inside.endswith(FLUSH_LENGTH_SUFFIX):
+            raise UnsupportedFile(
+                f"{file.path} belongs to a streaming writer that may still be at work.",
+                remedy="Close the writer, and compact again when Hive has removed the file.",
+            )
+        if not isinstance(parse_file(inside), BucketFile):
+            raise UnsupportedFile(
+                f"{file.path} is no bucket file; its rows have no row ids.",
+                remedy="If LOAD DATA put it there, let Hive major-compact the table; "
+                "if not, move it away.",
+            )
+
+
+def _parse(name: str) -> Base | Delta | None:
+    return None if is_hidden(name) else parse_directory(name)
+
+
+def _parse_delta(name: str) -> Delta:
+    delta = parse_directory(name)
+    assert isinstance(delta, Delta), name
+    return delta

@@ -1,13 +1,24 @@
 """When a partition is worth compacting: Hive's rules, and the time-based ones that Hive lacks."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Self, TypeVar
 
+from airflow_hiveacid.acid.blockers import Blocker
+from airflow_hiveacid.acid.compaction import CompactionType, not_worth
 from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
 
-MEASURES = frozenset({"bytes", "rows"})
+MEASURES = ("bytes", "rows")
 
-_QUIET_HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+_THRESHOLD = "compactorthreshold.hive.compactor.delta."
+_NO_AUTO_COMPACTION = ("no_auto_compaction", "NO_AUTO_COMPACTION")
+_QUIET_HOURS = re.compile(r"((?:[01]\d|2[0-3]):[0-5]\d)-((?:[01]\d|2[0-3]):[0-5]\d)")
+_NAMED_BLOCKERS = 3
+
+T = TypeVar("T", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +30,10 @@ class CompactionPolicy:
             major one where there is no base yet.
         max_delta_ratio: Deltas above this share of the base call for a major compaction.
         measure: What the share is counted in: "bytes", as Hive does, or "rows" of the ORC footers.
-        max_aborted: More aborted write ids of the table than this call for a major compaction.
-        max_aborted_age_hours: An older aborted write id calls for a minor compaction; None ignores
-            the age.
+        max_aborted: More aborted write ids of the table than this call for a major compaction
+            where a partition still holds directories of some.
+        max_aborted_age_hours: An older aborted write id calls for a minor compaction there; None
+            ignores the age.
         major_after_hours: A base older than this with any delta calls for a major compaction; None
             never looks at the clock.
         quiet_hours: When major_after_hours may act, in UTC, like "22:00-05:00"; None or empty is
@@ -39,7 +51,7 @@ class CompactionPolicy:
     def validate(self) -> None:
         """Raise InvalidJob when a threshold makes no sense."""
         if self.measure not in MEASURES:
-            raise InvalidJob(f"policy.measure: {self.measure!r} is none of bytes, rows.")
+            raise InvalidJob(f"policy.measure: {self.measure!r} is none of {', '.join(MEASURES)}.")
         for name in ("max_deltas", "max_delta_ratio", "max_aborted"):
             if getattr(self, name) < 0:
                 raise InvalidJob(f"policy.{name} must not be negative.")
@@ -53,14 +65,36 @@ class CompactionPolicy:
                 remedy='Write the first and the last time in UTC, like "22:00-05:00".',
             )
 
+    def for_table(self, parameters: Mapping[str, str]) -> Self:
+        """The policy with the thresholds that a table sets for itself, as Hive reads them.
+
+        Raises:
+            InvalidJob: A threshold of the table is not a number.
+        """
+        deltas = _table_number(parameters, "num.threshold", int)
+        ratio = _table_number(parameters, "pct.threshold", float)
+        return replace(
+            self,
+            max_deltas=self.max_deltas if deltas is None else deltas,
+            max_delta_ratio=self.max_delta_ratio if ratio is None else ratio,
+        )
+
+    def is_quiet(self, now: datetime) -> bool:
+        """Whether a time lies in the quiet hours."""
+        hours = _QUIET_HOURS.fullmatch(self.quiet_hours or "")
+        if hours is None:
+            return True
+        begin, end, time = hours[1], hours[2], now.astimezone(UTC).strftime("%H:%M")
+        return begin <= time < end if begin <= end else time >= begin or time < end
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """How much one run may take on; what is left over waits for the next run.
 
     Attributes:
-        max_bytes: What all compactions together may read; None is without limit. One compaction
-            that is larger than this alone still runs when it comes first, or it never would.
+        max_bytes: What all compactions together may read; None is without limit. The first one
+            runs even when it alone is larger, or it never would.
         max_partitions: How many partitions; None is without limit.
     """
 
@@ -73,3 +107,254 @@ class Budget:
             limit = getattr(self, name)
             if limit is not None and limit < 1:
                 raise InvalidJob(f"budget.{name} must be at least 1, or None.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSize:
+    """What was measured of a partition, or of a table without partitions.
+
+    Attributes:
+        table: "database.table".
+        partition: The name of the partition; None when the table has none.
+        base: The directory of the base; None when there is none.
+        base_bytes: Its size, or that of the original files where there is no base.
+        deltas: The deltas and delete deltas that a compaction may take, in reading order.
+        delta_bytes: Their size.
+        base_rows: The rows of the base; None when they were not counted.
+        delta_rows: The rows and delete events of the deltas; None when they were not counted.
+        obsolete: Directories that something newer replaces.
+        aborted: Directories that nobody will ever read.
+        invisible: Directories that cannot be taken yet, because a write id in them is open.
+        aborted_write_ids: How many write ids of the table are aborted.
+        oldest_abort_hours: The age of the oldest of them, if known.
+        base_age_hours: The age of the base; None when there is none.
+        auto_off: The table or its database switches automatic compaction off.
+        problem: Why the partition cannot be read; None when it can.
+    """
+
+    table: str
+    partition: str | None = None
+    base: str | None = None
+    base_bytes: int = 0
+    deltas: tuple[str, ...] = ()
+    delta_bytes: int = 0
+    base_rows: int | None = None
+    delta_rows: int | None = None
+    obsolete: tuple[str, ...] = ()
+    aborted: tuple[str, ...] = ()
+    invisible: tuple[str, ...] = ()
+    aborted_write_ids: int = 0
+    oldest_abort_hours: float | None = None
+    base_age_hours: float | None = None
+    auto_off: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Whether a partition is worth compacting.
+
+    Attributes:
+        size: What was measured.
+        type: What is called for; None is nothing.
+        reason: Why, or why not.
+        benefit: How far the partition is above the thresholds; for an order.
+        bytes: What the compaction would read.
+    """
+
+    size: PartitionSize
+    type: CompactionType | None
+    reason: str
+    benefit: float = 0.0
+    bytes: int = 0
+
+
+def auto_compaction_off(
+    parameters: Mapping[str, str], database_parameters: Mapping[str, str]
+) -> bool:
+    """Whether a table is not to be compacted unasked; its database has the last word, if any.
+
+    Args:
+        parameters: Those of the table.
+        database_parameters: Those of the database.
+    """
+    for given in (database_parameters, parameters):
+        for key in _NO_AUTO_COMPACTION:
+            if (value := given.get(key)) is not None:
+                return value.lower() == "true"
+    return False
+
+
+def decide(
+    size: PartitionSize,
+    policy: CompactionPolicy,
+    *,
+    now: datetime,
+    blockers: Sequence[Blocker] = (),
+) -> Decision:
+    """Decide whether a partition is worth compacting.
+
+    Args:
+        size: What was measured of it.
+        policy: The thresholds, those of the table included.
+        now: The time, with its zone.
+        blockers: Who keeps the invisible directories from being taken.
+    """
+    type_, reason = _call(size, policy, now)
+    if type_ is not None and (why_not := not_worth(type_, size.base, size.deltas)) is not None:
+        if type_ is CompactionType.MINOR and not not_worth(
+            CompactionType.MAJOR, size.base, size.deltas
+        ):
+            type_ = CompactionType.MAJOR
+        else:
+            type_ = None
+        reason = f"{reason} {why_not}"
+    if size.invisible:
+        reason = f"{reason} {_describe_waiting(size.invisible, blockers, now)}"
+    if type_ is None:
+        return Decision(size=size, type=None, reason=reason)
+    read = size.delta_bytes + (size.base_bytes if type_ is CompactionType.MAJOR else 0)
+    return Decision(
+        size=size, type=type_, reason=reason, benefit=_benefit(size, policy), bytes=read
+    )
+
+
+def choose(decisions: Sequence[Decision], budget: Budget) -> list[Decision]:
+    """Order what is called for by its benefit, and leave for the next run what is too much.
+
+    Returns:
+        Every decision: first what is to be done now, the most useful one first; then all others
+        in their order, those beyond the budget with a reason that says so.
+    """
+    called = [decision for decision in decisions if decision.type is not None]
+    now: list[Decision] = []
+    later: dict[int, Decision] = {}
+    total = 0
+    for decision in sorted(called, key=lambda each: -each.benefit):
+        over = None
+        if budget.max_partitions is not None and len(now) >= budget.max_partitions:
+            over = f"{budget.max_partitions} partitions"
+        elif budget.max_bytes is not None and now and total + decision.bytes > budget.max_bytes:
+            over = bytes_in_words(budget.max_bytes)
+        if over is None:
+            now.append(decision)
+            total += decision.bytes
+        else:
+            reason = f"{decision.reason} It waits: this run's budget of {over} is used up."
+            later[id(decision)] = replace(decision, type=None, reason=reason)
+    others = [
+        later.get(id(decision), decision)
+        for decision in decisions
+        if decision.type is None or id(decision) in later
+    ]
+    return now + others
+
+
+def _call(
+    size: PartitionSize, policy: CompactionPolicy, now: datetime
+) -> tuple[CompactionType | None, str]:
+    """What the thresholds call for, and why or why not."""
+    if size.problem is not None:
+        return None, f"It cannot be read: {size.problem}"
+    if size.auto_off:
+        return None, "Its table or database says no_auto_compaction."
+    if called := _call_of_aborts(size, policy):
+        return called
+    base, deltas, in_words = _measured(size, policy)
+    count = f"{_directories(len(size.deltas))} (limit {policy.max_deltas})"
+    if base:
+        share = f"{_percent(deltas / base)} of the base's {in_words(base)}"
+        facts = f"{count} of {in_words(deltas)}, {share} (limit {_percent(policy.max_delta_ratio)})"
+    else:
+        facts = f"{count} of {in_words(deltas)} without a base"
+    if base and deltas / base > policy.max_delta_ratio:
+        return CompactionType.MAJOR, f"{facts}."
+    many = len(size.deltas) > policy.max_deltas
+    if many and not base:
+        return CompactionType.MAJOR, f"{facts}."
+    waits = ""
+    if (
+        policy.major_after_hours is not None
+        and size.base_age_hours is not None
+        and size.base_age_hours > policy.major_after_hours
+        and size.deltas
+    ):
+        age = f"the base is {_hours(size.base_age_hours)} old"
+        limit = f"(limit {_hours(policy.major_after_hours)})"
+        if policy.is_quiet(now):
+            return CompactionType.MAJOR, f"{facts}; {age} {limit}."
+        waits = f"; {age} {limit} and waits for the quiet hours {policy.quiet_hours}"
+    return (CompactionType.MINOR if many else None), f"{facts}{waits}."
+
+
+def _call_of_aborts(
+    size: PartitionSize, policy: CompactionPolicy
+) -> tuple[CompactionType, str] | None:
+    # The count is that of the table, and some metastores never forget an aborted write id: without
+    # looking at the directories too, every partition would be compacted after every write.
+    if not size.aborted:
+        return None
+    if size.aborted_write_ids > policy.max_aborted:
+        return (
+            CompactionType.MAJOR,
+            f"{size.aborted_write_ids} aborted write ids (limit {policy.max_aborted}).",
+        )
+    age, limit = size.oldest_abort_hours, policy.max_aborted_age_hours
+    if age is not None and limit is not None and age > limit:
+        return (
+            CompactionType.MINOR,
+            f"The oldest aborted write id is {_hours(age)} old (limit {_hours(limit)}).",
+        )
+    return None
+
+
+def _measured(
+    size: PartitionSize, policy: CompactionPolicy
+) -> tuple[int, int, Callable[[int], str]]:
+    """The base and its deltas in the policy's measure, and how to say a number of it."""
+    if policy.measure == "rows" and size.base_rows is not None and size.delta_rows is not None:
+        return size.base_rows, size.delta_rows, lambda rows: f"{rows} rows"
+    return size.base_bytes, size.delta_bytes, bytes_in_words
+
+
+def _benefit(size: PartitionSize, policy: CompactionPolicy) -> float:
+    """How many times each of the two thresholds is reached, added up."""
+    base, deltas, _ = _measured(size, policy)
+    # Of everything that a reader reads, so that a tiny base does not outweigh all else.
+    share = deltas / (base + deltas) if deltas else 0.0
+    return len(size.deltas) / max(1, policy.max_deltas) + share / max(0.01, policy.max_delta_ratio)
+
+
+def _describe_waiting(names: Sequence[str], blockers: Sequence[Blocker], now: datetime) -> str:
+    what = f"{_directories(len(names))} more cannot be taken yet"
+    if not blockers:
+        return f"{what}: a write id is still open."
+    who = " and ".join(blocker.describe(now) for blocker in blockers[:_NAMED_BLOCKERS])
+    others = len(blockers) - _NAMED_BLOCKERS
+    return f"{what} because of {who}{f' and {others} others' if others > 0 else ''}."
+
+
+def _table_number(parameters: Mapping[str, str], name: str, type_: Callable[[str], T]) -> T | None:
+    key = f"{_THRESHOLD}{name}"
+    if (text := parameters.get(key)) is None:
+        return None
+    try:
+        number = type_(text)
+    except ValueError as error:
+        raise InvalidJob(
+            f"The table's {key} is {text!r}, which is not a number.",
+            remedy="Set it to a number with ALTER TABLE ... SET TBLPROPERTIES, or unset it.",
+        ) from error
+    return number
+
+
+def _directories(count: int) -> str:
+    return f"{count} delta director{'y' if count == 1 else 'ies'}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if share < 10 else f"{100 * share:.0f} %"
+
+
+def _hours(hours: float) -> str:
+    return duration_in_words(timedelta(hours=hours))

@@ -68,6 +68,10 @@ class JavaMissing(UserError):
     default_remedy = "Install a Java 17 runtime and put it on PATH or set JAVA_HOME."
 
 
+class NothingToCompact(UserError):
+    """A compaction would leave the partition none the better."""
+
+
 class NotTransactional(UserError):
     """The target is not a transactional table."""
 

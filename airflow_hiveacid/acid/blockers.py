@@ -1,0 +1,44 @@
+"""Who keeps a table from being compacted or cleaned."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_hiveacid.acid.quantities import duration_in_words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocker:
+    """An open transaction or a lock.
+
+    Attributes:
+        txn_id: The transaction; None is a lock without one.
+        lock_id: The lock; None is a transaction without one.
+        user: Whose it is.
+        run: The run token of a job of ours: "dag/run/task/map index" of an Airflow task; None is
+            somebody else's work.
+        since: When it began, if known.
+    """
+
+    txn_id: int | None = None
+    lock_id: int | None = None
+    user: str
+    run: str | None = None
+    since: datetime | None = None
+
+    def describe(self, now: datetime) -> str:
+        """Say who it is in words, to go into a sentence."""
+        what = f"lock {self.lock_id}" if self.txn_id is None else f"transaction {self.txn_id}"
+        run = "" if self.run is None else f" ({_describe_run(self.run)})"
+        age = "" if self.since is None else f", open for {duration_in_words(now - self.since)}"
+        return f"{what} of {self.user}{run}{age}"
+
+
+def _describe_run(token: str) -> str:
+    # Only the first and the last two parts are sure to be free of slashes.
+    dag, slash, rest = token.partition("/")
+    parts = rest.rsplit("/", 2)
+    if not slash or len(parts) != 3:
+        return f"run {token}"
+    run, task, map_index = parts
+    mapped = "" if map_index == "-1" else f"[{map_index}]"
+    return f"Airflow task {task}{mapped} of DAG {dag}, run {run}"
