@@ -1,0 +1,283 @@
+"""What may be removed from a partition, what must stay, and why.
+
+A directory whose content something newer holds may go when nobody is left who began before the
+newer one appeared. Whoever begins later does not look at it.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Self
+
+from airflow_hiveacid.acid.blockers import Blocker
+from airflow_hiveacid.acid.directory import AcidDirectory
+from airflow_hiveacid.acid.names import Base, Delta, is_hidden, parse_directory, staging_txn
+from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, WriteIdList
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Who there was right after a directory became visible that replaced others.
+
+    Attributes:
+        high_watermark: The youngest transaction.
+        locks: The locks on the table.
+    """
+
+    high_watermark: int
+    locks: tuple[int, ...] = ()
+
+    def to_json(self) -> str:
+        """The note that is left in the directory."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, text: str | bytes) -> Self | None:
+        """Read such a note; None when its writer died over it."""
+        try:
+            note = json.loads(text)
+            return cls(int(note["high_watermark"]), tuple(map(int, note["locks"])))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def still_here(self, blockers: Iterable[Blocker]) -> list[Blocker]:
+        """Those of the present transactions and locks that were there by then."""
+        return [
+            blocker
+            for blocker in blockers
+            if (blocker.txn_id is not None and blocker.txn_id <= self.high_watermark)
+            or blocker.lock_id in self.locks
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A directory that may go, and why."""
+
+    directory: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A directory or a file that stays, and why.
+
+    Attributes:
+        path: Its name.
+        reason: Why it stays.
+        useless_from: The first write id in it, when it only waits to be removed.
+    """
+
+    path: str
+    reason: str
+    useless_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningPlan:
+    """What is to be done about one partition.
+
+    Attributes:
+        remove: What may go now.
+        keep: What stays although no new reader looks at it.
+        unmarked: Directories that replaced something that stays, without a note on since when.
+        partly_aborted: The first write ids of directories that are read and hold rows of aborted
+            write ids, too.
+    """
+
+    remove: tuple[Removal, ...]
+    keep: tuple[Stay, ...]
+    unmarked: tuple[str, ...]
+    partly_aborted: tuple[int, ...]
+
+    def is_clean_up_to(self, write_id: int | None) -> bool:
+        """Whether, with what may go now, all is gone that a compaction made useless.
+
+        The metastore then forgets which of these write ids are aborted: nothing may be left that
+        would come to life.
+
+        Args:
+            write_id: The last write id of the compaction; None is any.
+        """
+        waiting = [stay.useless_from for stay in self.keep if stay.useless_from is not None]
+        left = (*waiting, *self.partly_aborted)
+        return not any(write_id is None or first <= write_id for first in left)
+
+
+def plan_cleaning(
+    state: AcidDirectory,
+    directories: Collection[str],
+    *,
+    write_ids: WriteIdList,
+    txns: ValidTxnList,
+    since: Mapping[str, Since],
+    blockers: Sequence[Blocker],
+    forbidden: Mapping[str, str],
+    now: datetime,
+) -> CleaningPlan:
+    """Decide on every directory of a partition.
+
+    Args:
+        state: What a new reader sees of the partition, strictly.
+        directories: The names of all directories in it.
+        write_ids: What that reader sees of the table's write ids.
+        txns: What it sees of transactions.
+        since: The notes of the directories that are read, as far as there are any.
+        blockers: All open transactions, and the locks on the table; both asked for after the
+            listing was made.
+        forbidden: What must stay whatever the rules say, with the reason.
+        now: The time, for the age of blockers.
+    """
+    rules = _Rules(state, txns, since, blockers, forbidden, now)
+    live = {*filter(None, [state.base]), *state.deltas}
+    for name in sorted(state.obsolete):
+        rules.judge_obsolete(name)
+    for name in sorted(state.aborted):
+        rules.judge_aborted(name)
+    for name in sorted({*directories} - live - {*state.obsolete, *state.aborted}):
+        if not is_hidden(name):
+            rules.judge_unseen(name)
+    partly = [
+        delta.min_write_id
+        for delta in map(parse_directory, state.deltas)
+        if isinstance(delta, Delta)
+        and not delta.visibility_txn  # A compaction has left them out.
+        and write_ids.range_aborted(delta.min_write_id, delta.max_write_id) is Range.SOME
+    ]
+    return CleaningPlan(
+        tuple(rules.remove), tuple(rules.keep), tuple(sorted(rules.unmarked)), tuple(partly)
+    )
+
+
+def stale_staging(names: Iterable[str], txns: ValidTxnList) -> list[str]:
+    """The folders with files that a killed driver had not yet published, and now never will.
+
+    Args:
+        names: The directories beside the table's own.
+        txns: A fresh list.
+    """
+    return [
+        name
+        for name in names
+        if (txn := staging_txn(name)) is not None
+        and txn <= txns.high_watermark
+        and txn not in txns.open
+    ]
+
+
+class _Rules:
+    """The decisions in the making."""
+
+    def __init__(
+        self,
+        state: AcidDirectory,
+        txns: ValidTxnList,
+        since: Mapping[str, Since],
+        blockers: Sequence[Blocker],
+        forbidden: Mapping[str, str],
+        now: datetime,
+    ) -> None:
+        self._read = [
+            (name, parsed)
+            for name in (state.base, *state.deltas)
+            if name is not None and (parsed := parse_directory(name)) is not None
+        ]
+        self._txns = txns
+        self._since = since
+        self._blockers = blockers
+        self._on_table = [blocker for blocker in blockers if blocker.lock_id is not None]
+        self._forbidden = forbidden
+        self._now = now
+        self.remove: list[Removal] = []
+        self.keep: list[Stay] = []
+        self.unmarked: set[str] = set()
+
+    def judge_obsolete(self, name: str) -> None:
+        parsed = parse_directory(name)
+        if parsed is None:
+            self.keep.append(
+                Stay(
+                    name,
+                    "It is older than the table is transactional; to clean that is not"
+                    " supported yet.",
+                )
+            )
+            return
+        covers = [cover for cover, read in self._read if _covers(read, parsed)]
+        if not covers:
+            self._stay(
+                name, parsed, "No directory that is read can hold its content: one may be missing."
+            )
+            return
+        cover = next((each for each in covers if each in self._since), covers[0])
+        since = self._since.get(cover)
+        readers = self._blockers if since is None else since.still_here(self._blockers)
+        why = f"{cover} holds its content"
+        if self._may_go(name, parsed, readers, f"{why}, but these may still read it"):
+            self.remove.append(Removal(name, f"{why}."))
+        elif since is None:
+            self.unmarked.add(cover)
+
+    def judge_aborted(self, name: str) -> None:
+        parsed = parse_directory(name)
+        assert parsed is not None, name
+        if not self._txns.is_aborted(parsed.visibility_txn):
+            if self._may_go(name, parsed, ()):
+                self.remove.append(Removal(name, "Its write ids are aborted."))
+            return
+        # Trino does not ask whether the compaction was committed.
+        why = f"Its compaction, transaction {parsed.visibility_txn}, is aborted"
+        if self._may_go(name, parsed, self._on_table, f"{why}, but these may read it all the same"):
+            self.remove.append(Removal(name, f"{why}."))
+
+    def judge_unseen(self, name: str) -> None:
+        parsed = parse_directory(name)
+        if parsed is None:
+            self.keep.append(Stay(name, "It is no directory of an ACID table."))
+            return
+        txn = parsed.visibility_txn
+        writers = [each for each in self._blockers if txn and each.txn_id == txn]
+        at_work = self._named(writers or self._on_table)
+        what = f"compaction, transaction {txn}," if txn else "write"
+        self.keep.append(
+            Stay(name, f"Its {what} was not committed when this was decided. At work: {at_work}.")
+        )
+
+    def _may_go(
+        self, name: str, parsed: Base | Delta, readers: Sequence[Blocker], because: str = ""
+    ) -> bool:
+        if name in self._forbidden:
+            self._stay(name, parsed, self._forbidden[name])
+        elif readers:
+            self._stay(name, parsed, f"{because}: {self._named(readers)}.")
+        else:
+            return True
+        return False
+
+    def _stay(self, name: str, parsed: Base | Delta, reason: str) -> None:
+        first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
+        self.keep.append(Stay(name, reason, first))
+
+    def _named(self, blockers: Sequence[Blocker]) -> str:
+        named = [blocker.describe(self._now) for blocker in blockers[:_MOST_NAMED]]
+        more = len(blockers) - _MOST_NAMED
+        return "; ".join([*named, *([f"{more} more"] if more > 0 else [])]) or "nobody that shows"
+
+
+def _covers(cover: Base | Delta, old: Base | Delta) -> bool:
+    """Whether a directory that is read can hold all that an obsolete one holds."""
+    last = old.write_id if isinstance(old, Base) else old.max_write_id
+    if isinstance(cover, Base):
+        return last <= cover.write_id
+    if isinstance(old, Base) or cover.statement_id is not None:
+        return False  # Only a compaction puts other directories together.
+    inside = cover.min_write_id <= old.min_write_id and last <= cover.max_write_id
+    extent = (cover.min_write_id, cover.max_write_id, None)
+    same = extent == (old.min_write_id, old.max_write_id, old.statement_id)
+    if not inside or (same and cover.visibility_txn <= old.visibility_txn):
+        return False
+    # Without a transaction of its own, the twin of a delta may never have been published.
+    return cover.is_delete == old.is_delete or cover.visibility_txn > 0

@@ -1,0 +1,49 @@
+"""The note in a directory that replaced others, on who could still read those when it appeared.
+
+A compaction leaves it right after its commit. Where there is none (Hive compacted, a table was
+overwritten, a driver was killed) the first cleaning that finds somebody in its way leaves one, which
+is later than need be, and so as safe.
+"""
+
+from airflow_hiveacid.acid.cleaning import Since
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import SINCE_FILE
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.storage import ReadOnlyStorage, Storage, storage_error
+
+
+def mark_visible(client: MetastoreClient, storage: Storage, directory: str, ref: TableRef) -> None:
+    """Remember who may still read what a directory has replaced.
+
+    Args:
+        client: The metastore.
+        storage: Where the directory is.
+        directory: A base or a delta that every new reader sees by now.
+        ref: Its table.
+    """
+    if read_since(storage, directory) is not None:
+        return
+    # In this order, every lock that belongs to a transaction belongs to one up to the watermark.
+    locks = {lock.lock_id for lock in client.show_locks(ref)}
+    since = Since(client.get_open_txns().high_watermark, tuple(sorted(locks)))
+    path = f"{directory}/{SINCE_FILE}"
+    storage.delete_file(path)  # One that says nothing, of a process that was killed over it.
+    try:
+        with storage.create(path) as sink:
+            sink.write(since.to_json().encode())
+    except OSError as error:
+        raise storage_error(error, f"{storage.location}/{path}") from error
+
+
+def read_since(storage: ReadOnlyStorage, directory: str) -> Since | None:
+    """The note in a directory; None when there is none, or half of one.
+
+    Args:
+        storage: Where the directory is.
+        directory: A base or a delta.
+    """
+    path = f"{directory}/{SINCE_FILE}"
+    if not storage.exists(path):
+        return None
+    with storage.open_input(path) as source:
+        return Since.parse(source.read())
