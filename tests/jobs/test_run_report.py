@@ -78,7 +78,11 @@ def test_a_broken_report_is_an_error():
 
 def test_errors_of_ours_say_what_to_do():
     assert ErrorReport.of(WriteConflict("Row 1 changed.", remedy="Run again.")) == ErrorReport(
-        id="WriteConflict", message="Row 1 changed.", remedy="Run again.", retryable=True
+        id="WriteConflict",
+        message="Row 1 changed.",
+        remedy="Run again.",
+        retryable=True,
+        exit_code=10,
     )
 
 
