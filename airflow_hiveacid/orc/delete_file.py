@@ -1,6 +1,6 @@
 """Write a file of deletes from nothing but the row ids of the deleted rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,18 +10,20 @@ from numpy.typing import NDArray  # noqa: TID253
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.empty import write_empty_file
-from airflow_hiveacid.orc.envelope import Column, Operation, acid_metadata, wrap_types
+from airflow_hiveacid.orc.envelope import Operation, acid_metadata, wrap_types
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, row_groups
-from airflow_hiveacid.orc.keys import first_disorder
+from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.null_rows import null_rows
 from airflow_hiveacid.orc.output import Output, Sink
-from airflow_hiveacid.orc.streams import Encoding, Integers, describe_encoding
+from airflow_hiveacid.orc.statistics import merge_columns
+from airflow_hiveacid.orc.streams import Encoding, describe_encoding
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.transplant import Written
 from airflow_hiveacid.orc.wire import DATA, Message
 
+# A stripe is built in memory, where its events take some 100 bytes each.
+STRIPE_EVENTS = 1_000_000
 _TIME_ZONE = b"UTC"
-_ROW_ID_COLUMNS = (Column.ORIGINAL_TRANSACTION, Column.BUCKET, Column.ROW_ID)
 
 
 def write_delete_file(
@@ -36,7 +38,7 @@ def write_delete_file(
     block_size: int = 262_144,
     stride: int = 10_000,
 ) -> Written:
-    """Write the deletes of one bucket as a file of a `delete_delta` directory.
+    """Write the deletes of one write id and one bucket as a file of a `delete_delta` directory.
 
     Args:
         sink: Takes the file.
@@ -53,74 +55,141 @@ def write_delete_file(
     Raises:
         ValueError: The row ids do not ascend, repeat, or belong to several bucket files.
     """
-    keys = [np.asarray(part, dtype=np.int64) for part in (original_write_ids, buckets, rows)]
-    _check_order(keys)
-    _check_writer(keys[1])
-    if len(keys[0]) == 0:
-        return write_empty_file(sink, row_types, codec=codec, block_size=block_size, stride=stride)
-    compression = Compression(Codec.named(codec), block_size)
-    tail = OrcTail.new(wrap_types(row_types), compression, stride)
-    count = len(keys[0])
-    last = RowId(*(int(part[-1]) for part in keys))
+    write_ids, buckets, rows = (
+        np.asarray(part, dtype=np.int64) for part in (original_write_ids, buckets, rows)
+    )
+    if not write_ids.shape == buckets.shape == rows.shape or rows.ndim != 1:
+        raise ValueError("The three parts of the row ids differ in length.")
+    keys = Keys(
+        operations=np.broadcast_to(np.int64(Operation.DELETE), rows.shape),
+        original_write_ids=write_ids,
+        buckets=buckets,
+        rows=rows,
+        current_write_ids=np.broadcast_to(np.int64(write_id), rows.shape),
+    )
+    return write_delete_stripes(
+        sink,
+        [keys],
+        row_types=row_types,
+        codec=codec,
+        block_size=block_size,
+        stride=stride,
+    )
 
-    groups = row_groups(count, stride)
-    new = _key_columns(keys, write_id, groups).finish(compression, stride)
+
+def write_delete_stripes(
+    sink: Sink,
+    chunks: Iterable[Keys],
+    *,
+    row_types: Sequence[bytes],
+    codec: str = "zlib",
+    block_size: int = 262_144,
+    stride: int = 10_000,
+) -> Written:
+    """Write the deletes of one bucket, each with the write id that it has, however many they are.
+
+    Args:
+        sink: Takes the file.
+        chunks: The events, whose row ids ascend without repetition over all chunks.
+        row_types: The types of the table's row.
+        codec: ORC's name of the compression.
+        block_size: Plain bytes of a compressed chunk.
+        stride: Rows of a row group; 0 leaves out the row indexes.
+
+    Raises:
+        ValueError: The row ids do not ascend, repeat, or belong to several bucket files.
+    """
+    compression = Compression(Codec.named(codec), block_size)
+    output = Output(sink)
+    stripes: list[Stripe] = []
+    statistics: list[tuple[bytes, ...]] = []
+    last_rows: list[RowId] = []
+    for keys in _in_stripes(_checked(chunks)):
+        if not stripes:
+            output.write(MAGIC)
+        stripe, columns = _write_stripe(output, keys, row_types, compression, stride)
+        stripes.append(stripe)
+        statistics.append(columns)
+        last_rows.append(keys.row_id(-1))
+    if not stripes:
+        return write_empty_file(sink, row_types, codec=codec, block_size=block_size, stride=stride)
+    tail = replace(
+        OrcTail.new(wrap_types(row_types), compression, stride),
+        stripes=tuple(stripes),
+        stripe_statistics=tuple(statistics),
+        file_statistics=merge_columns(statistics),
+    )
+    tail = replace(tail, user_metadata=acid_metadata(last_rows, Operation.DELETE, tail.rows))
+    output.write(tail.encode(output.position))
+    return Written(tail.rows, output.position, tuple(last_rows))
+
+
+def _write_stripe(
+    output: Output, keys: Keys, row_types: Sequence[bytes], compression: Compression, stride: int
+) -> tuple[Stripe, tuple[bytes, ...]]:
+    """Write a stripe; the answer has the statistics of its columns."""
+    groups = row_groups(len(keys), stride)
+    new = _key_columns(keys, groups).finish(compression, stride)
     nulls, encodings = null_rows(row_types, groups, compression, stride)
     index, data = new.index + nulls.index, new.data + nulls.data
-    statistics = (*new.statistics, *nulls.statistics)
-
     footer = Message((1, DATA, stream.describe()) for stream in index + data)
     for encoding in (Encoding.DIRECT, *[Encoding.DIRECT_V2] * len(KEY_COLUMNS), *encodings):
         footer.add_data(2, describe_encoding(encoding))
     encoded_footer = compression.compress(footer.add_data(3, _TIME_ZONE).encode())
-
-    output = Output(sink)
-    output.write(MAGIC)
-    for stream in index + data:
-        output.write(stream.data)
-    output.write(encoded_footer)
     stripe = Stripe(
-        offset=len(MAGIC),
+        offset=output.position,
         index_length=sum(len(stream.data) for stream in index),
         data_length=sum(len(stream.data) for stream in data),
         footer_length=len(encoded_footer),
-        rows=count,
+        rows=len(keys),
         other=Message(),
     )
-    tail = replace(
-        tail,
-        stripes=(stripe,),
-        stripe_statistics=(statistics,),
-        file_statistics=statistics,
-        user_metadata=acid_metadata([last], Operation.DELETE, count),
-    )
-    output.write(tail.encode(output.position))
-    return Written(count, output.position, (last,))
+    for stream in index + data:
+        output.write(stream.data)
+    output.write(encoded_footer)
+    return stripe, (*new.statistics, *nulls.statistics)
 
 
-def _key_columns(keys: Sequence[Integers], write_id: int, groups: Sequence[int]) -> KeyColumns:
+def _key_columns(keys: Keys, groups: Sequence[int]) -> KeyColumns:
     columns = KeyColumns()
     start = 0
     for group in groups:
         columns.begin_group(group)
-        columns.add_sequence(Column.OPERATION, Operation.DELETE, group)
-        for column, values in zip(_ROW_ID_COLUMNS, keys, strict=True):
-            columns.add_values(column, values[start : start + group])
-        columns.add_sequence(Column.CURRENT_TRANSACTION, write_id, group)
+        for column, values in keys[start : start + group].columns().items():
+            columns.add_values(column, values)
         start += group
     return columns
 
 
-def _check_order(keys: Sequence[Integers]) -> None:
-    if any(part.shape != keys[0].shape or part.ndim != 1 for part in keys):
-        raise ValueError("The three parts of the row ids differ in length.")
-    at = first_disorder(keys)
-    if at is not None:
-        first, second = (RowId(*(int(part[row]) for part in keys)) for row in (at - 1, at))
-        raise ValueError(f"{second} to delete does not come after {first}.")
+def _in_stripes(chunks: Iterable[Keys]) -> Iterator[Keys]:
+    waiting: list[Keys] = []
+    count = 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        count += len(chunk)
+        while count >= STRIPE_EVENTS:
+            keys = Keys.joined(waiting)
+            yield keys[:STRIPE_EVENTS]
+            waiting = [keys[STRIPE_EVENTS:]]
+            count -= STRIPE_EVENTS
+    if count:
+        yield Keys.joined(waiting)
 
 
-def _check_writer(buckets: Integers) -> None:
-    writers = sorted({decode_bucket(int(bucket)).writer_id for bucket in np.unique(buckets)})
-    if len(writers) > 1:
-        raise ValueError(f"One file of deletes cannot serve the buckets {writers}.")
+def _checked(chunks: Iterable[Keys]) -> Iterator[Keys]:
+    last: Keys | None = None
+    writers: set[int] = set()
+    for chunk in chunks:
+        if len(chunk) == 0:
+            continue
+        keys = chunk if last is None else Keys.joined([last, chunk])
+        at = keys.first_disorder()
+        if at is not None:
+            raise ValueError(
+                f"{keys.row_id(at)} to delete does not come after {keys.row_id(at - 1)}."
+            )
+        writers |= {decode_bucket(int(bucket)).writer_id for bucket in np.unique(chunk.buckets)}
+        if len(writers) > 1:
+            raise ValueError(f"One file of deletes cannot serve the buckets {sorted(writers)}.")
+        last = chunk[-1:]
+        yield chunk

@@ -8,15 +8,20 @@ from numpy.typing import NDArray  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.orc.envelope import Operation
 from airflow_hiveacid.orc.keys import Keys, key_names
 from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.streams import Integers
 from airflow_hiveacid.orc.tail import OrcTail
 
 _Mask = NDArray[np.bool_]
+_BATCH_ROWS = 65_536
+# So many files may be read with batches of that size, 30 MB each.
+_WIDE_FILES = 8
+_FEWEST_ROWS = 1024
 
 
-def read_keys(source: Source, tail: OrcTail, *, rows: int = 65_536) -> Iterator[Keys]:
+def read_keys(source: Source, tail: OrcTail, *, rows: int = _BATCH_ROWS) -> Iterator[Keys]:
     """Read the row ids of an ACID file, at most `rows` at a time, however large its stripes are.
 
     Raises:
@@ -43,19 +48,35 @@ def read_keys(source: Source, tail: OrcTail, *, rows: int = 65_536) -> Iterator[
         raise CorruptFile(f"The ORC library cannot read the file: {error}") from error
 
 
+def read_deletes(
+    files: Sequence[tuple[Source, OrcTail]], aborted: Sequence[int] = ()
+) -> Iterator[Keys]:
+    """Read the files of deletes of one bucket as one stream; see `merge_keys`.
+
+    Raises:
+        CorruptFile: A file does not decode, is out of order, or holds other rows than deletes.
+    """
+    # Many open files share the memory.
+    rows = _BATCH_ROWS * min(_WIDE_FILES / max(len(files), 1), 1)
+    return merge_keys(
+        [read_keys(source, tail, rows=max(int(rows), _FEWEST_ROWS)) for source, tail in files],
+        aborted,
+    )
+
+
 def merge_keys(streams: Sequence[Iterator[Keys]], aborted: Sequence[int] = ()) -> Iterator[Keys]:
-    """Merge ascending row ids into one stream that ascends without repetition.
+    """Merge ascending delete events into one stream that ascends without repetition.
 
     Engines that delete a row twice, or copy a delete event into a second directory, make Hive's
     readers lose other deletes. Of such events the one with the smallest write id stays: it is what
     made the row disappear.
 
     Args:
-        streams: The row ids of one file each, ascending.
+        streams: The events of one file each.
         aborted: Write ids whose events do not count.
 
     Raises:
-        CorruptFile: A stream does not ascend.
+        CorruptFile: A stream does not ascend, or holds other rows than deletes.
     """
     waiting = [_distinct(stream, aborted) for stream in streams]
     heads: list[tuple[Keys, Iterator[Keys]]] = [
@@ -115,6 +136,8 @@ def _distinct(stream: Iterator[Keys], aborted: Sequence[int]) -> Iterator[Keys]:
     """Drop repetitions and aborted events; no row id is in two of the batches that come out."""
     held: Keys | None = None
     for batch in stream:
+        if (batch.operations != Operation.DELETE).any():
+            raise CorruptFile("There are other rows than deletes.")
         keys = batch[~np.isin(batch.current_write_ids, aborted)] if aborted else batch
         if held is not None:
             keys = Keys.joined([held, keys])

@@ -42,6 +42,8 @@ class Keys:
     @classmethod
     def joined(cls, parts: Sequence["Keys"]) -> "Keys":
         """One after the other."""
+        if len(parts) == 1:
+            return parts[0]
         names = [field.name for field in fields(cls)]
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 

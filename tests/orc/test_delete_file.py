@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.acid.errors import UnsupportedFile
 from airflow_hiveacid.acid.row_id import RowId, encode_bucket
-from airflow_hiveacid.orc.delete_file import write_delete_file
+from airflow_hiveacid.orc.delete_file import write_delete_file, write_delete_stripes
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.envelope import Column, wrap_types
+from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.statistics import INTEGERS
 from airflow_hiveacid.orc.streams import null_flag_position
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.verify import verify_file
 from airflow_hiveacid.orc.wire import Message
 from tests.orc.orc_tables import (
     CODECS,
@@ -193,3 +195,57 @@ def test_the_last_row_id_is_reported():
         row_types=ROW_TYPES,
     )
     assert written.key_index == (RowId(1, BUCKETS[0], 8),)
+
+
+def events(rows, write_ids, bucket: int = BUCKETS[0]) -> Keys:
+    """Deletes of rows of the write id 1."""
+    count = len(rows)
+    one = np.ones(count, dtype=np.int64)
+    return Keys(one * 2, one, one * bucket, np.asarray(rows), np.asarray(write_ids))
+
+
+@given(
+    write_ids=st.lists(st.integers(1, 1 << 40), max_size=60),
+    chunk=st.integers(1, 20),
+    stride=st.sampled_from([0, 7, 1000]),
+)
+@settings(max_examples=40)
+def test_every_event_keeps_its_own_write_id(write_ids, chunk, stride):
+    keys = events(range(len(write_ids)), write_ids)
+    chunks = (keys[start : start + chunk] for start in range(0, len(keys), chunk))
+    sink = io.BytesIO()
+    written = write_delete_stripes(sink, chunks, row_types=ROW_TYPES, stride=stride)
+    found = read(sink)
+    assert found["currentTransaction"].to_pylist() == write_ids
+    assert found["rowId"].to_pylist() == list(range(len(write_ids)))
+    assert (written.rows, written.bytes) == (len(write_ids), len(sink.getvalue()))
+    assert verify_file(sink, kind="delete", bucket=3) == []
+
+
+def test_many_events_become_several_stripes():
+    count, chunk = 2_100_000, 65_536
+    chunks = (
+        events(np.arange(start, end), np.arange(start, end) // 1000)
+        for start in range(0, count, chunk)
+        for end in [min(start + chunk, count)]
+    )
+    sink = io.BytesIO()
+    written = write_delete_stripes(sink, chunks, row_types=ROW_TYPES)
+    tail = OrcTail.read(sink)
+    assert [stripe.rows for stripe in tail.stripes] == [1_000_000, 1_000_000, 100_000]
+    assert [key.row for key in written.key_index] == [999_999, 1_999_999, count - 1]
+    assert tail.user_metadata["hive.acid.stats"] == b"0,0,%d" % count
+    assert verify_file(sink, kind="delete", bucket=3, write_ids=range(2100)) == []
+
+
+@pytest.mark.parametrize(
+    ("second", "problem"),
+    [
+        (events([5], [9]), "come after"),
+        (events([4], [9]), "come after"),
+        (events([6], [9], encode_bucket(4)), r"buckets \[3, 4\]"),
+    ],
+)
+def test_chunks_that_do_not_continue_each_other_are_refused(second, problem):
+    with pytest.raises(ValueError, match=problem):
+        write_delete_stripes(io.BytesIO(), [events([1, 5], [9, 9]), second], row_types=ROW_TYPES)

@@ -1,6 +1,7 @@
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from airflow_hiveacid.acid.errors import CorruptFile
-from airflow_hiveacid.orc.key_stream import KeySet, merge_keys, read_keys
+from airflow_hiveacid.orc.key_stream import KeySet, merge_keys, read_deletes, read_keys
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.tail import OrcTail
 
@@ -123,6 +124,20 @@ def test_all_stripes_are_read():
     assert sum(len(keys) for keys in read_keys(file, tail)) == 5000
 
 
+def test_however_many_files_of_deletes_are_read_together():
+    events = [(1, 0, row, 2) for row in range(3000)]
+    files = [acid_file(events[number::40]) for number in range(40)]
+    merged = read_deletes([(file, OrcTail.read(file)) for file in files])
+    assert [event for keys in merged for event in events_of(keys)] == events
+
+
+def test_inserts_among_the_deletes_are_refused():
+    keys = keys_of([(1, 0, 1, 9)])
+    insert = replace(keys, operations=np.array([0]))
+    with pytest.raises(CorruptFile, match="other rows than deletes"):
+        list(merge_keys([iter([keys]), iter([insert])]))
+
+
 def test_a_damaged_file_is_refused():
     file = acid_file([(1, 0, row * row % 77, 2) for row in range(1000)])
     tail = OrcTail.read(file)
@@ -156,7 +171,7 @@ def test_a_large_stripe_is_not_held_in_memory(tmp_path):
         rows = np.arange(count)
         same = np.ones(count, dtype=np.int64)
         columns = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction")
-        values = (same, same, same, rows, same)
+        values = (same * 2, same, same, rows, same)
         table = pa.table(dict(zip(columns, values, strict=True))).append_column(
             "row", pa.nulls(count, pa.struct({"a": pa.int32()}))
         )
@@ -165,7 +180,7 @@ def test_a_large_stripe_is_not_held_in_memory(tmp_path):
         assert len(OrcTail.read(file).stripes) == 1
     answer = subprocess.run(
         [sys.executable, "-c", _MEASURE, tmp_path / "few", tmp_path / "many"],
-        capture_output=True,
+        stdout=subprocess.PIPE,
         check=True,
         text=True,
     )
