@@ -10,7 +10,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -94,10 +93,6 @@ class ReadOnlyStorage:
         return any(
             os.path.islink(self._full("/".join(parts[:depth]))) for depth in range(len(parts) + 1)
         )
-
-    def modified_at(self, path: str) -> datetime | None:
-        """When a file was last written; None when it is not there or nobody knows."""
-        return cast("datetime | None", self._info(path).mtime)
 
     def walk(self, path: str = "") -> Iterator[tuple[str, int | None, int | None]]:
         """All that is below a directory, by its path relative to the folder, in no order.

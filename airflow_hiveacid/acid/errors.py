@@ -84,6 +84,12 @@ class InsertOnlyTable(UserError):
     default_remedy = "Convert the table to full ACID before changing rows in place."
 
 
+class SharedLocation(UserError):
+    """Two tables, or two partitions, have their files in one place."""
+
+    default_remedy = "Give each of them a folder of its own."
+
+
 class TableNotFound(UserError):
     """The database or the table does not exist."""
 
@@ -136,8 +142,16 @@ class NotEnoughHistory(DataError):
     default_remedy = "Read again with a fresh snapshot."
 
 
+class OutOfOrder(DataError):
+    """The rows of files that belong together do not ascend by their row ids."""
+
+
 class UnsupportedFile(DataError):
     """A file is sound but uses something that we do not handle."""
+
+
+class BeyondArrow(UnsupportedFile):
+    """A file holds values that Arrow cannot, such as timestamps outside of 1677 to 2262."""
 
 
 class ConflictError(HiveAcidError):
@@ -145,6 +159,12 @@ class ConflictError(HiveAcidError):
 
     retryable = True
     exit_code = 10
+
+
+class AlreadyCompacting(ConflictError):
+    """Somebody else compacts the same partition, or has been asked to."""
+
+    default_remedy = "Run the job again when that is done."
 
 
 class LockTimeout(ConflictError):
@@ -155,6 +175,12 @@ class SnapshotMoved(ConflictError):
     """The table kept changing while the job tried to begin."""
 
     default_remedy = "Run the job again when fewer others write there, or raise max_restarts."
+
+
+class TableReplaced(ConflictError):
+    """The table was dropped and created anew while a job worked on it."""
+
+    default_remedy = "Nothing of the new one was touched; run the job again if it is still wanted."
 
 
 class TransactionAborted(ConflictError):
