@@ -94,12 +94,17 @@ def wrap_types(row_types: Sequence[bytes]) -> tuple[bytes, ...]:
     """Put the types of a flat file below the column `row` of the envelope."""
     if not row_types or Message.decode(row_types[0]).number(TypeField.KIND) != TypeKind.STRUCT:
         raise UnsupportedFile("The root of the ORC file is not a struct.")
+    keys = (Message().add_number(TypeField.KIND, kind).encode() for _, kind in FIELDS[:-1])
+    return (envelope_root(), *keys, *map(_move_subtypes, row_types))
+
+
+def envelope_root() -> bytes:
+    """The type of a full ACID file's root, its names spelled as Hive's readers want them."""
     root = Message().add_number(TypeField.KIND, TypeKind.STRUCT)
     root.add_data(TypeField.SUBTYPES, pack(range(1, len(FIELDS) + 1)))
     for name, _ in FIELDS:
         root.add_data(TypeField.FIELD_NAMES, name)
-    keys = (Message().add_number(TypeField.KIND, kind).encode() for _, kind in FIELDS[:-1])
-    return (root.encode(), *keys, *map(_move_subtypes, row_types))
+    return root.encode()
 
 
 def acid_metadata(keys: Sequence[RowId], operation: Operation, rows: int) -> dict[str, bytes]:

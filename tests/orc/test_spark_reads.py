@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import row_struct
-from airflow_hiveacid.orc.concat import concatenate
+from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.envelope import Column
@@ -197,7 +197,7 @@ def test_joined_files_are_read(spark, tmp_path, expected):
         open(tmp_path / "second", "rb") as two,
         open(tmp_path / "joined", "wb") as sink,
     ):
-        concatenate([one, two], sink)
+        assemble([Part(file, OrcTail.read(file)) for file in (one, two)], sink)
     row_ids = ROW_IDS + [(9, BUCKET, row) for row in range(ROWS)]
     assert read_back(spark, tmp_path / "joined") == (row_ids, expected + expected)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.errors import UnsupportedFile
+from airflow_hiveacid.acid.errors import OutOfOrder, UnsupportedFile
 from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.orc.concat import concatenate
+from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.statistics import count_statistics
@@ -35,9 +35,13 @@ def delete(rows, write_id: int, original: int = 1) -> io.BytesIO:
     return sink
 
 
+def whole(files) -> list[Part]:
+    return [Part(file, OrcTail.read(file)) for file in files]
+
+
 def joined(files) -> io.BytesIO:
     sink = io.BytesIO()
-    written = concatenate(files, sink)
+    written = assemble(whole(files), sink)
     assert written.bytes == len(sink.getvalue())
     return sink
 
@@ -55,10 +59,10 @@ def test_the_rows_of_all_files_follow_each_other(sizes, codec, block_sizes, stri
         {"codec": codec, "block_size": block, "stripe_size": stripe_size} for block in block_sizes
     ]
     flats = [flat_file(rows, **layout) for rows, layout in zip(tables, layouts, strict=False)]
-    whole = [row for file in flats for row in read(file).to_pylist()]
+    expected = [row for file in flats for row in read(file).to_pylist()]
 
     flat = joined(flats)
-    assert read(flat).to_pylist() == whole
+    assert read(flat).to_pylist() == expected
     assert OrcTail.read(flat).user_metadata == {}
 
     acid = joined(
@@ -68,7 +72,7 @@ def test_the_rows_of_all_files_follow_each_other(sizes, codec, block_sizes, stri
         ]
     )
     found = read(acid)
-    assert found["row"].to_pylist() == whole
+    assert found["row"].to_pylist() == expected
     assert row_ids(found) == [
         (n + 1, BUCKET, row) for n, size in enumerate(sizes) for row in range(size)
     ]
@@ -126,12 +130,16 @@ def test_a_wrong_key_index_of_a_source_is_not_believed():
         (lambda: [insert(table(5), 2), insert(table(5), 1)], "come after"),
         (lambda: [insert(table(5), 1), insert(table(5), 1)], "come after"),
         (lambda: [delete([1, 2], 5), delete([2], 6)], "come after"),
-        (list, "no file"),
     ],
 )
 def test_row_ids_that_do_not_ascend_are_refused(files, problem):
-    with pytest.raises(ValueError, match=problem):
-        concatenate(files(), io.BytesIO())
+    with pytest.raises(OutOfOrder, match=problem):
+        joined(files())
+
+
+def test_nothing_makes_no_file():
+    with pytest.raises(ValueError, match="no file"):
+        assemble([], io.BytesIO())
 
 
 @pytest.mark.parametrize(
@@ -145,7 +153,7 @@ def test_row_ids_that_do_not_ascend_are_refused(files, problem):
 )
 def test_files_that_differ_in_what_stripes_rely_on_are_refused(other, difference):
     with pytest.raises(UnsupportedFile, match=f"File 2 .*{difference}"):
-        concatenate([insert(table(5), 1), other()], io.BytesIO())
+        joined([insert(table(5), 1), other()])
 
 
 def test_files_without_statistics_are_looked_into():
@@ -165,7 +173,7 @@ def test_files_without_statistics_are_looked_into():
 def test_inserts_and_deletes_do_not_mix():
     flat = insert(table(5), 1, stride=10_000)
     with pytest.raises(UnsupportedFile, match="mix"):
-        concatenate([flat, delete([1], 5, original=2)], io.BytesIO())
+        joined([flat, delete([1], 5, original=2)])
 
 
 def written_by(writer: int, version: int, calendar: int | None = None) -> io.BytesIO:
@@ -216,5 +224,5 @@ def test_local_files_are_joined_to_the_same_bytes(tmp_path):
         open(tmp_path / "1", "rb") as two,
         open(tmp_path / "joined", "wb") as sink,
     ):
-        concatenate([one, two], sink)
+        assemble(whole([one, two]), sink)
     assert (tmp_path / "joined").read_bytes() == joined(parts).getvalue()

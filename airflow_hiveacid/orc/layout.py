@@ -1,0 +1,174 @@
+"""What all stripes of a file have in common, and which stripes of other files fit in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from airflow_hiveacid.acid.errors import UnsupportedFile
+from airflow_hiveacid.orc.compression import Codec, Compression
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind, envelope_root, is_envelope
+from airflow_hiveacid.orc.tail import (
+    WRITER_JAVA,
+    WRITER_VERSION_ORC_135,
+    FooterField,
+    OrcTail,
+    PostScriptField,
+)
+from airflow_hiveacid.orc.wire import VARINT, Message
+
+Writer = tuple[int, int]
+
+_CALENDAR_KINDS = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
+_TEXT_KINDS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
+_JULIAN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the stripes of a file rely on.
+
+    Attributes:
+        types: The serialized types, the root first.
+        codec: The compression of all streams.
+        block_size: The plain bytes that a compressed chunk may hold.
+        stride: Rows of a row group; 0 stands for a file without row indexes.
+        calendar: ORC's number of the calendar; None if there are no dates.
+    """
+
+    types: tuple[bytes, ...]
+    codec: Codec
+    block_size: int
+    stride: int
+    calendar: int | None
+
+    @classmethod
+    def joint(cls, files: Sequence[tuple[str, OrcTail]], like: OrcTail) -> "Layout":
+        """A layout that the types of all files fit into.
+
+        Args:
+            files: The names and the tails of the files.
+            like: The file that decides about codec and row groups.
+
+        Raises:
+            UnsupportedFile: Two files have different types or calendars.
+        """
+        first_name, first = files[0]
+        types, calendar = first.types, _calendar(first)
+        for name, tail in files:
+            common = joint_types(types, tail.types)
+            if common is None:
+                raise UnsupportedFile(
+                    f"{first_name} and {name} have rows of different types.",
+                    remedy="Files written before and after a change of the columns cannot be put"
+                    " together yet.",
+                )
+            if _calendar(tail) != calendar:
+                raise UnsupportedFile(f"{first_name} and {name} have dates of different calendars.")
+            types = common
+        layout = cls(types, like.codec, like.block_size, like.stride, calendar)
+        fitting = [tail.block_size for _, tail in files if not layout.differences(tail)]
+        return cls(types, like.codec, max([like.block_size, *fitting]), like.stride, calendar)
+
+    @property
+    def is_acid(self) -> bool:
+        """Whether the file is one of a full ACID table."""
+        return is_envelope(self.types)
+
+    def differences(self, tail: OrcTail) -> list[str]:
+        """What keeps the stripes of a file from being copied into this layout."""
+        pairs: dict[str, tuple[object, object]] = {
+            "codec": (self.codec, tail.codec),
+            "row group size": (self.stride, tail.stride),
+            "calendar": (self.calendar, _calendar(tail)),
+        }
+        different = [name for name, (wanted, found) in pairs.items() if wanted != found]
+        return different + ([] if self.stores_as(tail.types) else ["types"])
+
+    def stores_as(self, types: Sequence[bytes]) -> bool:
+        """Whether columns of these types have the same bytes as those of the layout."""
+        return joint_types(self.types, types) is not None
+
+    def tail(self, block_size: int, writer: Writer) -> OrcTail:
+        """The tail of a file of this layout without stripes."""
+        types = (envelope_root(), *self.types[1:]) if self.is_acid else self.types
+        tail = OrcTail.new(types, Compression(self.codec, block_size), self.stride)
+        writer_id, version = writer
+        footer = {FooterField.WRITER: writer_id}
+        if self.calendar is not None:
+            footer[FooterField.CALENDAR] = self.calendar
+        return replace(
+            tail,
+            footer=tail.footer.with_numbers(footer),
+            postscript=tail.postscript.with_numbers({PostScriptField.WRITER_VERSION: version}),
+        )
+
+
+def writer_of(tail: OrcTail) -> Writer:
+    """Which software wrote a file, and which of its versions."""
+    return (
+        tail.footer.number(FooterField.WRITER),
+        tail.postscript.number(PostScriptField.WRITER_VERSION),
+    )
+
+
+def is_old(writer: Writer) -> bool:
+    """Whether readers treat the files of a writer in a way of their own."""
+    return writer[1] < WRITER_VERSION_ORC_135
+
+
+def joint_writer(writers: set[Writer]) -> Writer:
+    """The writer to declare; readers know what to expect from one."""
+    # Of the writers that may be mixed, this much holds for all.
+    return writers.pop() if len(writers) == 1 else (WRITER_JAVA, WRITER_VERSION_ORC_135)
+
+
+def joint_types(some: Sequence[bytes], others: Sequence[bytes]) -> tuple[bytes, ...] | None:
+    """Types that the columns of two files have in common; None if there are none.
+
+    All kinds of text have the same bytes. Names may differ by case, as they do in Hive.
+    """
+    joint = []
+    for one, other in zip_longest(some, others):
+        common = one if one == other else _joint_type(one or b"", other or b"")
+        if common is None:
+            return None
+        joint.append(common)
+    return tuple(joint)
+
+
+def _joint_type(one: bytes, other: bytes) -> bytes | None:
+    first, second = Message.decode(one), Message.decode(other)
+    if not one or not other or _shape(first) != _shape(second):
+        return None
+    kinds = {message.number(TypeField.KIND) for message in (first, second)}
+    if len(kinds) > 1:
+        rest = first.without(TypeField.KIND, TypeField.MAXIMUM_LENGTH)
+        return Message([(TypeField.KIND, VARINT, TypeKind.STRING), *rest.fields]).encode()
+    length = max(message.number(TypeField.MAXIMUM_LENGTH) for message in (first, second))
+    if not length or length == first.number(TypeField.MAXIMUM_LENGTH):
+        return one
+    return first.with_numbers({TypeField.MAXIMUM_LENGTH: length}).encode()
+
+
+def _shape(type_: Message) -> tuple[object, ...]:
+    """What decides about the bytes of a column, whichever way the writer put it."""
+    kind = type_.number(TypeField.KIND)
+    return (
+        TypeKind.STRING if kind in _TEXT_KINDS else kind,
+        type_.all_numbers(TypeField.SUBTYPES),
+        [_folded(name) for name in type_.all_data(TypeField.FIELD_NAMES)],
+        type_.number(TypeField.PRECISION),
+        type_.number(TypeField.SCALE),
+    )
+
+
+def _folded(name: bytes) -> str:
+    return name.decode(errors="surrogateescape").lower()
+
+
+def _calendar(tail: OrcTail) -> int | None:
+    kinds = {Message.decode(type_).number(TypeField.KIND) for type_ in tail.types}
+    if kinds.isdisjoint(_CALENDAR_KINDS):
+        return None
+    # Writers that do not say use the older calendar.
+    return tail.footer.number(FooterField.CALENDAR) or _JULIAN

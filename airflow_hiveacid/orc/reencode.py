@@ -1,0 +1,155 @@
+"""Write stripes anew, without the rows that do not stay."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np  # noqa: TID253
+
+from airflow_hiveacid.acid.errors import BeyondArrow, UnsupportedFile
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.orc.assemble import assemble
+from airflow_hiveacid.orc.batches import read_batches
+from airflow_hiveacid.orc.compression import Codec
+from airflow_hiveacid.orc.delete_cursor import DeleteCursor
+from airflow_hiveacid.orc.keys import Keys, key_names
+from airflow_hiveacid.orc.layout import Layout
+from airflow_hiveacid.orc.output import Output, Sink, Source
+from airflow_hiveacid.orc.span import check_ascending
+from airflow_hiveacid.orc.tail import OrcTail
+
+_CODECS = {
+    Codec.NONE: "uncompressed",
+    Codec.ZLIB: "zlib",
+    Codec.SNAPPY: "snappy",
+    Codec.LZ4: "lz4",
+    Codec.ZSTD: "zstd",
+}
+# The library wants multiples of the one, and headers of chunks hold no more than the other.
+_BLOCK_STEP, _LARGEST_BLOCK = 64 << 10, 4 << 20
+# It always writes row indexes; a file that declares to have none has readers pass over them.
+_USUAL_STRIDE = 10_000
+_STRIPE_SIZE = 64 << 20
+# Texts with fewer distinct values than this share of them are worth a dictionary.
+_DICTIONARY_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Reencoded:
+    """What became of the rows of some stripes."""
+
+    rows_read: int
+    rows_written: int
+
+
+def reencode(
+    stripes: Sequence[tuple[Source, OrcTail, Sequence[int]]],
+    sink: Sink,
+    *,
+    layout: Layout,
+    deletes: Iterable[Keys],
+    aborted: Sequence[int],
+) -> Reencoded:
+    """Decode stripes and write the rows that stay.
+
+    The new file is a part to be assembled, not one to be published: it lacks Hive's metadata.
+
+    Args:
+        stripes: Files, their tails and the numbers of the stripes, in the order of the row ids.
+        sink: Takes the new file, which has no stripe if no row stays.
+        layout: What the new stripes must fit into.
+        deletes: The delete events in the order of the row ids.
+        aborted: Write ids whose rows do not stay.
+
+    Raises:
+        BeyondArrow: There are values that Arrow cannot hold.
+        CorruptFile: A stripe does not decode.
+        OutOfOrder: The row ids do not ascend.
+    """
+    cursor = DeleteCursor(deletes)
+    writer: _Writer | None = None
+    last: RowId | None = None
+    rows_read = rows_written = 0
+    for source, tail, numbers in stripes:
+        if not layout.stores_as(tail.types):
+            raise UnsupportedFile("The stripes have rows of another type than the new file.")
+        # Like this, all files decode to the same Arrow types, names of columns included.
+        uniform = replace(tail, types=layout.types)
+        names = key_names(uniform)
+        with closing(read_batches(source, uniform, numbers)) as batches:
+            for batch in batches:
+                keys = Keys.of(batch, names)
+                last = check_ascending(keys, last)
+                stays = ~cursor.hits(keys) & ~np.isin(keys.current_write_ids, aborted)
+                kept = int(stays.sum())
+                rows_read += len(keys)
+                rows_written += kept
+                if kept:
+                    writer = writer or _Writer(sink, layout)
+                    writer.write(batch, stays if kept < len(keys) else None)
+    if writer is None:
+        assemble([], sink, layout=layout)
+    else:
+        writer.close()
+    return Reencoded(rows_read, rows_written)
+
+
+class _Writer:
+    """The library's writer."""
+
+    def __init__(self, sink: Sink, layout: Layout) -> None:
+        from pyarrow import orc
+
+        if layout.codec not in _CODECS:
+            raise UnsupportedFile(f"ORC files compressed with {layout.codec.name} are not written.")
+        block_size = -(-layout.block_size // _BLOCK_STEP) * _BLOCK_STEP
+        self._sink = _WatchedSink(sink)
+        self._writer = orc.ORCWriter(
+            self._sink,
+            compression=_CODECS[layout.codec],
+            compression_block_size=min(block_size, _LARGEST_BLOCK),
+            row_index_stride=layout.stride or _USUAL_STRIDE,
+            stripe_size=_STRIPE_SIZE,
+            dictionary_key_size_threshold=_DICTIONARY_SHARE,
+        )
+
+    def write(self, batch: Any, stays: Any) -> None:
+        import pyarrow as pa
+
+        kept = batch if stays is None else batch.filter(pa.array(stays))
+        self._call(self._writer.write, pa.Table.from_batches([kept]))
+
+    def close(self) -> None:
+        self._call(self._writer.close)
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        from pyarrow import ArrowException
+
+        try:
+            function(*arguments)
+        except (ArrowException, OSError) as error:
+            if self._sink.error is not None:
+                raise self._sink.error from None
+            raise BeyondArrow(f"Arrow cannot write the rows: {error}") from error
+
+
+class _WatchedSink:
+    """Keeps the error of a sink, of which the library passes on no more than the text."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._output = Output(sink)
+        self.error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        try:
+            self._output.write(bytes(data))
+        except OSError as error:
+            self.error = error
+            raise
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is kept back here."""

@@ -1,0 +1,186 @@
+"""Which stripes of a bucket stay as they are when it is compacted, and which are written anew."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np  # noqa: TID253
+
+from airflow_hiveacid.acid.errors import OutOfOrder
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.orc.batches import read_batches
+from airflow_hiveacid.orc.compression import Codec
+from airflow_hiveacid.orc.delete_cursor import DeleteCursor
+from airflow_hiveacid.orc.envelope import Column
+from airflow_hiveacid.orc.keys import Keys, key_names
+from airflow_hiveacid.orc.layout import Layout, is_old, writer_of
+from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.span import Span, read_span
+from airflow_hiveacid.orc.tail import OrcTail
+
+# Readers pay for every stripe, so the smallest ones are put together.
+_TINY = 1 << 20
+# A task's work: some seconds.
+_PIECE = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file of rows that is to be compacted.
+
+    Attributes:
+        source: The file.
+        tail: Its tail.
+        name: What messages call it.
+        exact: Whether no row in it can be of an aborted write id.
+    """
+
+    source: Source
+    tail: OrcTail
+    name: str
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Stripes that follow each other and have the same fate.
+
+    Attributes:
+        copy: Whether they stay as they are.
+        stripes: The numbers of their files and their own numbers in these.
+        bytes: Their size.
+        rows: Their rows, deleted ones included.
+    """
+
+    copy: bool
+    stripes: tuple[tuple[int, int], ...]
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class StripePlan:
+    """How a bucket is compacted.
+
+    Attributes:
+        pieces: All stripes of all files, in their order.
+        layout: The layout of the new file.
+    """
+
+    pieces: tuple[Piece, ...]
+    layout: Layout
+
+
+def plan_stripes(
+    files: Sequence[PlannedFile], deletes: Iterable[Keys], aborted: Sequence[int]
+) -> StripePlan:
+    """Choose the stripes that can be copied.
+
+    All others are written anew: those that have a deleted or an aborted row, those that do not fit
+    the layout of most others, and tiny ones beside each other.
+
+    Args:
+        files: At least one file, in the order of the row ids.
+        deletes: The delete events in the order of the row ids.
+        aborted: Write ids whose rows do not stay.
+
+    Raises:
+        OutOfOrder: The row ids do not ascend over all files.
+        UnsupportedFile: A file cannot be taken apart, or the files have different types.
+    """
+    for file in files:
+        file.tail.check_movable()
+    layout = _layout(files)
+    candidates = _with_tiny_ones(list(_candidates(files, layout, DeleteCursor(deletes), aborted)))
+    return StripePlan(tuple(_pieces(candidates)), layout)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    place: tuple[int, int]
+    bytes: int
+    rows: int
+    copy: bool
+
+
+def _layout(files: Sequence[PlannedFile]) -> Layout:
+    """The layout that most bytes have already, so that most need not be written anew."""
+    sizes: Counter[tuple[Codec, int]] = Counter()
+    for file in files:
+        sizes[file.tail.codec, file.tail.stride] += sum(each.length for each in file.tail.stripes)
+    codec, stride = max(sizes, key=lambda key: sizes[key])
+    like = next(
+        file.tail for file in files if (file.tail.codec, file.tail.stride) == (codec, stride)
+    )
+    return Layout.joint([(file.name, file.tail) for file in files], like)
+
+
+def _candidates(
+    files: Sequence[PlannedFile], layout: Layout, deletes: DeleteCursor, aborted: Sequence[int]
+) -> Iterator[_Candidate]:
+    last: RowId | None = None
+    for number, file in enumerate(files):
+        fits = not layout.differences(file.tail) and not is_old(writer_of(file.tail))
+        for stripe, found in enumerate(file.tail.stripes):
+            span = read_span(file.source, file.tail, stripe)
+            if last is not None and span.first <= last:
+                raise OutOfOrder(
+                    f"{span.first} in {file.name} does not come after {last}, which stands before."
+                )
+            last = span.last
+            copy = fits and not _loses_rows(file, stripe, span, deletes, aborted)
+            yield _Candidate((number, stripe), found.length, found.rows, copy)
+
+
+def _loses_rows(
+    file: PlannedFile, stripe: int, span: Span, deletes: DeleteCursor, aborted: Sequence[int]
+) -> bool:
+    named = deletes.reaches(span.first, span.last)
+    if named and span.is_dense(file.tail.stripes[stripe].rows):
+        return True
+    suspects: list[int] = []
+    if not file.exact:
+        range_ = file.tail.int_range(stripe, Column.CURRENT_TRANSACTION)
+        suspects = [each for each in aborted if range_ is None or range_[0] <= each <= range_[1]]
+    if not named and not suspects:
+        return False
+    names = key_names(file.tail)
+    with closing(read_batches(file.source, file.tail, [stripe], names)) as batches:
+        for batch in batches:
+            keys = Keys.of(batch, names)
+            if np.isin(keys.current_write_ids, suspects).any() or deletes.hits(keys).any():
+                return True
+    return False
+
+
+def _with_tiny_ones(candidates: Sequence[_Candidate]) -> Iterator[_Candidate]:
+    """Write tiny stripes anew together with the tiny or new ones beside them."""
+    joinable = [not each.copy or each.bytes < _TINY for each in candidates]
+    for number, each in enumerate(candidates):
+        beside = joinable[max(number - 1, 0) : number] + joinable[number + 1 : number + 2]
+        tiny = each.bytes < _TINY and any(beside)
+        yield replace(each, copy=each.copy and not tiny)
+
+
+def _pieces(candidates: Iterable[_Candidate]) -> Iterator[Piece]:
+    group: list[_Candidate] = []
+    size = 0
+    for each in candidates:
+        full = not each.copy and size + each.bytes > _PIECE
+        if group and (full or each.copy != group[0].copy):
+            yield _piece(group)
+            group, size = [], 0
+        group.append(each)
+        size += each.bytes
+    if group:
+        yield _piece(group)
+
+
+def _piece(group: Sequence[_Candidate]) -> Piece:
+    return Piece(
+        group[0].copy,
+        tuple(each.place for each in group),
+        sum(each.bytes for each in group),
+        sum(each.rows for each in group),
+    )
