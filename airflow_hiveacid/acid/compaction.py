@@ -118,21 +118,28 @@ def not_worth(
         if base is None and len(deltas) == 1:
             return NothingToCompact(f"{deltas[0]} is all there is.")
         return None
-    parsed = [_parse_delta(name) for name in deltas]
-    deletes = sum(delta.is_delete for delta in parsed)
     if len(deltas) == 1:
         return NothingToCompact(f"{deltas[0]} is the only delta.")
-    if len(deltas) == 2 and deletes == 1:
+    if len(deltas) == 2 and sum(_parse_delta(name).is_delete for name in deltas) == 1:
         return NothingToCompact("One delta and one delete delta would become the same again.")
-    write_ids = {delta.min_write_id for delta in parsed} | {delta.max_write_id for delta in parsed}
-    if 0 < deletes < len(deltas) and len(write_ids) == 1:
-        # Hive 4 applies deletes to rows of their own write id by the statement ids, which a
-        # minor compaction takes away.
+    if only_major(deltas):
         return NothingToCompact(
-            f"All deltas are of write id {min(write_ids)} and some delete what others insert.",
+            f"The deltas are all of write id {_parse_delta(deltas[0]).min_write_id}, and some may "
+            "delete what others insert.",
             remedy="Make it a major compaction.",
         )
     return None
+
+
+def only_major(deltas: Sequence[str]) -> bool:
+    """Whether rows and their deletes may be of one write id.
+
+    Hive 4 then tells by the statement ids which delete applies to which row, and a minor compaction
+    takes these away.
+    """
+    parsed = [_parse_delta(name) for name in deltas]
+    write_ids = {delta.min_write_id for delta in parsed} | {delta.max_write_id for delta in parsed}
+    return len(write_ids) == 1 and len({delta.is_delete for delta in parsed}) == 2
 
 
 def _below_the_unfinished(state: AcidDirectory, directories: set[str]) -> tuple[str, ...]:

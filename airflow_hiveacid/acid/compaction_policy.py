@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self, TypeVar
 
 from airflow_hiveacid.acid.blockers import Blocker
-from airflow_hiveacid.acid.compaction import CompactionType, not_worth
+from airflow_hiveacid.acid.compaction import CompactionType, not_worth, only_major
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
 
@@ -201,14 +201,10 @@ def decide(
         blockers: Who keeps the invisible directories from being taken.
     """
     type_, reason = _call(size, policy, now)
+    if type_ is CompactionType.MINOR and only_major(size.deltas):
+        type_ = CompactionType.MAJOR
     if type_ is not None and (why_not := not_worth(type_, size.base, size.deltas)) is not None:
-        if type_ is CompactionType.MINOR and not not_worth(
-            CompactionType.MAJOR, size.base, size.deltas
-        ):
-            type_ = CompactionType.MAJOR
-        else:
-            type_ = None
-        reason = f"{reason} {why_not}"
+        type_, reason = None, f"{reason} {why_not.what}"
     if size.invisible:
         reason = f"{reason} {_describe_waiting(size.invisible, blockers, now)}"
     if type_ is None:
