@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.names import Base, Delta, is_hidden, parse_directory,
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, WriteIdList
 
 _MOST_NAMED = 3
+_ORIGINAL = "It is no ACID directory; to clean what is older than that is not supported yet."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,17 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A directory that may go, and why."""
+    """A directory that may go, and why.
+
+    Attributes:
+        directory: Its name.
+        why: What made it useless.
+        cover: The directory that holds its content, if that is why.
+    """
 
     directory: str
     why: str
+    cover: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +96,10 @@ class CleaningPlan:
             write ids, too.
     """
 
-    remove: tuple[Removal, ...]
-    keep: tuple[Stay, ...]
-    unmarked: tuple[str, ...]
-    partly_aborted: tuple[int, ...]
+    remove: tuple[Removal, ...] = ()
+    keep: tuple[Stay, ...] = ()
+    unmarked: tuple[str, ...] = ()
+    partly_aborted: tuple[int, ...] = ()
 
     def is_clean_up_to(self, write_id: int | None) -> bool:
         """Whether, with what may go now, all is gone that a compaction made useless.
@@ -134,7 +142,8 @@ def plan_cleaning(
     rules = _Rules(state, txns, since, blockers, forbidden, now)
     live = {*filter(None, [state.base]), *state.deltas}
     for name in sorted(state.obsolete):
-        rules.judge_obsolete(name)
+        if "/" not in name:  # A file in a directory that is judged as a whole.
+            rules.judge_obsolete(name)
     for name in sorted(state.aborted):
         rules.judge_aborted(name)
     for name in sorted({*directories} - live - {*state.obsolete, *state.aborted}):
@@ -198,13 +207,7 @@ class _Rules:
     def judge_obsolete(self, name: str) -> None:
         parsed = parse_directory(name)
         if parsed is None:
-            self.keep.append(
-                Stay(
-                    name,
-                    "It is older than the table is transactional; to clean that is not"
-                    " supported yet.",
-                )
-            )
+            self.keep.append(Stay(name, _ORIGINAL))
             return
         covers = [cover for cover, read in self._read if _covers(read, parsed)]
         if not covers:
@@ -217,7 +220,7 @@ class _Rules:
         readers = self._blockers if since is None else since.still_here(self._blockers)
         why = f"{cover} holds its content"
         if self._may_go(name, parsed, readers, f"{why}, but these may still read it"):
-            self.remove.append(Removal(name, f"{why}."))
+            self.remove.append(Removal(name, f"{why}.", cover))
         elif since is None:
             self.unmarked.add(cover)
 
@@ -236,7 +239,7 @@ class _Rules:
     def judge_unseen(self, name: str) -> None:
         parsed = parse_directory(name)
         if parsed is None:
-            self.keep.append(Stay(name, "It is no directory of an ACID table."))
+            self.keep.append(Stay(name, "It is no ACID directory."))
             return
         txn = parsed.visibility_txn
         writers = [each for each in self._blockers if txn and each.txn_id == txn]

@@ -18,10 +18,12 @@ def mark_visible(client: MetastoreClient, storage: Storage, directory: str, ref:
     Args:
         client: The metastore.
         storage: Where the directory is.
-        directory: A base or a delta that every new reader sees by now.
+        directory: A base or a delta that every new reader sees by now. One that is gone again, or
+            has a note, is left alone.
         ref: Its table.
     """
-    if read_since(storage, directory) is not None:
+    # A note must not bring back a directory: an empty base would hide all rows.
+    if not storage.exists(directory) or read_since(storage, directory) is not None:
         return
     # In this order, every lock that belongs to a transaction belongs to one up to the watermark.
     locks = {lock.lock_id for lock in client.show_locks(ref)}

@@ -1,0 +1,228 @@
+"""Cleaning a table: removing what no reader needs any more, and nothing else.
+
+What is found out and what is decided comes from an inspection, which has no way to change a file.
+Only here something is removed, under a lock that makes a DROP of the table wait.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_hiveacid.acid.cleaning import CleaningPlan, Stay
+from airflow_hiveacid.acid.errors import (
+    HiveAcidError,
+    NotTransactional,
+    TableReplaced,
+    UnsupportedTable,
+)
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.phases import Phase, PhaseClock
+from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
+from airflow_hiveacid.maintenance.findings import Finding, Inspection
+from airflow_hiveacid.maintenance.places import Place, places_of
+from airflow_hiveacid.maintenance.since import mark_visible
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.queue import (
+    READY_FOR_CLEANING,
+    CompactionQueue,
+    QueuedCompaction,
+)
+from airflow_hiveacid.metastore.settle import abort_open_transactions
+from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.storage import Storage
+
+
+def clean(
+    client: MetastoreClient, job: CleanJob, *, phases: PhaseClock | None = None
+) -> CleanReport:
+    """Remove what no reader of a table needs any more, or say what would be removed.
+
+    Args:
+        client: The metastore.
+        job: What to clean.
+        phases: Is told about the phases: CLEAN around every single removal.
+
+    Raises:
+        NotTransactional: It is no ACID table.
+        SharedLocation: Its files lie together with those of another table or partition.
+        TableReplaced: The table was dropped and created anew meanwhile.
+    """
+    job.validate()
+    phases = phases or PhaseClock()
+    table = client.get_table(TableRef.parse(job.target))
+    _require_full_acid(table)
+    with phases(Phase.READ):
+        places = places_of(client, table, job.partitions)
+    if job.dry_run:
+        with phases(Phase.READ):
+            inspection = Inspection(client, table)
+            findings = [inspection.look(place) for place in places]
+            findings.append(inspection.look_beside(job.keep_notes_days))
+        return _report(job, findings, phases)
+    if job.run_token is not None:
+        abort_open_transactions(client, job.run_token)
+    with Transaction(
+        client,
+        operation=Operation.SELECT,
+        reads=[table.ref],
+        run_token=job.run_token,
+        lock_wait_seconds=job.lock_wait_seconds,
+        max_restarts=job.max_restarts,
+        phases=phases,
+    ) as txn:
+        cleaner = _Cleaner(client, table, txn, phases)
+        findings = cleaner.clean(places, job)
+    return replace(
+        _report(job, findings, phases),
+        requests_cleaned=tuple(cleaner.requests_cleaned),
+        warnings=(*cleaner.warnings, *txn.warnings),
+    )
+
+
+class _Cleaner:
+    """Removes what an inspection finds.
+
+    Attributes:
+        requests_cleaned: The requests that were marked as cleaned.
+        warnings: What went wrong without making anything unsafe.
+    """
+
+    def __init__(
+        self, client: MetastoreClient, table: HiveTable, txn: Transaction, phases: PhaseClock
+    ) -> None:
+        self.requests_cleaned: list[int] = []
+        self.warnings: list[str] = []
+        self._client = client
+        self._table = table
+        self._txn = txn
+        self._phases = phases
+        self._queue = CompactionQueue(client)
+
+    def clean(self, places: Sequence[Place], job: CleanJob) -> list[Finding]:
+        """Go through the folders, one after the other."""
+        requests = self._requests(job.partitions)
+        inspection = Inspection(self._client, self._table, besides=self._txn.txn_id)
+        findings = []
+        for place in places:
+            with self._phases(Phase.READ):
+                finding = inspection.look(place)
+            finding = self._remove(finding)
+            findings.append(finding)
+            mine = [each for each in requests if each.partition == place.partition]
+            requests = [each for each in requests if each.partition != place.partition]
+            if finding.plan is not None:
+                self._mark_cleaned(mine, finding.plan, inspection.txns)
+        dropped = [each for each in requests if each.partition and not self._exists(each.partition)]
+        self._mark_cleaned(dropped, CleaningPlan(), inspection.txns)
+        with self._phases(Phase.READ):
+            beside = inspection.look_beside(job.keep_notes_days)
+        return [*findings, self._remove(beside)]
+
+    def _remove(self, finding: Finding) -> Finding:
+        """Remove what may be removed.
+
+        Returns:
+            What really was removed, and what was not.
+        """
+        storage = Storage.of(finding.place.location)
+        unmarked = finding.plan.unmarked if finding.plan else ()
+        if finding.garbage or unmarked:
+            self._require_same_table()
+        for directory in unmarked:
+            self._mark_visible(storage, directory)
+        removed, keep = [], list(finding.keep)
+        for garbage in finding.garbage:
+            self._txn.check_alive()
+            if garbage.cover is not None and not storage.exists(garbage.cover):
+                keep.append(Stay(garbage.path, f"{garbage.cover}, which held the same, has gone."))
+                continue
+            with self._phases(Phase.CLEAN):
+                if garbage.is_note:
+                    storage.delete_file(garbage.path)
+                else:
+                    storage.delete_directory(garbage.path)
+            removed.append(garbage)
+        changed = len(removed) < len(finding.garbage)
+        plan = None if changed else finding.plan
+        return replace(finding, garbage=tuple(removed), keep=tuple(keep), plan=plan)
+
+    def _mark_visible(self, storage: Storage, directory: str) -> None:
+        try:
+            with self._phases(Phase.REGISTER):
+                mark_visible(self._client, storage, directory, self._table.ref)
+        except HiveAcidError as error:
+            self.warnings.append(f"Cleaning will take a run more: {error}")
+
+    def _require_same_table(self) -> None:
+        """Not everybody who drops a table waits for locks."""
+        now = self._client.get_table(self._table.ref)
+        if _identity(now) != _identity(self._table):
+            raise TableReplaced(f"{self._table.ref} was dropped and created anew meanwhile.")
+
+    def _requests(self, partitions: Sequence[str] | None) -> list[QueuedCompaction]:
+        if self._client.version is MetastoreVersion.HMS3:
+            return []
+        return [
+            each
+            for each in self._queue.live(self._table.ref)
+            if each.state == READY_FOR_CLEANING
+            and (partitions is None or each.partition in partitions)
+        ]
+
+    def _mark_cleaned(
+        self, requests: Sequence[QueuedCompaction], plan: CleaningPlan, txns: ValidTxnList
+    ) -> None:
+        """End the requests that nothing is left to be done for, so that others can be made."""
+        for request in requests:
+            # A worker calls its request ready for cleaning just before it commits.
+            committed = request.txn_id is None or txns.is_valid(request.txn_id)
+            if not committed or not plan.is_clean_up_to(request.highest_write_id):
+                continue
+            if request.highest_write_id is None:
+                self.warnings.append(
+                    f"Not to be marked as cleaned, for want of a write id: {request}"
+                )
+                continue
+            with self._phases(Phase.REGISTER):
+                self._queue.cleaned(request)
+            self.requests_cleaned.append(request.id)
+
+    def _exists(self, partition: str) -> bool:
+        return bool(self._client.get_partitions(self._table.ref, [partition]))
+
+
+def _require_full_acid(table: HiveTable) -> None:
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref} is not transactional.")
+    if table.kind is TableKind.INSERT_ONLY:
+        raise UnsupportedTable(
+            f"{table.ref} is an insert-only table.", remedy="Cleaning such is not supported yet."
+        )
+
+
+def _identity(table: HiveTable) -> tuple[object, ...]:
+    # Only HMS 4 has an id.
+    return table.raw.id, table.raw.createTime, table.location
+
+
+def _report(job: CleanJob, findings: Sequence[Finding], phases: PhaseClock) -> CleanReport:
+    removed = tuple(
+        RemovedDirectory(finding.place.show(each.path), each.bytes, each.why)
+        for finding in findings
+        for each in finding.garbage
+    )
+    return CleanReport(
+        target=job.target,
+        dry_run=job.dry_run,
+        removed=removed,
+        kept=tuple(
+            KeptDirectory(finding.place.show(each.path), each.reason)
+            for finding in findings
+            for each in finding.keep
+        ),
+        bytes=sum(each.bytes for each in removed),
+        seconds=phases.seconds,
+    )

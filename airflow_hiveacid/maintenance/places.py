@@ -1,0 +1,100 @@
+"""The folders of a table and of its partitions, and whether they are nobody else's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_hiveacid.acid.errors import InvalidJob, SharedLocation
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.locations import table_locations
+from airflow_hiveacid.metastore.partition_locations import partition_locations
+from airflow_hiveacid.storage import ReadOnlyStorage, real_place
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a partition, or a table without partitions, has its directories.
+
+    Attributes:
+        partition: The partition's name; None for a table without partitions.
+        location: Its folder, in the metastore's spelling.
+        below: The table's folder, if it lies in there, else its own.
+        path: How to come from there to the folder; "" where it is the same.
+    """
+
+    partition: str | None
+    location: str
+    below: str
+    path: str
+
+    def show(self, name: str) -> str:
+        """The path of something in it: relative to the table's folder, or absolute elsewhere."""
+        inside = self.partition is None or self.path
+        parts = [self.path if inside else self.location.rstrip("/"), name]
+        return "/".join(filter(None, parts)) or "."
+
+    def leads_through_link(self) -> bool:
+        """Whether a symbolic link may lead to files that are not the table's."""
+        return ReadOnlyStorage.of(self.below).is_link(self.path)
+
+
+def places_of(
+    client: MetastoreClient, table: HiveTable, partitions: Sequence[str] | None
+) -> list[Place]:
+    """Find the folders that a job is about, all of them its table's alone.
+
+    Args:
+        client: The metastore.
+        table: The table.
+        partitions: The names of its partitions; None is all of them. One that is not there (any
+            more) has no folder.
+
+    Raises:
+        InvalidJob: Partitions are asked of a table that has none.
+        SharedLocation: Another table or partition lies there, around there or inside.
+    """
+    if partitions is not None and not table.partition_keys:
+        raise InvalidJob(f"{table.ref} has no partitions.")
+    whole = Place(None, table.folder, table.folder, "")
+    places = [whole]
+    if table.partition_keys:
+        locations = partition_locations(client, table)
+        places = [_place(table.folder, *each) for each in sorted(locations.items())]
+    _refuse_shared(table, places, table_locations(client))
+    return [each for each in places if partitions is None or each.partition in partitions]
+
+
+def _place(table: str, partition: str, location: str) -> Place:
+    root = table.rstrip("/")
+    inside = location.startswith(f"{root}/")
+    below, path = (root, location[len(root) + 1 :].strip("/")) if inside else (location, "")
+    return Place(partition, location, below, path)
+
+
+def _refuse_shared(
+    table: HiveTable, places: Sequence[Place], tables: Sequence[tuple[TableRef, str]]
+) -> None:
+    root = real_place(table.folder)
+    own = {root: table.ref.full_name}
+    for place in places:
+        if place.partition is not None:
+            name = f"{table.ref}/{place.partition}"
+            first = own.setdefault(real_place(place.location), name)
+            if first != name:
+                raise _shared(name, first, place.location)
+    others = {real_place(place): ref.full_name for ref, place in tables if ref != table.ref}
+    for parts, name in (others | own).items():
+        if parts in own and parts in others:
+            raise _shared(name, others[parts], "/".join(parts))
+        for depth in range(len(parts) - 1, 1, -1):
+            above = parts[:depth]
+            # Partitions lie in the folder of their table; how others lie is none of our business.
+            inside = None if parts in own and above == root else own.get(above)
+            around = others.get(above) if parts in own else None
+            if other := inside or around:
+                raise _shared(name, other, "/".join(parts))
+
+
+def _shared(one: str, other: str, where: str) -> SharedLocation:
+    return SharedLocation(f"{one} and {other} have their files in one place: {where}.")
