@@ -158,7 +158,7 @@ class Decision:
         size: What was measured.
         type: What is called for; None is nothing.
         reason: Why, or why not.
-        benefit: How far the partition is above the thresholds; for an order.
+        benefit: How much readers gain; for an order.
         bytes: What the compaction would read.
     """
 
@@ -229,7 +229,7 @@ def choose(decisions: Sequence[Decision], budget: Budget) -> list[Decision]:
     for decision in sorted(called, key=lambda each: -each.benefit):
         over = None
         if budget.max_partitions is not None and len(now) >= budget.max_partitions:
-            over = f"{budget.max_partitions} partitions"
+            over = f"{budget.max_partitions} partition{'' if budget.max_partitions == 1 else 's'}"
         elif budget.max_bytes is not None and now and total + decision.bytes > budget.max_bytes:
             over = bytes_in_words(budget.max_bytes)
         if over is None:
@@ -314,11 +314,11 @@ def _measured(
 
 
 def _benefit(size: PartitionSize, policy: CompactionPolicy) -> float:
-    """How many times each of the two thresholds is reached, added up."""
+    """What readers suffer: directories to open, by the limit of them, and the share to merge."""
     base, deltas, _ = _measured(size, policy)
-    # Of everything that a reader reads, so that a tiny base does not outweigh all else.
+    # The share of everything, so that deltas above a tiny base do not outweigh all else.
     share = deltas / (base + deltas) if deltas else 0.0
-    return len(size.deltas) / max(1, policy.max_deltas) + share / max(0.01, policy.max_delta_ratio)
+    return len(size.deltas) / max(1, policy.max_deltas) + share
 
 
 def _describe_waiting(names: Sequence[str], blockers: Sequence[Blocker], now: datetime) -> str:

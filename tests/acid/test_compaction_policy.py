@@ -1,0 +1,255 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from airflow_hiveacid.acid.blockers import Blocker
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.compaction_policy import (
+    Budget,
+    CompactionPolicy,
+    PartitionSize,
+    auto_compaction_off,
+    choose,
+    decide,
+)
+from airflow_hiveacid.acid.errors import InvalidJob
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+MIDNIGHT = datetime(2026, 3, 1, 0, 0, tzinfo=UTC)
+HIVE = CompactionPolicy()
+WEEKLY = CompactionPolicy(major_after_hours=168, quiet_hours="22:00-05:00")
+MINOR, MAJOR = CompactionType
+
+
+def deltas(count):
+    return tuple(f"delta_{n:07d}_{n:07d}_0000" for n in range(1, count + 1))
+
+
+def size(count=3, **facts):
+    given = {"base": "base_0000000", "base_bytes": 1000, "delta_bytes": 10} | facts
+    return PartitionSize(
+        table="sales.orders", partition="d=1", **({"deltas": deltas(count)} | given)
+    )
+
+
+def no_base(count, **facts):
+    return size(count, base=None, base_bytes=0, **facts)
+
+
+OLD = {"base_age_hours": 200.0}
+SAME_WRITE_ID = ("delta_0000007_0000007_0000", "delete_delta_0000007_0000007_0001")
+ABORTS = {"aborted": ("delta_0000009_0000009_0000",), "aborted_write_ids": 5}
+
+
+@pytest.mark.parametrize(
+    ("measured", "policy", "type_", "reason"),
+    [
+        (size(10), HIVE, None, "10 delta directories (limit 10) of 10 B, 1 % of the base's 1000 B"),
+        (size(11), HIVE, MINOR, "11 delta directories (limit 10)"),
+        (size(1), replace(HIVE, max_deltas=0), None, "is the only delta"),
+        (size(3, delta_bytes=100), HIVE, None, "10 % of the base's 1000 B (limit 10 %)"),
+        (size(3, delta_bytes=101), HIVE, MAJOR, "10.1 % of the base's 1000 B (limit 10 %)"),
+        (size(1, delta_bytes=5000), HIVE, MAJOR, "1 delta directory (limit 10) of 4.9 KiB, 500 %"),
+        (size(11, delta_bytes=500), HIVE, MAJOR, "50 % of the base's"),
+        (no_base(10), HIVE, None, "without a base"),
+        (no_base(11), HIVE, MAJOR, "11 delta directories (limit 10) of 10 B without a base"),
+        (no_base(1), replace(HIVE, max_deltas=0), None, "is all there is"),
+        (no_base(0, delta_bytes=0), HIVE, None, "0 delta directories"),
+        # The original files of a converted table count as its base.
+        (size(3, base=None, delta_bytes=101), HIVE, MAJOR, "10.1 % of the base's"),
+        (size(2, deltas=SAME_WRITE_ID * 6), HIVE, MAJOR, "12 delta directories"),
+        (size(11, auto_off=True), HIVE, None, "no_auto_compaction"),
+        (size(11, problem="base_3 is gone."), HIVE, None, "cannot be read: base_3 is gone."),
+        (size(3, aborted_write_ids=1001), HIVE, None, "3 delta directories"),
+        (size(3, **ABORTS), HIVE, None, "3 delta directories"),
+        (size(3, **ABORTS | {"aborted_write_ids": 1001}), HIVE, MAJOR, "1001 aborted write ids"),
+        (size(3, **ABORTS, oldest_abort_hours=12.0), HIVE, None, "3 delta directories"),
+        (size(3, **ABORTS, oldest_abort_hours=13.0), HIVE, MINOR, "write id is 13 h old"),
+        (size(1, **ABORTS, oldest_abort_hours=13.0), HIVE, None, "is the only delta"),
+        (
+            size(3, **ABORTS, oldest_abort_hours=13.0),
+            replace(HIVE, max_aborted_age_hours=None),
+            None,
+            "3 delta directories",
+        ),
+        (size(3, **OLD), HIVE, None, "3 delta directories"),
+        (size(1, **OLD), WEEKLY, MAJOR, "the base is 8 days old (limit 7 days)"),
+        (size(11, **OLD), WEEKLY, MAJOR, "the base is 8 days old"),
+        (size(0, delta_bytes=0, **OLD), WEEKLY, None, "0 delta directories"),
+        (size(3, base_age_hours=168.0), WEEKLY, None, "3 delta directories"),
+    ],
+)
+def test_what_is_called_for_and_why(measured, policy, type_, reason):
+    decision = decide(measured, policy, now=MIDNIGHT)
+    assert decision.type == type_
+    assert reason in decision.reason
+    assert decision.size is measured
+
+
+@pytest.mark.parametrize(
+    ("rows", "type_", "reason"),
+    [
+        ({"base_rows": 100, "delta_rows": 11}, MAJOR, "of 11 rows, 11 % of the base's 100 rows"),
+        ({"base_rows": 100, "delta_rows": 10}, None, "10 % of the base's 100 rows"),
+        ({}, MAJOR, "of the base's 1000 B"),
+    ],
+)
+def test_the_share_can_be_counted_in_rows_once_they_are_counted(rows, type_, reason):
+    decision = decide(size(delta_bytes=900, **rows), CompactionPolicy(measure="rows"), now=NOON)
+    assert decision.type == type_
+    assert reason in decision.reason
+
+
+def test_a_minor_compaction_reads_the_deltas_and_a_major_one_the_base_too():
+    assert decide(size(11), HIVE, now=NOON).bytes == 10
+    assert decide(size(3, delta_bytes=500), HIVE, now=NOON).bytes == 1500
+
+
+def test_outside_of_the_quiet_hours_an_old_base_waits():
+    by_day = decide(size(3, **OLD), WEEKLY, now=NOON)
+    assert by_day.type is None
+    assert by_day.reason.endswith("waits for the quiet hours 22:00-05:00.")
+    assert decide(size(3, **OLD), replace(WEEKLY, quiet_hours=None), now=NOON).type is MAJOR
+    # What Hive asks for does not wait.
+    assert decide(size(11, **OLD), WEEKLY, now=NOON).type is MINOR
+
+
+@pytest.mark.parametrize(
+    ("hours", "time", "quiet"),
+    [
+        ("22:00-05:00", "21:59", False),
+        ("22:00-05:00", "22:00", True),
+        ("22:00-05:00", "04:59", True),
+        ("22:00-05:00", "05:00", False),
+        ("01:30-05:00", "01:29", False),
+        ("01:30-05:00", "01:30", True),
+        ("01:30-05:00", "05:00", False),
+        ("", "12:00", True),
+        (None, "12:00", True),
+    ],
+)
+def test_quiet_hours_are_in_utc_and_may_span_midnight(hours, time, quiet):
+    hour, minute = map(int, time.split(":"))
+    policy = CompactionPolicy(quiet_hours=hours)
+    now = datetime(2026, 3, 1, hour, minute, tzinfo=UTC)
+    assert policy.is_quiet(now) is quiet
+    assert policy.is_quiet(now.astimezone(timezone(timedelta(hours=-7)))) is quiet
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (CompactionPolicy(measure="files"), "'files' is none of bytes, rows"),
+        (CompactionPolicy(max_deltas=-1), "max_deltas"),
+        (CompactionPolicy(max_delta_ratio=-0.1), "max_delta_ratio"),
+        (CompactionPolicy(max_aborted=-1), "max_aborted"),
+        (CompactionPolicy(max_aborted_age_hours=0), "max_aborted_age_hours"),
+        (CompactionPolicy(major_after_hours=-1), "major_after_hours"),
+        (CompactionPolicy(quiet_hours="22-5"), "quiet_hours: '22-5' cannot be read"),
+        (CompactionPolicy(quiet_hours="24:00-05:00"), "quiet_hours"),
+        (Budget(max_bytes=0), "max_bytes"),
+        (Budget(max_partitions=0), "max_partitions"),
+    ],
+)
+def test_thresholds_without_sense(policy, message):
+    with pytest.raises(InvalidJob, match=message):
+        policy.validate()
+
+
+def test_a_table_may_have_its_own_thresholds():
+    prefix = "compactorthreshold.hive.compactor.delta"
+    own = {f"{prefix}.num.threshold": "4", f"{prefix}.pct.threshold": "0.5", "other": "x"}
+    policy = replace(WEEKLY, max_deltas=7)
+    assert policy.for_table(own) == replace(policy, max_deltas=4, max_delta_ratio=0.5)
+    assert policy.for_table({}) == policy
+
+
+@pytest.mark.parametrize("name", ["num.threshold", "pct.threshold"])
+def test_a_table_threshold_that_is_no_number_is_an_error_that_names_it(name):
+    key = f"compactorthreshold.hive.compactor.delta.{name}"
+    with pytest.raises(InvalidJob, match=f"{key} is '1,5', which is not a number"):
+        HIVE.for_table({key: "1,5"})
+
+
+@pytest.mark.parametrize(
+    ("table", "database", "off"),
+    [
+        ({}, {}, False),
+        ({"no_auto_compaction": "true"}, {}, True),
+        ({"NO_AUTO_COMPACTION": "TRUE"}, {}, True),
+        ({"No_Auto_Compaction": "true"}, {}, False),
+        ({"no_auto_compaction": "yes"}, {}, False),
+        ({"no_auto_compaction": "true"}, {"no_auto_compaction": "false"}, False),
+        ({"no_auto_compaction": "false"}, {"NO_AUTO_COMPACTION": "true"}, True),
+    ],
+)
+def test_automatic_compaction_is_switched_off_as_hive_does(table, database, off):
+    assert auto_compaction_off(table, database) is off
+
+
+def test_a_reason_tells_who_keeps_directories_from_being_compacted():
+    waiting = size(11, invisible=("delta_0000012_0000012_0000", "delta_0000014_0000014_0000"))
+    began = NOON - timedelta(hours=3)
+    ours = "hourly/run 1/merge/-1"
+    blockers = [
+        Blocker(txn_id=12, user="alice", run=ours, since=began),
+        Blocker(lock_id=9, user="bob"),
+    ]
+    decision = decide(waiting, HIVE, now=NOON, blockers=blockers)
+    assert decision.type is MINOR
+    assert decision.reason.endswith(
+        "2 delta directories more cannot be taken yet because of transaction 12 of alice (Airflow "
+        "task merge of DAG hourly, run run 1), open for 3 h and lock 9 of bob."
+    )
+    many = decide(waiting, HIVE, now=NOON, blockers=[blockers[1]] * 5)
+    assert many.reason.endswith("and lock 9 of bob and 2 others.")
+    nobody = decide(replace(waiting, deltas=deltas(2)), HIVE, now=NOON)
+    assert nobody.type is None
+    assert nobody.reason.endswith("cannot be taken yet: a write id is still open.")
+
+
+def decisions(*measured):
+    return [
+        decide(replace(each, partition=str(n)), HIVE, now=NOON) for n, each in enumerate(measured)
+    ]
+
+
+def chosen(found, budget):
+    return [(each.size.partition, each.type is not None) for each in choose(found, budget)]
+
+
+def test_the_most_useful_compactions_come_first_and_all_others_keep_their_order():
+    found = decisions(size(3), size(11), size(50), size(4), size(11, delta_bytes=600))
+    everything = [("2", True), ("4", True), ("1", True), ("0", False), ("3", False)]
+    assert chosen(found, Budget()) == everything
+    assert sorted(map(id, choose(found, Budget()))) == sorted(map(id, found))
+
+
+def test_what_the_budget_does_not_cover_waits_and_says_so():
+    found = decisions(size(20, delta_bytes=40), size(11, delta_bytes=30), size(12, delta_bytes=70))
+    by_number = choose(found, Budget(max_partitions=1))
+    assert [each.type for each in by_number] == [MINOR, None, None]
+    assert by_number[1].size is found[1].size
+    assert by_number[1].reason.startswith("11 delta directories")
+    assert by_number[1].reason.endswith("It waits: this run's budget of 1 partition is used up.")
+    # The second by benefit is too large, the third fits.
+    by_bytes = choose(found, Budget(max_bytes=70))
+    assert [(each.size.partition, each.type) for each in by_bytes] == [
+        ("0", MINOR),
+        ("1", MINOR),
+        ("2", None),
+    ]
+    assert "budget of 70 B" in by_bytes[2].reason
+
+
+def test_a_compaction_larger_than_the_budget_runs_when_it_is_the_most_useful():
+    found = decisions(size(20, delta_bytes=90), size(11, delta_bytes=30))
+    assert chosen(found, Budget(max_bytes=50)) == [("0", True), ("1", False)]
+
+
+def test_benefit_does_not_explode_where_the_base_is_tiny():
+    tiny = size(1, base_bytes=1, delta_bytes=90)
+    assert decide(size(40, delta_bytes=900), HIVE, now=NOON).benefit > (
+        decide(tiny, HIVE, now=NOON).benefit
+    )
