@@ -1,6 +1,7 @@
 """Row ids of more rows than fit into memory: read, merged and looked up piece by piece."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np  # noqa: TID253
@@ -8,6 +9,7 @@ from numpy.typing import NDArray  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.envelope import Operation
 from airflow_hiveacid.orc.keys import Keys, key_names
 from airflow_hiveacid.orc.output import Source
@@ -21,31 +23,28 @@ _WIDE_FILES = 8
 _FEWEST_ROWS = 1024
 
 
-def read_keys(source: Source, tail: OrcTail, *, rows: int = _BATCH_ROWS) -> Iterator[Keys]:
+def read_keys(
+    source: Source,
+    tail: OrcTail,
+    stripes: Sequence[int] | None = None,
+    *,
+    rows: int = _BATCH_ROWS,
+) -> Generator[Keys, None, None]:
     """Read the row ids of an ACID file, at most `rows` at a time, however large its stripes are.
+
+    Args:
+        source: The file; see `read_batches` for who else may read it.
+        tail: Its tail.
+        stripes: The stripes to read; None reads all.
+        rows: The most rows to read at a time.
 
     Raises:
         CorruptFile: They do not decode, or some are null.
     """
-    from pyarrow import ArrowException, PythonFile
-    from pyarrow.dataset import OrcFileFormat
-
     names = key_names(tail)
-    source.seek(0)
-    try:
-        fragment = OrcFileFormat().make_fragment(PythonFile(source, "r"))
-        batches = fragment.to_batches(
-            columns=names,
-            batch_size=rows,
-            batch_readahead=1,
-            fragment_readahead=1,
-            use_threads=False,
-        )
+    with closing(read_batches(source, tail, stripes, names, rows)) as batches:
         for batch in batches:
-            if batch.num_rows:
-                yield Keys.of(batch, names)
-    except (ArrowException, OSError) as error:
-        raise CorruptFile(f"The ORC library cannot read the file: {error}") from error
+            yield Keys.of(batch, names)
 
 
 def read_deletes(
@@ -88,7 +87,7 @@ def merge_keys(streams: Sequence[Iterator[Keys]], aborted: Sequence[int] = ()) -
         ready: list[Keys] = []
         rest: list[tuple[Keys, Iterator[Keys]]] = []
         for keys, stream in heads:
-            end = _position_behind(keys, limit)
+            end = position_behind(keys, limit)
             if end:
                 ready.append(keys[:end])
             following = keys[end:] if end < len(keys) else next(stream, None)
@@ -180,7 +179,7 @@ def _sorted(keys: Keys) -> Keys:
     return keys[np.lexsort(tuple(reversed(keys.row_ids())))]
 
 
-def _position_behind(keys: Keys, limit: RowId) -> int:
+def position_behind(keys: Keys, limit: RowId) -> int:
     """How many of the ascending row ids do not come after `limit`."""
     start, end = 0, len(keys)
     for part, value in zip(keys.row_ids(), limit, strict=True):

@@ -7,9 +7,9 @@ import numpy as np  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import CorruptFile, OutOfOrder
 from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.envelope import Column
-from airflow_hiveacid.orc.keys import Keys, key_names
+from airflow_hiveacid.orc.key_stream import read_keys
+from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.tail import OrcTail
 
@@ -80,13 +80,11 @@ def _from_statistics(tail: OrcTail, stripe: int) -> Span | None:
 
 
 def _from_rows(source: Source, tail: OrcTail, stripe: int) -> Span:
-    names = key_names(tail)
     first: RowId | None = None
     last: RowId | None = None
     operations: set[int] = set()
-    with closing(read_batches(source, tail, [stripe], names)) as batches:
-        for batch in batches:
-            keys = Keys.of(batch, names)
+    with closing(read_keys(source, tail, [stripe])) as batches:
+        for keys in batches:
             last = check_ascending(keys, last)
             first = first or keys.row_id(0)
             operations.update(np.unique(keys.operations).tolist())

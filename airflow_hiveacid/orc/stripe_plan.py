@@ -9,11 +9,11 @@ import numpy as np  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import OutOfOrder
 from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.delete_cursor import DeleteCursor
 from airflow_hiveacid.orc.envelope import Column
-from airflow_hiveacid.orc.keys import Keys, key_names
+from airflow_hiveacid.orc.key_stream import read_keys
+from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout, is_old, writer_of
 from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.span import Span, read_span
@@ -145,10 +145,8 @@ def _loses_rows(
         suspects = [each for each in aborted if range_ is None or range_[0] <= each <= range_[1]]
     if not named and not suspects:
         return False
-    names = key_names(file.tail)
-    with closing(read_batches(file.source, file.tail, [stripe], names)) as batches:
-        for batch in batches:
-            keys = Keys.of(batch, names)
+    with closing(read_keys(file.source, file.tail, [stripe])) as batches:
+        for keys in batches:
             if np.isin(keys.current_write_ids, suspects).any() or deletes.hits(keys).any():
                 return True
     return False
