@@ -1,7 +1,6 @@
 """What an earlier try of the same run has left: something to abort, or its report."""
 
-from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.engine.output import STAGING_PREFIX
+from airflow_hiveacid.acid.cleaning import stale_staging
 from airflow_hiveacid.engine.run_note import find_report
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -26,15 +25,6 @@ def settle_run(client: MetastoreClient, table: HiveTable, run_token: str) -> Run
     abort_open_transactions(client, run_token)
     snapshot = Snapshot.take(client, [table.ref])
     storage = Storage.of(table.folder)
-    _remove_staging_of_the_dead(storage, snapshot.txns)
+    for name in stale_staging(storage.list_directories(missing_ok=True), snapshot.txns):
+        storage.delete_directory(name)
     return find_report(storage, run_token, snapshot.write_ids[table.ref.full_name])
-
-
-def _remove_staging_of_the_dead(storage: Storage, txns: ValidTxnList) -> None:
-    """Remove the files that a killed driver had not yet published, and now never will."""
-    for name in storage.list_directories("") if storage.exists("") else ():
-        txn_id = name.removeprefix(STAGING_PREFIX).partition("_")[0]
-        if name.startswith(STAGING_PREFIX) and txn_id.isdecimal():
-            ended = int(txn_id) <= txns.high_watermark and int(txn_id) not in txns.open
-            if ended:
-                storage.delete_directory(name)
