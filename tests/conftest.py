@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from tests.fakes.metastore import FakeMetastore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,10 +39,23 @@ def hms3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore
     yield from _metastore("3.1.3", tmp_path_factory)
 
 
+@pytest.fixture(scope="session")
+def fake4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
+    with FakeMetastore("4.0.1", directory=tmp_path_factory.mktemp("fake4")) as metastore:
+        yield metastore
+
+
+@pytest.fixture(scope="session")
+def fake3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
+    with FakeMetastore("3.1.3", directory=tmp_path_factory.mktemp("fake3")) as metastore:
+        yield metastore
+
+
 @pytest.fixture(scope="session", params=VERSIONS)
-def hms(request: pytest.FixtureRequest) -> EmbeddedMetastore:
+def hms(request: pytest.FixtureRequest) -> EmbeddedMetastore | FakeMetastore:
     """The metastore, once per version."""
-    return request.getfixturevalue(f"hms{request.param[0]}")
+    kind, version = f"hms {request.param}".split()[-2:]
+    return request.getfixturevalue(f"{kind}{version[0]}")
 
 
 @pytest.fixture

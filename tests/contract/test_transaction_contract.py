@@ -22,7 +22,10 @@ from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.settle import abort_open_transactions, find_open_transactions
 from airflow_hiveacid.metastore.transaction import Transaction
+from tests.fakes.metastore import REAL_AND_FAKE
 from tests.observers import At
+
+pytestmark = REAL_AND_FAKE
 
 SELECT, INSERT, OVERWRITE = Operation.SELECT, Operation.INSERT, Operation.OVERWRITE
 UPDATE, DELETE, MERGE = Operation.UPDATE, Operation.DELETE, Operation.MERGE

@@ -1,0 +1,160 @@
+"""Databases, tables and partitions of the fake metastore."""
+
+import shutil
+import threading
+import time
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
+from airflow_hiveacid.metastore import idl_tables
+
+
+@dataclass
+class _Table:
+    raw: Any
+    partitions: dict[str, Any] = field(default_factory=dict)
+
+
+class Catalog:
+    """Answers the calls of `idl_tables`; methods are named as those are."""
+
+    def __init__(self, version: MetastoreVersion, warehouse: Path) -> None:
+        self._version = version
+        self._databases: dict[str, Any] = {}
+        self._tables: dict[tuple[str, str], _Table] = {}
+        self._ids = count(1)
+        self._caller = threading.local()
+        self._root = warehouse
+        default = idl_tables.Database(name="default", locationUri=f"file:{warehouse}")
+        self._databases["default"] = default
+
+    def set_ugi(self, user: str, _: list[str]) -> list[str]:
+        self._caller.user = user
+        return [user]
+
+    # Databases
+
+    def get_all_databases(self) -> list[str]:
+        return list(self._databases)
+
+    def get_database(self, name: str) -> Any:
+        return self._found(self._databases.get(name), name)
+
+    def create_database(self, database: Any) -> None:
+        if database.name in self._databases:
+            raise idl_tables.AlreadyExistsException(f"Database {database.name} already exists")
+        database.locationUri = database.locationUri or f"file:{self._root}/{database.name}.db"
+        if self._version is MetastoreVersion.HMS4:
+            database.ownerName = database.ownerName or getattr(self._caller, "user", None)
+        _folder(database.locationUri).mkdir(parents=True, exist_ok=True)
+        self._databases[database.name] = database
+
+    def drop_database(self, name: str, delete_data: bool, cascade: bool) -> None:
+        database = self.get_database(name)
+        if (tables := self.get_all_tables(name)) and not cascade:
+            raise idl_tables.InvalidOperationException(
+                f"Database {name} is not empty. One or more tables exist."
+            )
+        for table in tables:
+            self.drop_table(name, table, delete_data)
+        del self._databases[name]
+        if delete_data:
+            shutil.rmtree(_folder(database.locationUri), ignore_errors=True)
+
+    # Tables
+
+    def get_all_tables(self, database: str) -> list[str]:
+        return [name for owner, name in self._tables if owner == database]
+
+    def get_table_req(self, request: Any) -> Any:
+        return idl_tables.GetTableResult(self._table(request.dbName, request.tblName).raw)
+
+    def get_table_objects_by_name_req(self, request: Any) -> Any:
+        names = [(request.dbName, name) for name in request.tblNames]
+        return idl_tables.GetTablesResult(
+            [self._tables[key].raw for key in names if key in self._tables]
+        )
+
+    def create_table_req(self, request: Any) -> None:
+        self.create_table(request.table)
+
+    def create_table(self, table: Any) -> None:
+        key = (table.dbName, table.tableName)
+        if key in self._tables:
+            raise idl_tables.AlreadyExistsException(f"Table hive.{'.'.join(key)} already exists")
+        database = self.get_database(table.dbName)
+        table.sd.location = table.sd.location or f"{database.locationUri}/{table.tableName}"
+        table.createTime, table.catName = int(time.time()), "hive"
+        if self._version is MetastoreVersion.HMS4:
+            table.id = next(self._ids)
+        _folder(table.sd.location).mkdir(parents=True, exist_ok=True)
+        self._tables[key] = _Table(table)
+
+    def drop_table(self, database: str, name: str, delete_data: bool) -> None:
+        table = self._table(database, name)
+        del self._tables[database, name]
+        if delete_data:
+            shutil.rmtree(_folder(table.raw.sd.location), ignore_errors=True)
+
+    def alter_table_req(self, request: Any) -> Any:
+        self._table(request.dbName, request.tableName).raw = request.table
+        return idl_tables.AlterTableResponse()
+
+    def alter_table_with_environment_context(
+        self, database: str, name: str, new: Any, _: Any
+    ) -> None:
+        self._table(database, name).raw = new
+
+    # Partitions
+
+    def get_partition_names(self, database: str, name: str, _: int) -> list[str]:
+        return sorted(self._table(database, name).partitions)
+
+    def get_partitions_by_names(self, database: str, name: str, names: list[str]) -> list[Any]:
+        partitions = self._table(database, name).partitions
+        return [partitions[each] for each in names if each in partitions]
+
+    def add_partitions_req(self, request: Any) -> Any:
+        table = self._table(request.dbName, request.tblName)
+        for partition in request.parts:
+            name = _partition_name(table, partition)
+            if name not in table.partitions:
+                partition.createTime, partition.catName = int(time.time()), "hive"
+                _folder(partition.sd.location).mkdir(parents=True, exist_ok=True)
+                table.partitions[name] = partition
+            elif not request.ifNotExists:
+                raise idl_tables.AlreadyExistsException(f"Partition already exists: {name}")
+        return idl_tables.AddPartitionsResult()
+
+    def alter_partitions_req(self, request: Any) -> Any:
+        self.alter_partitions_with_environment_context(
+            request.dbName, request.tableName, request.partitions, request.environmentContext
+        )
+        return idl_tables.AlterPartitionsResponse()
+
+    def alter_partitions_with_environment_context(
+        self, database: str, name: str, partitions: list[Any], _: Any
+    ) -> None:
+        table = self._table(database, name)
+        table.partitions |= {_partition_name(table, each): each for each in partitions}
+
+    def _table(self, database: str, name: str) -> _Table:
+        return self._found(self._tables.get((database, name)), f"hive.{database}.{name} table")
+
+    def _found(self, value: Any, what: str) -> Any:
+        if value is None:
+            raise idl_tables.NoSuchObjectException(f"{what} not found")
+        return value
+
+
+def _partition_name(table: _Table, partition: Any) -> str:
+    values = [None if value == DEFAULT_PARTITION else value for value in partition.values]
+    return partition_name([key.name for key in table.raw.partitionKeys], values)
+
+
+def _folder(location: str) -> Path:
+    return Path(location.removeprefix("file:"))

@@ -1,0 +1,137 @@
+"""The compaction queue of the fake metastore."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.metastore import idl_compaction
+from tests.fakes.transactions import Transactions
+
+_INITIATED, _WORKING, _READY = "initiated", "working", "ready for cleaning"
+
+
+@dataclass
+class _Entry:
+    id: int
+    database: str
+    table: str
+    partition: str | None
+    type: int
+    pool: str | None
+    run_as: str | None
+    enqueued_at: int
+    state: str = _INITIATED
+    worker: str | None = None
+    worker_version: str | None = None
+    started_at: int | None = None
+    error: str | None = None
+    txn: int | None = None
+    next_txn: int | None = None
+    highest_write_id: int | None = None
+
+    @property
+    def place(self) -> tuple[str, str, str | None]:
+        return self.database, self.table, self.partition
+
+
+class Compactions:
+    """Answers the calls of `idl_compaction`; methods are named as those are."""
+
+    def __init__(self, version: MetastoreVersion, transactions: Transactions) -> None:
+        self._version = version
+        self._transactions = transactions
+        self._entries: dict[int, _Entry] = {}
+
+    def compact2(self, request: Any) -> Any:
+        place = (request.dbname, request.tablename, request.partitionname)
+        is_4 = self._version is MetastoreVersion.HMS4
+        busy = (_INITIATED, _WORKING, _READY) if is_4 else (_INITIATED, _WORKING)
+        for entry in self._entries.values():
+            if entry.place == place and entry.state in busy:
+                if not is_4:
+                    return idl_compaction.CompactionResponse(entry.id, entry.state, False)
+                text = (
+                    f"Compaction is already scheduled with state='{entry.state}' and id={entry.id}"
+                )
+                return idl_compaction.CompactionResponse(-1, "refused", False, text)
+        number = len(self._entries) + 1
+        self._entries[number] = _Entry(
+            number, *place, request.type, request.poolName, request.runas, _now()
+        )
+        return idl_compaction.CompactionResponse(number, _INITIATED, True)
+
+    def show_compact(self, request: Any) -> Any:
+        shown = [
+            idl_compaction.ShowCompactResponseElement(
+                dbname=entry.database,
+                tablename=entry.table,
+                partitionname=entry.partition,
+                type=entry.type,
+                state=entry.state,
+                workerid=entry.worker,
+                start=entry.started_at,
+                runAs=entry.run_as,
+                id=entry.id,
+                errorMessage=entry.error,
+                enqueueTime=entry.enqueued_at,
+                workerVersion=entry.worker_version,
+                poolName=entry.pool,
+                nextTxnId=entry.next_txn,
+                txnId=entry.txn,
+                hightestWriteId=entry.highest_write_id,
+            )
+            for entry in self._entries.values()
+            # Version 3 does not know that one may ask for less than everything.
+            if self._version is MetastoreVersion.HMS3
+            or (
+                request.dbName in (None, entry.database)
+                and request.tbName in (None, entry.table)
+                and request.partName in (None, entry.partition)
+            )
+        ]
+        return idl_compaction.ShowCompactResponse(shown)
+
+    def find_next_compact2(self, request: Any) -> Any:
+        for entry in self._entries.values():
+            if entry.state == _INITIATED and entry.pool == request.poolName:
+                entry.state, entry.worker, entry.started_at = _WORKING, request.workerId, _now()
+                entry.worker_version = request.workerVersion
+                claimed = idl_compaction.CompactionInfoStruct(
+                    id=entry.id,
+                    dbname=entry.database,
+                    tablename=entry.table,
+                    partitionname=entry.partition,
+                    type=entry.type,
+                    runas=entry.run_as,
+                )
+                return idl_compaction.OptionalCompactionInfoStruct(claimed)
+        return idl_compaction.OptionalCompactionInfoStruct()
+
+    def update_compactor_state(self, info: Any, txn_id: int) -> None:
+        entry = self._entries[info.id]
+        entry.txn, entry.run_as = txn_id, info.runas
+        entry.highest_write_id = info.highestWriteId
+
+    def mark_compacted(self, info: Any) -> None:
+        entry = self._entries[info.id]
+        entry.state, entry.worker = _READY, None
+        # The real one does this when the transaction commits, which comes right after.
+        entry.next_txn = self._transactions.get_open_txns().txn_high_water_mark
+
+    def mark_cleaned(self, info: Any) -> None:
+        entry = self._entries[info.id]
+        entry.state = "succeeded"
+        self._transactions.forget_aborted(entry.place, entry.highest_write_id or 0)
+
+    def mark_failed(self, info: Any) -> None:
+        entry = self._entries[info.id]
+        entry.state, entry.error = "failed", info.errorMessage
+
+    def mark_refused(self, info: Any) -> None:
+        entry = self._entries[info.id]
+        entry.state, entry.error = "refused", info.errorMessage
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,176 @@
+"""A Hive Metastore in memory that answers over Thrift as versions 3.1.3 and 4.0.1 do.
+
+It is as fast as the wire, so a test can afford thousands of transactions. What it answers is held
+against the real servers: the contract tests run on both. Nothing in it ever times out.
+"""
+
+import socketserver
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.protocol.TProtocol import TProtocolException
+from thrift.Thrift import TApplicationException, TMessageType, TType
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
+
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore import idl_compaction, idl_tables, idl_txns
+from airflow_hiveacid.metastore.idl import Call, ServerException
+from tests.fakes.catalog import Catalog
+from tests.fakes.compactions import Compactions
+from tests.fakes.transactions import Transactions
+
+# Marks the tests that hold the fakes against the real servers.
+REAL_AND_FAKE = pytest.mark.parametrize(
+    "hms", ["4.0.1", "3.1.3", "fake 4.0.1", "fake 3.1.3"], indirect=True
+)
+
+_CALLS = {
+    call.name: call
+    for module in (idl_tables, idl_txns, idl_compaction)
+    for call in vars(module).values()
+    if isinstance(call, Call)
+}
+_ONLY_VERSION_4 = frozenset(
+    {
+        "get_latest_txnid_in_conflict",
+        "create_table_req",
+        "alter_table_req",
+        "alter_partitions_req",
+        "find_next_compact2",
+        "update_compactor_state",
+        "mark_compacted",
+        "mark_cleaned",
+        "mark_failed",
+        "mark_refused",
+    }
+)
+_SETTINGS = {"hive.txn.timeout": "300s"}
+
+
+class FakeMetastore:
+    """The server; it listens from the moment it is entered.
+
+    Attributes:
+        version: Whose answers it gives, "4.0.1" or "3.1.3".
+        warehouse: Where its databases keep their tables.
+    """
+
+    def __init__(self, version: str, *, directory: Path) -> None:
+        self.version = version
+        self.warehouse = directory / "warehouse"
+        generation = MetastoreVersion(int(version[0]))
+        self._is_4 = generation is MetastoreVersion.HMS4
+        # One call at a time: that is how every call comes to be a transaction of the database.
+        self._lock = threading.RLock()
+        catalog = Catalog(generation, self.warehouse)
+        transactions = Transactions(generation)
+        compactions = Compactions(generation, transactions)
+        self._parts = (catalog, transactions, compactions)
+        self._server = _Server(("127.0.0.1", 0), partial(_Conversation, self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    def __enter__(self) -> Self:
+        self.warehouse.mkdir(parents=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def uri(self) -> str:
+        return f"thrift://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def options(self) -> MetastoreOptions:
+        return MetastoreOptions(uris=self.uri)
+
+    def find(self, name: str) -> Call | None:
+        """The declaration of a call, if this version knows it."""
+        return None if name in _ONLY_VERSION_4 and not self._is_4 else _CALLS.get(name)
+
+    def answer(self, call: Call, arguments: Any, send: Callable[[Any], None]) -> None:
+        """Carry a call out and send its answer, before anybody can change what is in it."""
+        values = [getattr(arguments, field) for field in arguments.__slots__]
+        result = call.result()
+        with self._lock:
+            try:
+                value = self._carry_out(call.name, values)
+                if call.returns:
+                    result.success = value
+            except ServerException as error:
+                setattr(result, _field_of(call, error), error)
+            send(result)
+
+    def _carry_out(self, name: str, values: list[Any]) -> Any:
+        if name == "get_config_value":
+            setting, default = values
+            return _SETTINGS.get(setting, default)
+        part = next(part for part in self._parts if hasattr(part, name))
+        return getattr(part, name)(*values)
+
+
+def _field_of(call: Call, error: ServerException) -> str:
+    """Where the answer of a call carries an exception."""
+    declared: Mapping[type, str] = {
+        entry[3][0]: entry[2]
+        for entry in call.result.thrift_spec
+        if entry is not None and entry[2] in call.throws
+    }
+    return declared[type(error)]
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+
+class _Conversation(socketserver.BaseRequestHandler):
+    """One connection: calls and answers in turn until the client hangs up."""
+
+    def __init__(self, metastore: FakeMetastore, *arguments: Any) -> None:
+        self._metastore = metastore
+        super().__init__(*arguments)
+
+    def handle(self) -> None:
+        channel = TSocket()
+        channel.setHandle(self.request)
+        protocol = TBinaryProtocolAccelerated(TBufferedTransport(channel), strictRead=True)
+        try:
+            while True:
+                self._answer_next(protocol)
+                protocol.trans.flush()
+        except (TTransportException, TProtocolException, OSError):
+            return
+
+    def _answer_next(self, protocol: Any) -> None:
+        name, _, sequence = protocol.readMessageBegin()
+        call = self._metastore.find(name)
+
+        def send(answer: Any, kind: int = TMessageType.REPLY) -> None:
+            protocol.writeMessageBegin(name, kind, sequence)
+            answer.write(protocol)
+            protocol.writeMessageEnd()
+
+        if call is None:
+            protocol.skip(TType.STRUCT)
+            text = f"Invalid method name: '{name}'"
+            failure = TApplicationException(TApplicationException.UNKNOWN_METHOD, text)
+            return send(failure, TMessageType.EXCEPTION)
+        arguments = call.arguments()
+        arguments.read(protocol)
+        try:
+            self._metastore.answer(call, arguments, send)
+        except Exception:  # noqa: BLE001 - the server goes on, as the real one does
+            text = f"Internal error processing {name}"
+            failure = TApplicationException(TApplicationException.INTERNAL_ERROR, text)
+            send(failure, TMessageType.EXCEPTION)

@@ -1,0 +1,329 @@
+"""Transactions, write ids and locks of the fake metastore."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from airflow_hiveacid.acid.locks import DataOperation, LockType, MetastoreVersion, blocks
+from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.metastore import idl_txns
+from airflow_hiveacid.metastore.answers import LockState, TxnState, TxnType
+
+_CHANGES = (DataOperation.UPDATE, DataOperation.DELETE)
+
+
+class Component(NamedTuple):
+    """What a transaction writes. Any partition of the table while nobody has said which ones."""
+
+    database: str
+    table: str
+    partition: str | None
+    operation: DataOperation
+    is_dynamic: bool = False
+
+    @property
+    def place(self) -> tuple[str, str, str | None]:
+        return self.database, self.table, self.partition
+
+    def meets(self, other: "Component") -> bool:
+        """Whether one of the two changes what the other one changes."""
+        updates = DataOperation.UPDATE in (self.operation, other.operation)
+        here = self.place == other.place
+        if self.is_dynamic:
+            here = self.place[:2] == other.place[:2]
+        return updates and here
+
+
+@dataclass
+class _Txn:
+    id: int
+    user: str
+    host: str
+    agent_info: str
+    kind: TxnType
+    started: int
+    state: TxnState = TxnState.OPEN
+    components: set[Component] = field(default_factory=set)
+    write_ids: dict[str, int] = field(default_factory=dict)
+
+    def changes(self) -> list[Component]:
+        return sorted(each for each in self.components if each.operation in _CHANGES)
+
+
+@dataclass
+class _Lock:
+    id: int
+    txn: int
+    components: Sequence[Any]
+    user: str
+    host: str
+    agent_info: str | None
+    state: LockState = LockState.WAITING
+    acquired_at: int | None = None
+
+
+class Transactions:
+    """Answers the calls of `idl_txns`; methods are named as those are."""
+
+    def __init__(self, version: MetastoreVersion) -> None:
+        self._version = version
+        self._txns: dict[int, _Txn] = {}
+        self._locks: dict[int, _Lock] = {}
+        self._last_write_id: dict[str, int] = {}
+        self._last_lock = 0
+        # What was changed by whom, and which transaction was the youngest when that was committed.
+        self._committed: list[tuple[Component, int, int]] = []
+
+    # Transactions
+
+    def open_txns(self, request: Any) -> Any:
+        opened = []
+        for _ in range(request.num_txns):
+            txn = _Txn(
+                len(self._txns) + 1,
+                request.user,
+                request.hostname,
+                request.agentInfo,
+                TxnType(request.txn_type or 0),
+                _now(),
+            )
+            self._txns[txn.id] = txn
+            opened.append(txn.id)
+        return idl_txns.OpenTxnsResponse(opened)
+
+    def commit_txn(self, request: Any) -> None:
+        txn = self._txns.get(request.txnid)
+        if txn is not None and txn.state is TxnState.COMMITTED:
+            # Version 3 remembers a committed transaction only by what it wrote.
+            if self._version is MetastoreVersion.HMS4 or txn.components:
+                return
+            raise idl_txns.NoSuchTxnException(f"Transaction txnid:{txn.id} is already committed.")
+        txn = self._open(request.txnid)
+        for own in txn.changes():
+            for other, txn_id, youngest in self._committed:
+                if youngest >= txn.id and other.place == own.place and own.meets(other):
+                    self._end(txn, TxnState.ABORTED)
+                    raise idl_txns.TxnAbortedException(_conflict(txn.id, txn_id, own, other))
+        self._committed += [(each, txn.id, len(self._txns)) for each in txn.changes()]
+        self._end(txn, TxnState.COMMITTED)
+
+    def abort_txn(self, request: Any) -> None:
+        txn = self._txns.get(request.txnid)
+        if txn is not None and txn.state is TxnState.ABORTED:
+            return
+        self._end(self._open(request.txnid), TxnState.ABORTED)
+
+    def heartbeat_txn_range(self, request: Any) -> Any:
+        asked = range(request.min, request.max + 1)
+        states = {txn_id: self._txns[txn_id].state for txn_id in asked if txn_id in self._txns}
+        return idl_txns.HeartbeatTxnRangeResponse(
+            aborted={each for each, state in states.items() if state is TxnState.ABORTED},
+            nosuch={each for each in asked if states.get(each) in (None, TxnState.COMMITTED)},
+        )
+
+    def get_open_txns(self) -> Any:
+        listed = list(self._not_committed())
+        bits = sum(1 << at for at, txn in enumerate(listed) if txn.state is TxnState.ABORTED)
+        still_open = [txn.id for txn in listed if txn.state is TxnState.OPEN]
+        return idl_txns.GetOpenTxnsResponse(
+            txn_high_water_mark=len(self._txns),
+            open_txns=[txn.id for txn in listed],
+            min_open_txn=min(still_open, default=None),
+            abortedBits=bits.to_bytes((bits.bit_length() + 7) // 8, "little"),
+        )
+
+    def get_open_txns_info(self) -> Any:
+        is_3 = self._version is MetastoreVersion.HMS3
+        infos = [
+            idl_txns.TxnInfo(
+                id=txn.id,
+                state=int(txn.state),
+                user=txn.user,
+                hostname=txn.host,
+                agentInfo=txn.agent_info if is_3 else "Unknown",
+                startedTime=txn.started,
+                lastHeartbeatTime=txn.started,
+            )
+            for txn in self._not_committed()
+        ]
+        return idl_txns.GetOpenTxnsInfoResponse(len(self._txns), infos)
+
+    def get_latest_txnid_in_conflict(self, txn_id: int) -> int:
+        changes = self._txns[txn_id].changes() if txn_id else []
+        return max(
+            (
+                other_id
+                for other, other_id, youngest in self._committed
+                if youngest >= txn_id and any(own.meets(other) for own in changes)
+            ),
+            default=0,
+        )
+
+    def add_dynamic_partitions(self, request: Any) -> None:
+        txn = self._open(request.txnid)
+        table = (request.dbname, request.tablename)
+        operation = DataOperation(request.operationType)
+        txn.components = {each for each in txn.components if not each.is_dynamic}
+        txn.components |= {
+            Component(*table, partition, operation) for partition in request.partitionnames
+        }
+
+    # Write ids
+
+    def allocate_table_write_ids(self, request: Any) -> Any:
+        name = f"{request.dbName}.{request.tableName}"
+        given = []
+        for txn_id in request.txnIds:
+            txn = self._open(txn_id)
+            if name not in txn.write_ids:
+                self._last_write_id[name] = self._last_write_id.get(name, 0) + 1
+                txn.write_ids[name] = self._last_write_id[name]
+            given.append(idl_txns.TxnToWriteId(txn_id, txn.write_ids[name]))
+        return idl_txns.AllocateTableWriteIdsResponse(given)
+
+    def get_valid_write_ids(self, request: Any) -> Any:
+        txns = ValidTxnList.parse(request.validTxnList)
+        lists = [self._write_ids(name, txns) for name in request.fullTableNames]
+        return idl_txns.GetValidWriteIdsResponse(lists)
+
+    def _write_ids(self, name: str, txns: ValidTxnList) -> Any:
+        writers = sorted(
+            (txn.write_ids[name], txn.id) for txn in self._txns.values() if name in txn.write_ids
+        )
+        seen = [write_id for write_id, txn_id in writers if txn_id <= txns.high_watermark]
+        high_watermark = max(seen, default=self._last_write_id.get(name, 0))
+        invalid = [
+            (write_id, txns.is_aborted(txn_id))
+            for write_id, txn_id in writers
+            if write_id <= high_watermark and not txns.is_valid(txn_id)
+        ]
+        bits = sum(1 << at for at, (_, aborted) in enumerate(invalid) if aborted)
+        return idl_txns.TableValidWriteIds(
+            fullTableName=name,
+            writeIdHighWaterMark=high_watermark,
+            invalidWriteIds=[write_id for write_id, _ in invalid],
+            minOpenWriteId=next((write_id for write_id, aborted in invalid if not aborted), None),
+            abortedBits=bits.to_bytes((bits.bit_length() + 7) // 8, "little"),
+        )
+
+    def forget_aborted(self, place: tuple[str, str, str | None], highest_write_id: int) -> None:
+        """Forget the aborts that a cleaner has removed the files of.
+
+        An aborted transaction without anything left is then taken for a committed one.
+        """
+        for txn in self._txns.values():
+            write_id = txn.write_ids.get(f"{place[0]}.{place[1]}", 0)
+            if txn.state is TxnState.ABORTED and 0 < write_id <= highest_write_id:
+                txn.components = {each for each in txn.components if each.place != place}
+                if not txn.components:
+                    txn.state = TxnState.COMMITTED
+
+    # Locks
+
+    def lock(self, request: Any) -> Any:
+        txn = self._open(request.txnid)
+        self._last_lock += 1
+        lock = _Lock(
+            self._last_lock,
+            txn.id,
+            request.component,
+            request.user,
+            request.hostname,
+            request.agentInfo,
+        )
+        for each in lock.components:
+            if each.partitionname and self._version is MetastoreVersion.HMS3:
+                each.partitionname = each.partitionname.lower()
+            operation = DataOperation(each.operationType)
+            if each.isTransactional and operation in (DataOperation.INSERT, *_CHANGES):
+                place = (each.dbname, each.tablename, each.partitionname)
+                txn.components.add(Component(*place, operation, bool(each.isDynamicPartitionWrite)))
+        self._locks[lock.id] = lock
+        return self._try(lock)
+
+    def check_lock(self, request: Any) -> Any:
+        lock = self._locks.get(request.lockid)
+        if lock is None:
+            if request.txnid:
+                self._open(request.txnid)
+            raise idl_txns.NoSuchLockException(f"No such lock lockid:{request.lockid}")
+        return self._try(lock)
+
+    def show_locks(self, request: Any) -> Any:
+        shown = [
+            idl_txns.ShowLocksResponseElement(
+                lockid=lock.id,
+                dbname=each.dbname,
+                tablename=each.tablename,
+                partname=each.partitionname,
+                state=int(lock.state),
+                type=each.type,
+                txnid=lock.txn,
+                lastheartbeat=0,
+                acquiredat=lock.acquired_at,
+                user=lock.user,
+                hostname=lock.host,
+                agentInfo=lock.agent_info,
+            )
+            for lock in self._locks.values()
+            for each in lock.components
+            if request.dbname in (None, each.dbname) and request.tablename in (None, each.tablename)
+        ]
+        return idl_txns.ShowLocksResponse(shown)
+
+    def _try(self, lock: _Lock) -> Any:
+        if lock.state is LockState.WAITING and not any(
+            self._blocks(other, lock)
+            for other in self._locks.values()
+            if other.id < lock.id and other.txn != lock.txn
+        ):
+            lock.state, lock.acquired_at = LockState.ACQUIRED, _now()
+        return idl_txns.LockResponse(lock.id, int(lock.state))
+
+    def _blocks(self, first: _Lock, second: _Lock) -> bool:
+        return any(
+            _overlap(held, asked)
+            and blocks(self._version, LockType(held.type), LockType(asked.type))
+            for held in first.components
+            for asked in second.components
+        )
+
+    def _not_committed(self) -> Iterator[_Txn]:
+        return (txn for txn in self._txns.values() if txn.state is not TxnState.COMMITTED)
+
+    def _open(self, txn_id: int) -> _Txn:
+        txn = self._txns.get(txn_id)
+        if txn is None:
+            raise idl_txns.NoSuchTxnException(f"No such transaction txnid:{txn_id}")
+        if txn.state is TxnState.ABORTED:
+            raise idl_txns.TxnAbortedException(f"Transaction txnid:{txn_id} already aborted")
+        if txn.state is TxnState.COMMITTED:
+            raise idl_txns.NoSuchTxnException(f"Transaction txnid:{txn_id} is already committed.")
+        return txn
+
+    def _end(self, txn: _Txn, state: TxnState) -> None:
+        txn.state = state
+        self._locks = {key: lock for key, lock in self._locks.items() if lock.txn != txn.id}
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    if (one.dbname, one.tablename) != (other.dbname, other.tablename):
+        return False
+    partitions = (one.partitionname, other.partitionname)
+    return None in partitions or partitions[0] == partitions[1]
+
+
+def _conflict(txn_id: int, other_id: int, own: Component, other: Component) -> str:
+    place = "/".join(filter(None, own.place))
+    letters = "/".join(
+        "u" if each.operation is DataOperation.UPDATE else "d" for each in (own, other)
+    )
+    return (
+        f"Aborting [txnid:{txn_id},{txn_id}] due to a write conflict on {place}"
+        f" committed by [txnid:{other_id},{other_id}] {letters}"
+    )
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
