@@ -25,6 +25,14 @@ class TxnState(IntEnum):
     OPEN = 3
 
 
+class TxnType(IntEnum):
+    """Thrift's TxnType, as far as we open such; HMS 3 takes all transactions for the same."""
+
+    DEFAULT = 0
+    READ_ONLY = 2
+    COMPACTION = 3
+
+
 class TxnLiveness(StrEnum):
     """What a heartbeat found out; UNKNOWN is a transaction that is committed or was never there."""
 
@@ -81,8 +89,8 @@ class HeldLock:
             user=lock.user,
             host=lock.hostname,
             agent_info=lock.agentInfo,
-            acquired_at=_instant(lock.acquiredat),
-            last_heartbeat=_instant(lock.lastheartbeat),
+            acquired_at=instant(lock.acquiredat),
+            last_heartbeat=instant(lock.lastheartbeat),
         )
 
 
@@ -131,11 +139,11 @@ class TxnInfo:
             user=txn.user,
             host=txn.hostname,
             agent_info=txn.agentInfo,
-            started_at=_instant(txn.startedTime),
-            last_heartbeat=_instant(txn.lastHeartbeatTime),
+            started_at=instant(txn.startedTime),
+            last_heartbeat=instant(txn.lastHeartbeatTime),
         )
 
 
-def _instant(milliseconds: int | None) -> datetime | None:
+def instant(milliseconds: int | None) -> datetime | None:
     """The metastore's milliseconds as a time; it sends none or 0 for what has not happened."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None

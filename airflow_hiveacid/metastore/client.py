@@ -6,12 +6,7 @@ from copy import copy
 from typing import Any, Self, TypeVar
 
 from airflow_hiveacid.acid.errors import AnswerLost
-from airflow_hiveacid.acid.locks import (
-    DataOperation,
-    LockComponent,
-    MetastoreVersion,
-    TableRef,
-)
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore import idl_tables, idl_txns
@@ -21,6 +16,7 @@ from airflow_hiveacid.metastore.answers import (
     OpenTxns,
     TxnInfo,
     TxnLiveness,
+    TxnType,
 )
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.session import Session
@@ -30,9 +26,6 @@ from airflow_hiveacid.metastore.transport import acting_user
 _Item = TypeVar("_Item")
 
 _PARTITIONS_PER_CALL = 500
-_READ_ONLY = 2  # TxnType
-_INSERT_ONLY_TABLES = 2  # ClientCapability
-_PROCESSOR = "airflow-hiveacid"
 
 
 class MetastoreClient:
@@ -41,12 +34,15 @@ class MetastoreClient:
     It connects with the first call. Several threads may share it: each has its own connection.
     A call whose answer gets lost is repeated once where that is harmless; otherwise it raises
     `AnswerLost`, and the caller must find out whether it was carried out.
+
+    Attributes:
+        call: Makes any declared call; for what has a class of its own, like the compaction queue.
     """
 
     def __init__(self, options: MetastoreOptions) -> None:
         self.options = options
         self._session = Session(options)
-        self._call = self._session.call
+        self.call = self._session.call
 
     def __enter__(self) -> Self:
         return self
@@ -65,46 +61,44 @@ class MetastoreClient:
 
     def config_value(self, name: str, default: str) -> str:
         """A setting of the server, or the default when it has none."""
-        return str(self._call(idl_tables.get_config_value, name, default))
+        return str(self.call(idl_tables.get_config_value, name, default))
 
     # Databases
 
     def get_databases(self) -> list[str]:
         """The names of all databases."""
-        return list(self._call(idl_tables.get_all_databases))
+        return list(self.call(idl_tables.get_all_databases))
 
     def get_database(self, name: str) -> HiveDatabase:
         """Describe a database."""
-        found = self._call(idl_tables.get_database, name, about=name)
-        return HiveDatabase(
-            found.name, found.locationUri, found.managedLocationUri, found.ownerName
-        )
+        found = self.call(idl_tables.get_database, name, about=name)
+        return HiveDatabase.from_thrift(found)
 
     def create_database(self, name: str, *, location: str | None = None) -> None:
         """Create a database."""
         database = idl_tables.Database(name=name, locationUri=location, parameters={})
-        self._call(idl_tables.create_database, database, about=name)
+        self.call(idl_tables.create_database, database, about=name)
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
         """Drop a database with its files; one that has tables only with `cascade`."""
-        self._call(idl_tables.drop_database, name, True, cascade, about=name)
+        self.call(idl_tables.drop_database, name, True, cascade, about=name)
 
     # Tables
 
     def get_tables(self, database: str) -> list[str]:
         """The names of the tables of a database."""
-        return list(self._call(idl_tables.get_all_tables, database, about=database))
+        return list(self.call(idl_tables.get_all_tables, database, about=database))
 
     def get_table(self, ref: TableRef) -> HiveTable:
         """Describe a table."""
         request = idl_tables.GetTableRequest(
             dbName=ref.database,
             tblName=ref.name,
-            capabilities=idl_tables.ClientCapabilities([_INSERT_ONLY_TABLES]),
+            capabilities=idl_tables.ClientCapabilities([idl_tables.INSERT_ONLY_TABLES]),
             processorCapabilities=list(idl_tables.CAPABILITIES),
-            processorIdentifier=_PROCESSOR,
+            processorIdentifier=idl_tables.PROCESSOR,
         )
-        answer = self._call(idl_tables.get_table_req, request, about=ref.full_name)
+        answer = self.call(idl_tables.get_table_req, request, about=ref.full_name)
         return HiveTable.from_thrift(answer.table)
 
     def create_table(self, table: HiveTable) -> None:
@@ -112,26 +106,26 @@ class MetastoreClient:
         name, raw = table.ref.full_name, copy(table.raw)
         raw.owner = table.owner or acting_user(self.options)
         if self.version is MetastoreVersion.HMS3:
-            self._call(idl_tables.create_table, raw, about=name)
+            self.call(idl_tables.create_table, raw, about=name)
             return
         request = idl_tables.CreateTableRequest(
             table=raw,
             processorCapabilities=list(idl_tables.CAPABILITIES),
-            processorIdentifier=_PROCESSOR,
+            processorIdentifier=idl_tables.PROCESSOR,
         )
-        self._call(idl_tables.create_table_req, request, about=name)
+        self.call(idl_tables.create_table_req, request, about=name)
 
     def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
         """Drop a table, and its files unless they are to be kept."""
         call = idl_tables.drop_table
-        self._call(call, ref.database, ref.name, delete_data, about=ref.full_name)
+        self.call(call, ref.database, ref.name, delete_data, about=ref.full_name)
 
     # Partitions
 
     def get_partition_names(self, ref: TableRef) -> list[str]:
         """The escaped names of all partitions."""
         call = idl_tables.get_partition_names
-        return list(self._call(call, ref.database, ref.name, -1, about=ref.full_name))
+        return list(self.call(call, ref.database, ref.name, -1, about=ref.full_name))
 
     def get_partitions(
         self, ref: TableRef, names: Sequence[str] | None = None
@@ -142,7 +136,7 @@ class MetastoreClient:
         return [
             HivePartition.from_thrift(table, partition)
             for batch in _batches(wanted)
-            for partition in self._call(
+            for partition in self.call(
                 idl_tables.get_partitions_by_names,
                 ref.database,
                 ref.name,
@@ -163,7 +157,7 @@ class MetastoreClient:
                 ifNotExists=if_not_exists,
                 needResult=False,
             )
-            self._call(idl_tables.add_partitions_req, request, about=ref.full_name)
+            self.call(idl_tables.add_partitions_req, request, about=ref.full_name)
 
     def mark_statistics_inaccurate(
         self,
@@ -203,7 +197,7 @@ class MetastoreClient:
         about = f"{raw.dbName}.{raw.tableName}"
         if self.version is MetastoreVersion.HMS3:
             call = idl_tables.alter_table_with_environment_context
-            self._call(call, raw.dbName, raw.tableName, raw, _keep_statistics(), about=about)
+            self.call(call, raw.dbName, raw.tableName, raw, _keep_statistics(), about=about)
             return
         raw.writeId = write_id
         request = idl_tables.AlterTableRequest(
@@ -215,9 +209,9 @@ class MetastoreClient:
             writeId=write_id,
             validWriteIdList=write_ids.format(),
             processorCapabilities=list(idl_tables.CAPABILITIES),
-            processorIdentifier=_PROCESSOR,
+            processorIdentifier=idl_tables.PROCESSOR,
         )
-        self._call(idl_tables.alter_table_req, request, about=about)
+        self.call(idl_tables.alter_table_req, request, about=about)
 
     def _alter_partitions(
         self, ref: TableRef, raw: list[Any], write_id: int, write_ids: ValidWriteIdList
@@ -225,7 +219,7 @@ class MetastoreClient:
         about = ref.full_name
         if self.version is MetastoreVersion.HMS3:
             call = idl_tables.alter_partitions_with_environment_context
-            self._call(call, ref.database, ref.name, raw, _keep_statistics(), about=about)
+            self.call(call, ref.database, ref.name, raw, _keep_statistics(), about=about)
             return
         for partition in raw:
             partition.writeId = write_id
@@ -238,12 +232,12 @@ class MetastoreClient:
             writeId=write_id,
             validWriteIdList=write_ids.format(),
         )
-        self._call(idl_tables.alter_partitions_req, request, about=about)
+        self.call(idl_tables.alter_partitions_req, request, about=about)
 
     # Transactions
 
     def open_txn(
-        self, user: str, host: str, agent_info: str | None, *, read_only: bool = False
+        self, user: str, host: str, agent_info: str | None, kind: TxnType = TxnType.DEFAULT
     ) -> int:
         """Open a transaction.
 
@@ -254,9 +248,9 @@ class MetastoreClient:
             user=user,
             hostname=host,
             agentInfo=agent_info,
-            txn_type=_READ_ONLY if read_only else None,
+            txn_type=int(kind),
         )
-        return int(self._call(idl_txns.open_txns, request).txn_ids[0])
+        return int(self.call(idl_txns.open_txns, request).txn_ids[0])
 
     def commit_txn(self, txn: int) -> None:
         """Commit a transaction.
@@ -267,33 +261,33 @@ class MetastoreClient:
         """
         # Version 4 takes an unset exclWriteEnabled for true and then looks for no conflict.
         request = idl_txns.CommitTxnRequest(txnid=txn, exclWriteEnabled=False)
-        self._call(idl_txns.commit_txn, request)
+        self.call(idl_txns.commit_txn, request)
 
     def abort_txn(self, txn: int) -> None:
         """Abort a transaction; an aborted one may be aborted again."""
-        self._call(idl_txns.abort_txn, idl_txns.AbortTxnRequest(txnid=txn))
+        self.call(idl_txns.abort_txn, idl_txns.AbortTxnRequest(txnid=txn))
 
     def heartbeat(self, txn: int) -> TxnLiveness:
         """Keep a transaction and its locks alive."""
         request = idl_txns.HeartbeatTxnRangeRequest(min=txn, max=txn)
-        answer = self._call(idl_txns.heartbeat_txn_range, request)
+        answer = self.call(idl_txns.heartbeat_txn_range, request)
         if txn in answer.aborted:
             return TxnLiveness.ABORTED
         return TxnLiveness.UNKNOWN if txn in answer.nosuch else TxnLiveness.OPEN
 
     def get_open_txns(self) -> OpenTxns:
         """All transactions that are open or aborted."""
-        return OpenTxns.from_thrift(self._call(idl_txns.get_open_txns))
+        return OpenTxns.from_thrift(self.call(idl_txns.get_open_txns))
 
     def get_open_txns_info(self) -> list[TxnInfo]:
         """All transactions that are open or aborted, with who opened them."""
         try:
-            answer = self._call(idl_txns.get_open_txns_info)
+            answer = self.call(idl_txns.get_open_txns_info)
         except AnswerLost:
             # Version 4 chokes on a gap in the ids, as a restart leaves it, that is not yet a second
             # old.
             time.sleep(1.5)
-            answer = self._call(idl_txns.get_open_txns_info)
+            answer = self.call(idl_txns.get_open_txns_info)
         return [TxnInfo.from_thrift(each) for each in answer.open_txns]
 
     # Write ids
@@ -301,7 +295,7 @@ class MetastoreClient:
     def allocate_write_id(self, txn: int, ref: TableRef) -> int:
         """The transaction's write id for a table; the same one whenever it is asked for."""
         request = idl_txns.AllocateTableWriteIdsRequest(ref.database, ref.name, [txn])
-        answer = self._call(idl_txns.allocate_table_write_ids, request, about=ref.full_name)
+        answer = self.call(idl_txns.allocate_table_write_ids, request, about=ref.full_name)
         return int(answer.txnToWriteIds[0].writeId)
 
     def get_valid_write_ids(
@@ -319,12 +313,12 @@ class MetastoreClient:
                 each.minOpenWriteId,
                 each.abortedBits,
             )
-            for each in self._call(idl_txns.get_valid_write_ids, request).tblValidWriteIds
+            for each in self.call(idl_txns.get_valid_write_ids, request).tblValidWriteIds
         }
 
     def latest_conflicting_txn(self, txn: int) -> int:
         """The youngest committed transaction that conflicts with this one, or 0 (version 4)."""
-        return int(self._call(idl_txns.get_latest_txnid_in_conflict, txn))
+        return int(self.call(idl_txns.get_latest_txnid_in_conflict, txn))
 
     def add_dynamic_partitions(
         self, txn: int, write_id: int, ref: TableRef, names: Sequence[str], operation: DataOperation
@@ -338,7 +332,7 @@ class MetastoreClient:
             partitionnames=list(names),
             operationType=int(operation),
         )
-        self._call(idl_txns.add_dynamic_partitions, request, about=ref.full_name)
+        self.call(idl_txns.add_dynamic_partitions, request, about=ref.full_name)
 
     # Locks
 
@@ -358,12 +352,12 @@ class MetastoreClient:
             hostname=host,
             agentInfo=agent_info,
         )
-        return LockAnswer.from_thrift(self._call(idl_txns.lock, request))
+        return LockAnswer.from_thrift(self.call(idl_txns.lock, request))
 
     def check_lock(self, lock_id: int, txn: int) -> LockAnswer:
         """Ask whether a waiting lock has been granted; this is a heartbeat, too."""
         request = idl_txns.CheckLockRequest(lockid=lock_id, txnid=txn)
-        return LockAnswer.from_thrift(self._call(idl_txns.check_lock, request))
+        return LockAnswer.from_thrift(self.call(idl_txns.check_lock, request))
 
     def show_locks(self, ref: TableRef | None = None) -> list[HeldLock]:
         """All locks, or those on a table and its partitions."""
@@ -372,7 +366,7 @@ class MetastoreClient:
         )
         return [
             HeldLock.from_thrift(each)
-            for each in self._call(idl_txns.show_locks, request).locks or ()
+            for each in self.call(idl_txns.show_locks, request).locks or ()
         ]
 
 

@@ -20,11 +20,15 @@ CAPABILITIES = (
     "CONNECTORWRITE",
 )
 
+PROCESSOR = "airflow-hiveacid"
+INSERT_ONLY_TABLES = 2  # ClientCapability
+
 MetaException = exception("MetaException")
 NoSuchObjectException = exception("NoSuchObjectException")
 AlreadyExistsException = exception("AlreadyExistsException")
 InvalidObjectException = exception("InvalidObjectException")
 InvalidOperationException = exception("InvalidOperationException")
+UnknownDBException = exception("UnknownDBException")
 ConfigValSecurityException = exception("ConfigValSecurityException")
 
 EnvironmentContext = struct("EnvironmentContext", "1:map<string,string> properties")
@@ -97,6 +101,14 @@ GetTableRequest = struct(
     8:list<string> processorCapabilities, 9:string processorIdentifier""",
 )
 GetTableResult = struct("GetTableResult", "1:Table table")
+GetProjectionsSpec = struct("GetProjectionsSpec", "1:list<string> fieldList")
+GetTablesRequest = struct(
+    "GetTablesRequest",
+    """1:string dbName, 2:list<string> tblNames, 3:ClientCapabilities capabilities,
+    5:list<string> processorCapabilities, 6:string processorIdentifier,
+    7:GetProjectionsSpec projectionSpec""",
+)
+GetTablesResult = struct("GetTablesResult", "1:list<Table> tables")
 CreateTableRequest = struct(
     "CreateTableRequest",
     "1:Table table, 9:list<string> processorCapabilities, 10:string processorIdentifier",
@@ -162,6 +174,12 @@ get_table_req = call(
     "1:GetTableRequest req",
     returns="GetTableResult",
     throws="1:MetaException, 2:NoSuchObjectException",
+)
+get_table_objects_by_name_req = call(
+    "get_table_objects_by_name_req",
+    "1:GetTablesRequest req",
+    returns="GetTablesResult",
+    throws="1:MetaException, 2:InvalidOperationException, 3:UnknownDBException",
 )
 create_table = call(
     "create_table",

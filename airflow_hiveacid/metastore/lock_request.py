@@ -131,7 +131,7 @@ class LockRequest:
         )
         # Of all locks, for one on the whole database is not among those of its tables.
         blockers = self._in_the_way(self._client.show_locks())
-        named = "; ".join(_describe(lock) for lock in blockers[:_MOST_NAMED])
+        named = "; ".join(describe(lock) for lock in blockers[:_MOST_NAMED])
         more = f"; and {len(blockers) - _MOST_NAMED} more" if len(blockers) > _MOST_NAMED else ""
         return LockTimeout(
             f"Transaction {self._txn_id} waited {waited:.1f} s for {wanted}."
@@ -173,7 +173,8 @@ def _place(of: HeldLock | LockComponent) -> str:
     return name if of.partition is None else f"{name}/{of.partition}"
 
 
-def _describe(lock: HeldLock) -> str:
+def describe(lock: HeldLock) -> str:
+    """Say what is locked, since when and by whom."""
     who = f"user {lock.user}, host {lock.host}"
     if lock.agent_info:
         who += f", run {lock.agent_info}"

@@ -1,21 +1,12 @@
 """A transaction from beginning to end: the one protocol of every read and every write."""
 
 import time
-from collections.abc import Callable, Sequence
-from enum import Enum, auto
+from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self
 
-from airflow_hiveacid.acid.errors import (
-    AnswerLost,
-    CommitUnsettled,
-    MetastoreCallFailed,
-    MetastoreUnreachable,
-    SnapshotMoved,
-    TransactionAborted,
-    WriteConflict,
-)
+from airflow_hiveacid.acid.errors import AnswerLost, SnapshotMoved
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockComponent,
@@ -26,30 +17,16 @@ from airflow_hiveacid.acid.locks import (
     read_lock_components,
 )
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
+from airflow_hiveacid.metastore.answers import TxnType
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.heartbeat import Heartbeat, txn_timeout_seconds
+from airflow_hiveacid.metastore.live_transaction import LiveTransaction, State
 from airflow_hiveacid.metastore.lock_request import LockRequest
 from airflow_hiveacid.metastore.rivals import Rivals
-from airflow_hiveacid.metastore.settle import (
-    Outcome,
-    Owner,
-    abort_open_transactions,
-    outcome,
-)
+from airflow_hiveacid.metastore.settle import Outcome, Owner, abort_open_transactions, outcome
 from airflow_hiveacid.metastore.snapshot import Snapshot, committed_above
 
-_HEARTBEATS_PER_TIMEOUT = 3
-_SETTLE_PAUSE_SECONDS = 0.5
 
-
-class _State(Enum):
-    NEW = auto()
-    OPEN = auto()
-    COMMITTING = auto()  # Asked to commit, and not yet told whether it is done.
-    ENDED = auto()
-
-
-class Transaction:
+class Transaction(LiveTransaction):
     """A transaction that is begun by entering it, and aborted by leaving it uncommitted.
 
     Entering opens the transaction, gives it a write id, locks and takes the snapshot. Where a
@@ -57,12 +34,9 @@ class Transaction:
     with a fresh transaction, before anything is spent on the work.
 
     Attributes:
-        txn_id: The transaction's id.
         write_id: Its write id for the target; 0 when it only reads.
         snapshot: What it sees, its own writes included.
         restarts: How often it had to begin anew.
-        settled: Whether the answer to the commit got lost and was found out by asking.
-        warnings: What went wrong without changing the result.
     """
 
     def __init__(
@@ -95,37 +69,24 @@ class Transaction:
             max_restarts: How often to begin anew, not counting what follows upon a wait.
             phases: Is told about the phases.
         """
+        owner = Owner.of(run_token, user or client.options.user)
+        super().__init__(client, owner, phases or PhaseClock())
         self.restarts = 0
-        self.settled = False
-        self.warnings: list[str] = []
         self.write_id = 0
-        self._client = client
         self._operation = operation
         self._target = target
         self._partitioned = partitioned
         self._partitions = partitions
         self._reads = tuple(read for read in reads if read != target)
-        self._owner = Owner.of(run_token, user or client.options.user)
         self._lock_wait = lock_wait_seconds
         self._max_restarts = max_restarts
-        self._phases = phases or PhaseClock()
-        self._state = _State.NEW
-        self._timeout = 0.0
         self._waited = False
-        self._heartbeat: Heartbeat | None = None
-        self._owned: list[tuple[Callable[[], None], str]] = []
-
-    @property
-    def version(self) -> MetastoreVersion:
-        """The generation of the metastore."""
-        return self._client.version
 
     def __enter__(self) -> Self:
-        if self._state is not _State.NEW:
+        if self._state is not State.NEW:
             raise RuntimeError("A transaction can be entered only once; describe a new one.")
         started, overtaken = time.monotonic(), 0
         try:
-            self._timeout = txn_timeout_seconds(self._client)
             while (moved := self._begin(started)) is not None:
                 self._discard()
                 # Who waits in a queue is overtaken by everybody ahead: there the time is the limit.
@@ -148,28 +109,9 @@ class Transaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._state is _State.OPEN and kind is None and self._target is None:
+        if self._state is State.OPEN and kind is None and self._target is None:
             self._release()
-        elif self._state is not _State.ENDED:
-            self.abort("it was not committed" if kind is None else kind.__name__)
-
-    def own(self, remove: Callable[[], None], what: str) -> None:
-        """Register what must go when the transaction is aborted.
-
-        Args:
-            remove: Removes it; the last one registered is called first.
-            what: Its name, for the warning when that fails.
-        """
-        self._owned.append((remove, what))
-
-    def check_alive(self) -> None:
-        """Do nothing while the transaction can still be committed, as far as is known.
-
-        Raises:
-            TransactionAborted: The metastore has aborted it.
-        """
-        if self._heartbeat is not None:
-            self._heartbeat.check()
+        super().__exit__(kind, error, traceback)
 
     def register_partitions(
         self, names: Sequence[str], operation: DataOperation | None = None
@@ -189,57 +131,6 @@ class Transaction:
                 self.txn_id, self.write_id, self._target, names, operation
             )
 
-    def commit(self) -> None:
-        """Make everything visible, or nothing.
-
-        Raises:
-            WriteConflict: Another transaction changed the same partition and was first.
-            TransactionAborted: The metastore has aborted it, mostly for want of heartbeats.
-            CommitUnsettled: The metastore went away and did not come back in time to be asked.
-        """
-        with self._phases(Phase.COMMIT):
-            self.check_alive()
-            self._state = _State.COMMITTING
-            try:
-                self._client.commit_txn(self.txn_id)
-            except (AnswerLost, MetastoreUnreachable):
-                self._settle()
-            except TransactionAborted as refused:
-                self._state = _State.OPEN
-                raise TransactionAborted(
-                    f"{refused.what} A metastore does that after {self._timeout:g} s without a"
-                    " heartbeat, or when it is told to."
-                ) from refused
-            except WriteConflict:
-                self._state = _State.OPEN
-                raise
-            except MetastoreCallFailed:
-                # It failed, which may have been after it was carried out.
-                if self._outcome() is not Outcome.COMMITTED:
-                    self._state = _State.OPEN
-                    raise
-                self.settled = True
-            self._end()
-
-    def abort(self, reason: str) -> None:
-        """Undo everything: remove what is owned, then abort. Errors become warnings.
-
-        Args:
-            reason: Why, for the log.
-        """
-        if self._state is _State.COMMITTING:
-            # Committed or not: only when the metastore accepts the abort may files be removed.
-            if self._try("abort the transaction", self._abort_txn):
-                self._remove_owned()
-            self._end()
-        elif self._state is _State.OPEN:
-            self._phases.note(f"Aborting transaction {self.txn_id}: {reason}")
-            try:
-                self._remove_owned()
-            finally:
-                self._try("abort the transaction", self._abort_txn)
-                self._end()
-
     def _begin(self, started: float) -> str | None:
         """Open, lock and look.
 
@@ -253,7 +144,11 @@ class Transaction:
                 if self._changes_rows and self.version is MetastoreVersion.HMS3:
                     assert self._target is not None
                     rivals = Rivals(self._client, self._target, components)
-                self._open()
+                self._open(TxnType.READ_ONLY if self._target is None else TxnType.DEFAULT)
+                if self._target is not None:
+                    # Before the lock, or the lock's rows in the metastore stay without a write id
+                    # and are never cleaned.
+                    self.write_id = self._client.allocate_write_id(self.txn_id, self._target)
             with self._phases(Phase.LOCK):
                 if components:
                     lock = LockRequest(self._client, components, self.txn_id, self._owner)
@@ -275,7 +170,7 @@ class Transaction:
 
     def _discard(self) -> None:
         """Give up a transaction that nothing has been done in."""
-        if self._state is _State.OPEN:
+        if self._state is State.OPEN:
             self._client.abort_txn(self.txn_id)
             self._end()
 
@@ -290,20 +185,6 @@ class Transaction:
                 self.version, self._operation, self._target, self._partitioned, self._partitions
             )
         return tuple(components)
-
-    def _open(self) -> None:
-        owner, reads_only = self._owner, self._target is None
-        self.txn_id = self._client.open_txn(
-            owner.user, owner.txn_host, owner.agent_info, read_only=reads_only
-        )
-        self._state = _State.OPEN
-        every = self._timeout / _HEARTBEATS_PER_TIMEOUT
-        self._heartbeat = Heartbeat(self._client.options, self.txn_id, every)
-        self._heartbeat.start()
-        if self._target is not None:
-            # Before the lock, or the lock's rows in the metastore stay without a write id and are
-            # never cleaned.
-            self.write_id = self._client.allocate_write_id(self.txn_id, self._target)
 
     def _moved(self, rivals: Rivals | None) -> str | None:
         """Why the work would be in vain although everything is locked, or None."""
@@ -329,63 +210,5 @@ class Transaction:
                 return f"transaction {other} committed a change after this one was opened"
         return None
 
-    def _settle(self) -> None:
-        """Find out whether the commit was carried out, and if not, repeat it."""
-        deadline = time.monotonic() + self._timeout
-        while True:
-            try:
-                found = self._outcome()
-                if found is Outcome.OPEN:
-                    found = self._commit_again()
-                break
-            except (AnswerLost, MetastoreUnreachable) as lost:
-                if time.monotonic() > deadline:
-                    raise CommitUnsettled(
-                        f"Transaction {self.txn_id} was about to commit when the metastore went"
-                        f" away: {lost.what}"
-                    ) from lost
-            time.sleep(_SETTLE_PAUSE_SECONDS)
-        if found is Outcome.ABORTED:
-            raise TransactionAborted(
-                f"The answer to the commit of transaction {self.txn_id} got lost, and it is aborted."
-            )
-        self.settled = True
-
-    def _commit_again(self) -> Outcome:
-        try:
-            self._client.commit_txn(self.txn_id)
-        except TransactionAborted:
-            return self._outcome()  # The first request may have arrived in between.
-        return Outcome.COMMITTED
-
     def _outcome(self) -> Outcome:
         return outcome(self._client, self.txn_id, self._target, self.write_id)
-
-    def _release(self) -> None:
-        """End a transaction that only read."""
-        self._try("release the locks", lambda: self._client.commit_txn(self.txn_id))
-        self._end()
-
-    def _abort_txn(self) -> None:
-        self._client.abort_txn(self.txn_id)
-
-    def _remove_owned(self) -> None:
-        while self._owned:
-            remove, what = self._owned.pop()
-            self._try(f"remove {what}", remove)
-
-    def _try(self, what: str, action: Callable[[], None]) -> bool:
-        """Do what must not hide the error that led here; a failure becomes a warning."""
-        try:
-            action()
-        except Exception as error:  # noqa: BLE001
-            self.warnings.append(f"Could not {what}: {error}")
-            self._phases.note(self.warnings[-1])
-            return False
-        return True
-
-    def _end(self) -> None:
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
-            self._heartbeat = None
-        self._state = _State.ENDED

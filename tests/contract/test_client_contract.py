@@ -24,10 +24,13 @@ from airflow_hiveacid.acid.locks import (
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.metastore import client as client_module
-from airflow_hiveacid.metastore.answers import LockState, TxnLiveness, TxnState
+from airflow_hiveacid.metastore.answers import LockState, TxnLiveness, TxnState, TxnType
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from tests.fakes.metastore import REAL_AND_FAKE
+
+pytestmark = REAL_AND_FAKE
 
 COLUMNS = (
     Column("id", "bigint", "the key"),
@@ -276,7 +279,7 @@ def test_a_heartbeat_tells_how_a_transaction_is(client: MetastoreClient) -> None
 
 
 def test_a_read_only_transaction_can_be_opened(client: MetastoreClient) -> None:
-    txn = client.open_txn(*WHO, read_only=True)
+    txn = client.open_txn(*WHO, TxnType.READ_ONLY)
     assert client.heartbeat(txn) is TxnLiveness.OPEN
     client.commit_txn(txn)
 

@@ -1,0 +1,218 @@
+"""A transaction from its opening to its end: kept alive, and ended once and for all."""
+
+import time
+from collections.abc import Callable
+from enum import Enum, auto
+from types import TracebackType
+
+from airflow_hiveacid.acid.errors import (
+    AnswerLost,
+    CommitUnsettled,
+    MetastoreCallFailed,
+    MetastoreUnreachable,
+    TransactionAborted,
+    WriteConflict,
+)
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.jobs.phases import Phase, PhaseClock
+from airflow_hiveacid.metastore.answers import TxnType
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.heartbeat import Heartbeat, txn_timeout_seconds
+from airflow_hiveacid.metastore.settle import Outcome, Owner, outcome
+
+_HEARTBEATS_PER_TIMEOUT = 3
+_SETTLE_PAUSE_SECONDS = 0.5
+
+
+class State(Enum):
+    """How far a transaction has got."""
+
+    NEW = auto()
+    OPEN = auto()
+    COMMITTING = auto()  # Asked to commit, and not yet told whether it is done.
+    ENDED = auto()
+
+
+class LiveTransaction:
+    """What transactions and compactions have in common.
+
+    Attributes:
+        txn_id: The transaction's id.
+        settled: Whether the answer to the commit got lost and was found out by asking.
+        warnings: What went wrong without changing the result.
+    """
+
+    txn_id: int
+
+    def __init__(self, client: MetastoreClient, owner: Owner, phases: PhaseClock) -> None:
+        """Describe a transaction; it is opened by whoever inherits from this.
+
+        Args:
+            client: The metastore.
+            owner: Whom the metastore shows as the owner.
+            phases: Is told about the phases.
+        """
+        self.settled = False
+        self.warnings: list[str] = []
+        self._client = client
+        self._owner = owner
+        self._phases = phases
+        self._state = State.NEW
+        self._timeout = 0.0
+        self._heartbeat: Heartbeat | None = None
+        self._owned: list[tuple[Callable[[], None], str]] = []
+
+    @property
+    def version(self) -> MetastoreVersion:
+        """The generation of the metastore."""
+        return self._client.version
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._state is not State.ENDED:
+            self.abort("it was not committed" if kind is None else kind.__name__)
+
+    def own(self, remove: Callable[[], None], what: str) -> None:
+        """Register what must go when the transaction is aborted.
+
+        Args:
+            remove: Removes it; the last one registered is called first.
+            what: Its name, for the warning when that fails.
+        """
+        self._owned.append((remove, what))
+
+    def check_alive(self) -> None:
+        """Do nothing while the transaction can still be committed, as far as is known.
+
+        Raises:
+            TransactionAborted: The metastore has aborted it.
+        """
+        if self._heartbeat is not None:
+            self._heartbeat.check()
+
+    def commit(self) -> None:
+        """Make everything visible, or nothing.
+
+        Raises:
+            WriteConflict: Another transaction changed the same partition and was first.
+            TransactionAborted: The metastore has aborted it, mostly for want of heartbeats.
+            CommitUnsettled: The metastore went away and did not come back in time to be asked.
+        """
+        with self._phases(Phase.COMMIT):
+            self.check_alive()
+            self._state = State.COMMITTING
+            try:
+                self._client.commit_txn(self.txn_id)
+            except (AnswerLost, MetastoreUnreachable):
+                self._settle()
+            except TransactionAborted as refused:
+                self._state = State.OPEN
+                raise TransactionAborted(
+                    f"{refused.what} A metastore does that after {self._timeout:g} s without a"
+                    " heartbeat, or when it is told to."
+                ) from refused
+            except WriteConflict:
+                self._state = State.OPEN
+                raise
+            except MetastoreCallFailed:
+                # It failed, which may have been after it was carried out.
+                if self._outcome() is not Outcome.COMMITTED:
+                    self._state = State.OPEN
+                    raise
+                self.settled = True
+            self._end()
+
+    def abort(self, reason: str) -> None:
+        """Undo everything: remove what is owned, then abort. Errors become warnings.
+
+        Args:
+            reason: Why, for the log.
+        """
+        if self._state is State.COMMITTING:
+            # Committed or not: only when the metastore accepts the abort may files be removed.
+            if self._try("abort the transaction", self._abort_txn):
+                self._remove_owned()
+            self._end()
+        elif self._state is State.OPEN:
+            self._phases.note(f"Aborting transaction {self.txn_id}: {reason}")
+            try:
+                self._remove_owned()
+            finally:
+                self._try("abort the transaction", self._abort_txn)
+                self._end()
+
+    def _open(self, kind: TxnType) -> None:
+        """Open the transaction and keep it alive from now on."""
+        owner = self._owner
+        self._timeout = txn_timeout_seconds(self._client)
+        self.txn_id = self._client.open_txn(owner.user, owner.txn_host, owner.agent_info, kind)
+        self._state = State.OPEN
+        every = self._timeout / _HEARTBEATS_PER_TIMEOUT
+        self._heartbeat = Heartbeat(self._client.options, self.txn_id, every)
+        self._heartbeat.start()
+
+    def _outcome(self) -> Outcome:
+        """What has become of the transaction."""
+        return outcome(self._client, self.txn_id, None, None)
+
+    def _settle(self) -> None:
+        """Find out whether the commit was carried out, and if not, repeat it."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                found = self._outcome()
+                if found is Outcome.OPEN:
+                    found = self._commit_again()
+                break
+            except (AnswerLost, MetastoreUnreachable) as lost:
+                if time.monotonic() > deadline:
+                    raise CommitUnsettled(
+                        f"Transaction {self.txn_id} was about to commit when the metastore went"
+                        f" away: {lost.what}"
+                    ) from lost
+            time.sleep(_SETTLE_PAUSE_SECONDS)
+        if found is Outcome.ABORTED:
+            raise TransactionAborted(
+                f"The answer to the commit of transaction {self.txn_id} got lost, and it is aborted."
+            )
+        self.settled = True
+
+    def _commit_again(self) -> Outcome:
+        try:
+            self._client.commit_txn(self.txn_id)
+        except TransactionAborted:
+            return self._outcome()  # The first request may have arrived in between.
+        return Outcome.COMMITTED
+
+    def _release(self) -> None:
+        """End a transaction that has nothing to make visible."""
+        self._try("release the locks", lambda: self._client.commit_txn(self.txn_id))
+        self._end()
+
+    def _abort_txn(self) -> None:
+        self._client.abort_txn(self.txn_id)
+
+    def _remove_owned(self) -> None:
+        while self._owned:
+            remove, what = self._owned.pop()
+            self._try(f"remove {what}", remove)
+
+    def _try(self, what: str, action: Callable[[], None]) -> bool:
+        """Do what must not hide the error that led here; a failure becomes a warning."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001
+            self.warnings.append(f"Could not {what}: {error}")
+            self._phases.note(self.warnings[-1])
+            return False
+        return True
+
+    def _end(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            self._heartbeat = None
+        self._state = State.ENDED
