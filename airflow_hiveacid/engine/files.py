@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from airflow_hiveacid.acid.deletes import delete_applies
-from airflow_hiveacid.acid.directory import AcidDirectory, Rules
+from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.listing import bucket_files, list_files, read_state
@@ -48,7 +48,6 @@ class PartitionFiles:
         name: The partition's name in the metastore, ``None`` for a table without partitions.
         values: The values of the partition columns as text; ``None`` is Hive's null.
         location: The partition's directory.
-        state: How the listing reads under the snapshot.
         inserts: The files with rows.
         deletes: The files with delete events.
     """
@@ -56,7 +55,6 @@ class PartitionFiles:
     name: str | None
     values: tuple[str | None, ...]
     location: str
-    state: AcidDirectory
     inserts: tuple[AcidFile, ...]
     deletes: tuple[AcidFile, ...]
 
@@ -112,7 +110,6 @@ def list_partitions(
             name=None if partition is None else partition.name,
             values=() if partition is None else tuple(partition.values),
             location=location,
-            state=state,
             inserts=tuple(file for file in found if not _is_delete(file.directory)),
             deletes=tuple(file for file in found if _is_delete(file.directory)),
         )

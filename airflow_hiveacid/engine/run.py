@@ -12,17 +12,25 @@ from pathlib import Path
 from pyspark.sql import SparkSession  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.engine.compact import TableCompactor
 from airflow_hiveacid.engine.failures import translate
 from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write import WriteOptions
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options import DeleteJob, InsertJob, Job, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.options import (
+    DeleteJob,
+    InsertJob,
+    Job,
+    MergeJob,
+    MetastoreOptions,
+    UpdateJob,
+)
 from airflow_hiveacid.jobs.phases import FaultInjector, Phase, PhaseObserver
-from airflow_hiveacid.jobs.report import ErrorReport, RunReport
-
-# The exit status for an error that is not one of ours.
-UNKNOWN_ERROR = 1
+from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, Report, RunReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.settle import abort_open_transactions
 
 
 def main(argv: Sequence[str], job_type: type[Job]) -> int:
@@ -50,15 +58,18 @@ def main(argv: Sequence[str], job_type: type[Job]) -> int:
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
         if ours is not error:
             traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
-        print(f"{ours.id}: {ours}", file=sys.stderr, flush=True)
-        failed = RunReport(job=name, target=target, error=ErrorReport.of(ours))
-        _write(arguments.report, failed)
-        return ours.exit_code or UNKNOWN_ERROR
+        kind = CompactReport if job_type is CompactJob else RunReport
+        report = kind(job=name, target=target, error=ErrorReport.of(ours))
     _write(arguments.report, report)
-    return 0
+    if (failure := report.error) is None:
+        return 0
+    print(f"{failure.id}: {failure.message} {failure.remedy}".strip(), file=sys.stderr, flush=True)
+    return failure.exit_code
 
 
-def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) -> RunReport:
+def run(
+    spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()
+) -> RunReport | CompactReport:
     """Run a job once and for all: what an earlier try of it has committed is not done again.
 
     Args:
@@ -70,13 +81,15 @@ def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) 
     if job.metastore is None:
         raise InvalidJob("The job does not say which metastore to use.")
     fault = FaultInjector.from_environment()
+    watching = [PhaseLog(), *observers, *([fault] if fault else [])]
+    if isinstance(job, CompactJob):
+        return _compact(spark, job.metastore, job, watching)
     options = WriteOptions(
         run_token=job.run_token,
         lock_wait_seconds=job.lock_wait_seconds,
         max_restarts=job.max_restarts,
         orc_codec=job.orc_codec,
     )
-    watching = [PhaseLog(), *observers, *([fault] if fault else [])]
     with AcidTable(
         job.target, job.metastore, spark=spark, options=options, observers=watching
     ) as table:
@@ -85,6 +98,19 @@ def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) 
             if done is not None:
                 return replace(done, settled=True)
         return _run(table, job)
+
+
+def _compact(
+    spark: SparkSession,
+    metastore: MetastoreOptions,
+    job: CompactJob,
+    observers: Sequence[PhaseObserver],
+) -> CompactReport:
+    with MetastoreClient(metastore) as client:
+        if job.run_token is not None:
+            # What an earlier try has compacted needs no second time; what it left open must end.
+            abort_open_transactions(client, job.run_token)
+        return TableCompactor(spark, client, job, observers).run()
 
 
 def _run(table: AcidTable, job: Job) -> RunReport:
@@ -124,7 +150,7 @@ class PhaseLog:
         print(f"hiveacid: {text}", flush=True)
 
 
-def _write(path: Path, report: RunReport) -> None:
+def _write(path: Path, report: Report) -> None:
     """Let the report appear at once, so that nobody reads half of it."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     unfinished.write_text(json.dumps(report.to_dict()))

@@ -3,6 +3,8 @@
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.logger import PySparkLogger  # noqa: TID253
 from pyspark.sql import SparkSession  # noqa: TID253
@@ -79,3 +81,18 @@ def require_utc(spark: SparkSession, what: str) -> None:
 def session_time_zone(spark: SparkSession) -> str:
     """The zone in which a session shows timestamps."""
     return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
+@contextmanager
+def cancelling_jobs(spark: SparkSession, group: str, description: str) -> Iterator[None]:
+    """Stop the body's Spark jobs when it ends by an error, so that none goes on writing."""
+    context = spark.sparkContext
+    before = context.getLocalProperty("spark.jobGroup.id")
+    context.setJobGroup(group, description, interruptOnCancel=True)
+    try:
+        yield
+    except BaseException:
+        context.cancelJobGroup(group)
+        raise
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", before)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.acid.merge import Clause, MergePlan
 from airflow_hiveacid.engine.changes import TARGET, delete_rows, update_rows
+from airflow_hiveacid.engine.compact import TableCompactor
 from airflow_hiveacid.engine.inserts import (
     PartitionSpec,
     append_rows,
@@ -33,9 +34,10 @@ from airflow_hiveacid.engine.write import (
     check_writable,
     read_snapshot,
 )
+from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.options import MetastoreOptions, Source
 from airflow_hiveacid.jobs.phases import PhaseClock, PhaseObserver
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.transaction import Transaction
 
@@ -177,6 +179,28 @@ class AcidTable:
             )
 
         return MergeBuilder(run)
+
+    def compact(
+        self, type: str | None = None, *, partitions: Sequence[str] | None = None
+    ) -> CompactReport:
+        """Put deltas together, so that the table stays quick to read.
+
+        Every partition is a transaction of its own; the report says what became of each.
+
+        Args:
+            type: ``"minor"`` joins the deltas, ``"major"`` makes a new base out of everything; by
+                default what Hive's thresholds call for, partition by partition.
+            partitions: The names of the partitions; all by default.
+        """
+        job = CompactJob(
+            target=self.ref.full_name,
+            type=type,
+            partitions=partitions,
+            run_token=self._options.run_token,
+            lock_wait_seconds=self._options.lock_wait_seconds,
+        )
+        job.validate()
+        return TableCompactor(self._spark, self._client, job, self._observers).run()
 
     def _insert(
         self, operation: Operation, rows: Rows, partitions: Sequence[PartitionSpec] | None

@@ -1,8 +1,7 @@
 """One write of one table, from opening the transaction to its commit."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +26,7 @@ from airflow_hiveacid.engine.files import PartitionFiles, list_partitions
 from airflow_hiveacid.engine.output import TableOutput
 from airflow_hiveacid.engine.reader import TableSnapshot
 from airflow_hiveacid.engine.run_note import write_note
-from airflow_hiveacid.engine.session import require_utc
+from airflow_hiveacid.engine.session import cancelling_jobs, require_utc
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.jobs.options import ORC_CODECS
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
@@ -159,7 +158,7 @@ class Write:
         ) as txn:
             output = TableOutput(self.spark, self.client, self.table, txn, codec)
             found = Work(self.spark, self.client, self.table, txn, output, self.phases, locks)
-            with _cancelling_jobs(self.spark, f"hiveacid-{txn.txn_id}", self._description):
+            with cancelling_jobs(self.spark, f"hiveacid-{txn.txn_id}", self._description):
                 counts = work(found)
             _check_counts(output, counts)
             txn.check_alive()
@@ -252,21 +251,6 @@ class Write:
                 f"{self.table.ref.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib."
             )
         return codec
-
-
-@contextmanager
-def _cancelling_jobs(spark: SparkSession, group: str, description: str) -> Iterator[None]:
-    """Stop the body's Spark jobs when it ends by an error, so that none goes on writing."""
-    context = spark.sparkContext
-    before = context.getLocalProperty("spark.jobGroup.id")
-    context.setJobGroup(group, description, interruptOnCancel=True)
-    try:
-        yield
-    except BaseException:
-        context.cancelJobGroup(group)
-        raise
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", before)  # type: ignore[arg-type]
 
 
 def _check_counts(output: TableOutput, counts: Counts) -> None:

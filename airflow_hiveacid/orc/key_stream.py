@@ -49,8 +49,10 @@ def read_keys(
 
 def read_deletes(
     files: Sequence[tuple[Source, OrcTail]], aborted: Sequence[int] = ()
-) -> Iterator[Keys]:
+) -> Generator[Keys, None, None]:
     """Read the files of deletes of one bucket as one stream; see `merge_keys`.
+
+    The files must stay open until it has come to its end or was closed.
 
     Raises:
         CorruptFile: A file does not decode, is out of order, or holds other rows than deletes.
@@ -63,7 +65,9 @@ def read_deletes(
     )
 
 
-def merge_keys(streams: Sequence[Iterator[Keys]], aborted: Sequence[int] = ()) -> Iterator[Keys]:
+def merge_keys(
+    streams: Sequence[Iterator[Keys]], aborted: Sequence[int] = ()
+) -> Generator[Keys, None, None]:
     """Merge ascending delete events into one stream that ascends without repetition.
 
     Engines that delete a row twice, or copy a delete event into a second directory, make Hive's

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,14 +10,13 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.applications import spark_app_path
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.options import InsertJob, MergeJob, PathSource
-from airflow_hiveacid.jobs.phases import FAULT_VARIABLE, Phase
+from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.settle import find_open_transactions
+from tests.crash.driver import run_driver
 from tests.rows import rows_of
 
 TABLE = TableRef("crash", "accounts")
@@ -29,29 +26,6 @@ CASES = [
     *(("hms4", fault) for fault in FAULTS),
     *(("hms3", fault) for fault in ("write:kill", "publish:kill", "commit:kill", COMMITTED)),
 ]
-SPARK_DEFAULTS = """\
-spark.master                  local[2]
-spark.ui.enabled              false
-spark.log.level               ERROR
-spark.sql.shuffle.partitions  2
-"""
-
-
-def run_driver(merge, fault, folder):
-    """Run the application in a process of its own and return its exit status and its errors."""
-    (folder / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
-    (folder / "job.json").write_text(to_json(merge))
-    # A short life: compiling well takes longer than what it would save.
-    java = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
-    ended = subprocess.run(
-        [sys.executable, spark_app_path("merge"), "--job", "job.json", "--report", "report.json"],
-        cwd=folder,
-        env=os.environ | java | {"SPARK_CONF_DIR": str(folder), FAULT_VARIABLE: fault},
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    return ended.returncode, ended.stderr
 
 
 def json_source(path, rows, schema="id INT, v STRING, p STRING"):
@@ -105,7 +79,7 @@ def test_after_a_kill_all_or_nothing_shows_and_one_retry_completes_it(
         ),
     )
 
-    status, errors = run_driver(merge, fault, tmp_path)
+    status, errors = run_driver("merge", merge, fault, tmp_path)
     assert status == -signal.SIGKILL, errors
     assert rows() == (new if fault == COMMITTED else old)
 

@@ -1,0 +1,104 @@
+"""The long way to compact a bucket, for what cannot be copied or decoded stripe by stripe.
+
+Spark reads the rows, sorts them by their row ids and writes them. That takes many times as long,
+and is needed for rows that are not in the order of their files, and for timestamps that do not fit
+into the 64-bit nanoseconds of Arrow.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+
+from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.acid.names import Base, Delta, parse_directory
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.engine.columns import quoted
+from airflow_hiveacid.engine.compact_tasks import (
+    BucketInputs,
+    InputFile,
+    SortedWork,
+    assemble_sorted,
+    caught,
+)
+from airflow_hiveacid.engine.files import AcidFile, PartitionFiles
+from airflow_hiveacid.engine.reader import ACID_FIELDS, BUCKET, ROW, WRITE_ID, TableSnapshot
+from airflow_hiveacid.engine.session import require_utc, scan_session
+from airflow_hiveacid.engine.staging import Folder, StagedFile
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.storage import Storage
+
+
+def sort_bucket(
+    spark: SparkSession,
+    table: HiveTable,
+    inputs: BucketInputs,
+    write_ids: CompactorWriteIdList,
+    folder: Folder,
+) -> StagedFile:
+    """Write the rows of a bucket in the order of their row ids.
+
+    Args:
+        spark: The session.
+        table: The table.
+        inputs: What becomes one file.
+        write_ids: What the compaction sees.
+        folder: Where the file goes.
+    """
+    if any("timestamp" in column.type.lower() for column in table.columns):
+        require_utc(spark, table.ref.full_name)
+    session = scan_session(spark)
+    columns = [quoted(column.name) for column in table.columns]
+    insert, write_id, bucket, row, current = (field.name for field in ACID_FIELDS)
+    frame = _snapshot(table, inputs, write_ids).rows(session)
+    # An insert's own write id is the one of its row, so that both columns say the same.
+    envelope = frame.select(
+        F.lit(0).alias(insert),
+        F.col(WRITE_ID).alias(write_id),
+        F.col(BUCKET).alias(bucket),
+        F.col(ROW).alias(row),
+        F.col(WRITE_ID).alias(current),
+        F.struct(*[F.col(column) for column in columns]).alias("row"),
+    )
+    codec = table.parameters.get("orc.compress", "zlib").lower()
+    path = f"{folder.path}/sorted-{uuid.uuid4().hex}"
+    writer = envelope.repartition(1).sortWithinPartitions(write_id, bucket, row).write
+    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer.option("compression", codec).orc(f"{folder.root}/{path}")
+    storage = Storage.of(folder.root)
+    (written,) = [each.path for each in storage.list_files(path) if each.path.endswith(".orc")]
+    work = SortedWork(inputs.bucket, f"{path}/{written}", folder)
+    (file,) = spark.sparkContext.parallelize([work], 1).map(caught(assemble_sorted)).collect()
+    if isinstance(file, HiveAcidError):
+        raise file
+    return file
+
+
+def _snapshot(
+    table: HiveTable, inputs: BucketInputs, write_ids: CompactorWriteIdList
+) -> TableSnapshot:
+    """The bucket as a table without partitions."""
+
+    def found(files: Sequence[InputFile]) -> tuple[AcidFile, ...]:
+        return tuple(
+            AcidFile(
+                path=f"{inputs.root}/{file.path}",
+                directory=_directory(file.path),
+                bucket=inputs.bucket,
+                size=file.size,
+                exact=file.exact,
+            )
+            for file in files
+        )
+
+    seen = ValidWriteIdList(write_ids.table, write_ids.high_watermark, aborted=write_ids.aborted)
+    files = PartitionFiles(None, (), inputs.root, found(inputs.inserts), found(inputs.deletes))
+    return TableSnapshot(replace(table, partition_keys=()), [files], seen)
+
+
+def _directory(path: str) -> Base | Delta:
+    directory = parse_directory(path.partition("/")[0])
+    assert directory is not None, path
+    return directory

@@ -1,0 +1,240 @@
+"""What runs inside of Spark's tasks to compact one bucket of a partition.
+
+The work is cut by stripe and not by bucket, so that one large bucket keeps all cores busy: a task
+plans a bucket, many tasks write anew the few stripes that cannot stay as they are, and one task
+puts the bucket together, copying all others. A task may be tried twice, or run twice at a time, so
+every attempt writes a file that only it knows.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from airflow_hiveacid.acid.errors import DataError, HiveAcidError
+from airflow_hiveacid.acid.names import BucketFile
+from airflow_hiveacid.engine.staging import Folder, StagedFile
+from airflow_hiveacid.orc.assemble import Part, assemble
+from airflow_hiveacid.orc.delete_file import write_delete_stripes
+from airflow_hiveacid.orc.key_stream import read_deletes
+from airflow_hiveacid.orc.keys import Keys
+from airflow_hiveacid.orc.layout import Layout
+from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.reencode import reencode
+from airflow_hiveacid.orc.stripe_plan import Piece, PlannedFile, StripePlan, plan_stripes
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.storage import Storage, storage_error
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that is compacted.
+
+    Attributes:
+        path: Its place below the partition's folder.
+        size: In bytes.
+        exact: Whether no row in it can be of an aborted write id.
+    """
+
+    path: str
+    size: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BucketInputs:
+    """What becomes one file.
+
+    Attributes:
+        root: The partition's folder.
+        bucket: The number of the file.
+        inserts: The files with rows, in the order of their row ids.
+        deletes: The files with the delete events to apply to them, or to put together.
+        aborted: Write ids whose rows and events are dropped.
+    """
+
+    root: str
+    bucket: int
+    inserts: tuple[InputFile, ...]
+    deletes: tuple[InputFile, ...]
+    aborted: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeWork:
+    """Some stripes of a bucket that one task writes anew."""
+
+    inputs: BucketInputs
+    layout: Layout
+    piece: Piece
+    folder: Folder
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPart:
+    """What became of them: a file of rows, less those that were deleted or aborted."""
+
+    path: str
+    rows_read: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssembleWork:
+    """All pieces of a bucket, those that were written anew replaced by their files."""
+
+    inputs: BucketInputs
+    plan: StripePlan
+    encoded: tuple[EncodedPart | None, ...]
+    folder: Folder
+
+
+@dataclass(frozen=True, slots=True)
+class SortedWork:
+    """A bucket that Spark has sorted."""
+
+    bucket: int
+    path: str
+    folder: Folder
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWork:
+    """The delete events of a bucket, which become one file."""
+
+    inputs: BucketInputs
+    row_types: tuple[bytes, ...]
+    codec: str
+    folder: Folder
+
+
+def caught(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:
+    """Make a task's error its result, since Spark would hand it on as a page of text."""
+
+    def run(item: T) -> R | HiveAcidError:
+        try:
+            return work(item)
+        except HiveAcidError as error:
+            return error
+
+    return run
+
+
+def plan_bucket(inputs: BucketInputs) -> StripePlan:
+    """Find out which stripes of a bucket can be copied."""
+    with ExitStack() as stack:
+        files = [
+            PlannedFile(source, tail, f"{inputs.root}/{file.path}", file.exact)
+            for file, (source, tail) in zip(
+                inputs.inserts, _open(stack, inputs.root, inputs.inserts), strict=True
+            )
+        ]
+        return plan_stripes(files, _events(stack, inputs), inputs.aborted)
+
+
+def encode_piece(work: EncodeWork) -> EncodedPart:
+    """Write some stripes anew, without the rows that must not stay."""
+    inputs = work.inputs
+    numbers = sorted({number for number, _ in work.piece.stripes})
+    files = [inputs.inserts[number] for number in numbers]
+    with ExitStack() as stack:
+        opened = dict(zip(numbers, _open(stack, inputs.root, files), strict=True))
+        stripes = [
+            (*opened[number], [stripe for file, stripe in work.piece.stripes if file == number])
+            for number in numbers
+        ]
+        path = f"{work.folder.path}/{inputs.bucket}-{uuid.uuid4().hex}"
+        with _sink(work.folder, path) as sink, _naming(inputs.root, files):
+            done = reencode(
+                stripes,
+                sink,
+                layout=work.layout,
+                deletes=_events(stack, inputs),
+                aborted=inputs.aborted,
+            )
+    return EncodedPart(path, done.rows_read, done.rows_written)
+
+
+def assemble_bucket(work: AssembleWork) -> StagedFile:
+    """Put a bucket together out of copied stripes and of files that were written anew."""
+    inputs = work.inputs
+    storage = Storage.of(work.folder.root)
+    with ExitStack() as stack:
+        opened = _open(stack, inputs.root, inputs.inserts)
+        parts: list[Part] = []
+        for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
+            if encoded is not None:
+                source = stack.enter_context(storage.open_input(encoded.path))
+                parts.append(Part(source, OrcTail.read(source), None, reencoded=True))
+                continue
+            for number in sorted({number for number, _ in piece.stripes}):
+                stripes = tuple(stripe for file, stripe in piece.stripes if file == number)
+                parts.append(Part(*opened[number], stripes, reencoded=False))
+        path = f"{work.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
+        with _sink(work.folder, path) as sink, _naming(inputs.root, inputs.inserts):
+            written = assemble(parts, sink, layout=work.plan.layout)
+    return StagedFile(path, inputs.bucket, written.rows, written.bytes)
+
+
+def assemble_sorted(work: SortedWork) -> StagedFile:
+    """Make an ACID file out of one in which Spark has written its six columns, in their order."""
+    storage = Storage.of(work.folder.root)
+    path = f"{work.folder.path}/{BucketFile(work.bucket).name}.{uuid.uuid4().hex}"
+    with ExitStack() as stack:
+        source = stack.enter_context(storage.open_input(work.path))
+        with _sink(work.folder, path) as sink:
+            written = assemble([Part(source, OrcTail.read(source))], sink)
+    return StagedFile(path, work.bucket, written.rows, written.bytes)
+
+
+def merge_deletes(work: DeleteWork) -> StagedFile:
+    """Put the delete events of a bucket together, each of them once."""
+    inputs = work.inputs
+    path = f"{work.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
+    with ExitStack() as stack:
+        events = _events(stack, inputs)
+        with _sink(work.folder, path) as sink, _naming(inputs.root, inputs.deletes):
+            written = write_delete_stripes(sink, events, row_types=work.row_types, codec=work.codec)
+    return StagedFile(path, inputs.bucket, written.rows, written.bytes)
+
+
+def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:
+    events = read_deletes(_open(stack, inputs.root, inputs.deletes), inputs.aborted)
+    # Arrow reads ahead, and must have stopped before the files are closed.
+    return stack.enter_context(closing(events))
+
+
+def _open(stack: ExitStack, root: str, files: Sequence[InputFile]) -> list[tuple[Source, OrcTail]]:
+    storage = Storage.of(root)
+    opened: list[tuple[Source, OrcTail]] = []
+    for file in files:
+        with _naming(root, [file]):
+            source = stack.enter_context(storage.open_input(file.path))
+            opened.append((source, OrcTail.read(source)))
+    return opened
+
+
+@contextmanager
+def _naming(root: str, files: Sequence[InputFile]) -> Iterator[None]:
+    """Say of an error of the ORC layer, which sees bytes only, which files it is about."""
+    try:
+        yield
+    except DataError as error:
+        names = ", ".join(f"{root}/{file.path}" for file in files)
+        if any(file.path in error.what for file in files):
+            raise
+        raise type(error)(f"{names}: {error.what}", remedy=error.remedy) from error
+
+
+@contextmanager
+def _sink(folder: Folder, path: str) -> Iterator[Any]:
+    storage = Storage.of(folder.root)
+    try:
+        with storage.create(path) as sink:
+            yield sink
+    except OSError as error:
+        raise storage_error(error, f"{folder.root}/{path}") from error

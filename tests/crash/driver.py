@@ -1,0 +1,40 @@
+"""Runs an application in a process of its own, to be killed in the middle."""
+
+import os
+import subprocess
+import sys
+
+from airflow_hiveacid.applications import spark_app_path
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.phases import FAULT_VARIABLE
+
+SPARK_DEFAULTS = """\
+spark.master                  local[2]
+spark.ui.enabled              false
+spark.log.level               ERROR
+spark.sql.shuffle.partitions  2
+"""
+
+
+def run_driver(application, job, fault, folder):
+    """Run the application in a process of its own and return its exit status and its errors."""
+    (folder / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
+    (folder / "job.json").write_text(to_json(job))
+    # A short life: compiling well takes longer than what it would save.
+    java = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+    ended = subprocess.run(
+        [
+            sys.executable,
+            spark_app_path(application),
+            "--job",
+            "job.json",
+            "--report",
+            "report.json",
+        ],
+        cwd=folder,
+        env=os.environ | java | {"SPARK_CONF_DIR": str(folder), FAULT_VARIABLE: fault},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    return ended.returncode, ended.stderr

@@ -1,0 +1,68 @@
+"""A table that the tests of compaction write, compact and read."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.write import WriteOptions
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.orc.verify import verify_file
+from tests.engine.acid_tables import folder
+from tests.observers import At
+
+SCHEMA = "id int, v string, p string"
+# What the table of the fixture `busy` shows.
+LEFT = [(1, "a", "x"), (3, "c", "y"), (4, "d", "y")]
+
+
+class Case:
+    """A table; its columns are those of SCHEMA."""
+
+    def __init__(self, spark: SparkSession, client: MetastoreClient, uri: str, name: str) -> None:
+        self.spark, self.client, self.uri, self.name = spark, client, uri, name
+        self.ref = TableRef.parse(name)
+
+    def open(self, *observers: At, wait: float = 30) -> AcidTable:
+        options = WriteOptions(lock_wait_seconds=wait)
+        return AcidTable(
+            self.name, self.uri, spark=self.spark, options=options, observers=observers
+        )
+
+    def frame(self, *rows: tuple[Any, ...]) -> DataFrame:
+        return self.spark.createDataFrame(list(rows), SCHEMA)
+
+    def append(self, *rows: tuple[Any, ...]) -> None:
+        with self.open() as table:
+            table.append(self.frame(*rows))
+
+    def change(self, work: Callable[[AcidTable], Any]) -> None:
+        with self.open() as table:
+            work(table)
+
+    def compact(self, type_: str | None = None, *observers: At, **more: Any) -> Any:
+        with self.open(*observers) as table:
+            return table.compact(type_, **more)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        with self.open() as table:
+            return sorted(tuple(row) for row in table.to_df().collect())
+
+    def directories(self) -> list[str]:
+        root = folder(self.client.get_table(self.ref))
+        kinds = ("base_", "delta_", "delete_delta_")
+        return sorted(
+            str(path.relative_to(root)) for path in root.rglob("*") if path.name.startswith(kinds)
+        )
+
+    def problems(self) -> list[str]:
+        """What is wrong with the files that a compaction has made."""
+        found = []
+        for path in sorted(folder(self.client.get_table(self.ref)).rglob("bucket_*")):
+            kind = "delete" if path.parent.name.startswith("delete_") else "insert"
+            with path.open("rb") as source:
+                number = int(path.name.removeprefix("bucket_"))
+                found += verify_file(source, kind=kind, bucket=number)
+        return found

@@ -1,0 +1,244 @@
+"""What a compaction makes of a table's directories and rows, on real metastores of both versions."""
+
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.acid.errors import NotTransactional, UnsupportedTable
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.compact import TableCompactor
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.phases import Phase
+from airflow_hiveacid.metastore.queue import CompactionQueue
+from tests.engine.acid_tables import create, folder, left_behind, row_ids
+from tests.engine.compaction_case import LEFT, Case
+from tests.observers import At
+
+HIVE4, HIVE3 = ("hms", ["4.0.1"]), ("hms", ["3.1.3"])
+
+
+def test_a_major_compaction_makes_a_base_of_everything(busy, hms):
+    report = busy.compact("major")
+    (done,) = report.partitions
+    assert (done.outcome, done.type, done.rows) == ("compacted", "major", 3), report
+    (base,) = done.published
+    suffix = f"_v{done.txn_id:07d}" if hms.version.startswith("4") else ""
+    assert base == f"base_0000004{suffix}"
+    assert busy.rows() == LEFT
+    assert busy.problems() == []
+    files = {path.name for path in (folder(busy.client.get_table(busy.ref)) / base).iterdir()}
+    hidden = {"_orc_acid_version", "_hiveacid.json", "_hiveacid_since.json"}
+    hidden |= set() if suffix else {"_metadata_acid"}
+    assert files == {"bucket_00000", *hidden}
+    assert left_behind(busy.client) == []
+
+
+@pytest.mark.parametrize(*HIVE4, indirect=True)
+def test_a_minor_compaction_joins_inserts_and_deletes_apart(busy):
+    before = {
+        (kind, key) for kind in ("delta", "delete_delta") for key in row_ids(*_of(busy, kind))
+    }
+    (done,) = busy.compact("minor").partitions
+    v = f"_v{done.txn_id:07d}"
+    assert set(done.published) == {f"delta_0000001_0000004{v}", f"delete_delta_0000001_0000004{v}"}
+    assert (done.rows, done.deletes) == (4, 1)
+    assert busy.rows() == LEFT
+    assert busy.problems() == []
+    after = {(kind, key) for kind in ("delta", "delete_delta") for key in row_ids(*_of(busy, kind))}
+    assert after == before
+
+
+def _of(case: Case, kind: str) -> tuple[Any, str]:
+    return case.client.get_table(case.ref), kind
+
+
+@pytest.mark.parametrize(*HIVE3, indirect=True)
+def test_a_minor_compaction_with_deletes_becomes_major_for_hive_3(busy):
+    (done,) = busy.compact("minor").partitions
+    assert (done.type, done.published) == ("major", ("base_0000004",))
+    assert "two directories" in done.warnings[0]
+    assert busy.rows() == LEFT
+
+
+def test_a_minor_compaction_of_inserts_is_one_directory(make):
+    case = make()
+    for number in range(3):
+        case.append((number, "a", "x"))
+    (done,) = case.compact("minor").partitions
+    (delta,) = done.published
+    assert delta.startswith("delta_0000001_0000003")
+    assert case.rows() == [(number, "a", "x") for number in range(3)]
+    assert "changes nothing" in case.compact("minor").partitions[0].reason or (
+        case.compact("minor").partitions[0].outcome == "skipped"
+    )
+
+
+def test_a_base_of_nothing_hides_all_that_was_deleted(busy):
+    busy.change(lambda table: table.delete())
+    (done,) = busy.compact("major").partitions
+    assert done.rows == 0
+    assert busy.rows() == []
+    root = folder(busy.client.get_table(busy.ref))
+    assert (root / done.published[0] / "bucket_00000").stat().st_size > 0
+    busy.append((9, "z", "x"))
+    assert busy.rows() == [(9, "z", "x")]
+
+
+def test_what_was_compacted_can_be_changed_and_compacted_again(busy):
+    busy.compact("major")
+    busy.change(lambda table: table.update({"v": "'new'"}, "id = 3"))
+    busy.append((5, "e", "x"))
+    rows = [(1, "a", "x"), (3, "new", "y"), (4, "d", "y"), (5, "e", "x")]
+    assert busy.rows() == rows
+    busy.compact("minor")
+    assert busy.rows() == rows
+    busy.compact("major")
+    assert busy.rows() == rows
+    assert busy.problems() == []
+
+
+def test_rows_of_an_aborted_write_never_get_into_a_base(busy):
+    class Fails(Exception):
+        pass
+
+    def fail():
+        raise Fails
+
+    with busy.open(At(Phase.COMMIT, fail)) as table, pytest.raises(Fails):
+        table.append(busy.frame((7, "lost", "x")))
+    busy.append((8, "kept", "x"))
+    busy.compact("major")
+    assert busy.rows() == [*LEFT, (8, "kept", "x")]
+
+
+def test_only_what_is_below_the_smallest_open_write_id_is_compacted(busy):
+    def work():
+        (done,) = busy.compact("major").partitions
+        assert done.published[0].startswith("base_0000004")
+
+    with busy.open(At(Phase.COMMIT, work)) as table:
+        table.append(busy.frame((5, "e", "x")))
+    assert busy.rows() == [*LEFT, (5, "e", "x")]
+
+
+@pytest.mark.parametrize("type_", ["minor", "major"])
+def test_writers_do_not_wait_for_a_compaction_and_lose_nothing_by_it(busy, type_):
+    def write():
+        busy.append((5, "e", "x"))
+        busy.change(lambda table: table.update({"v": "'new'"}, "id = 1"))
+        source = busy.frame((3, "merged", "y"), (6, "f", "x"))
+        busy.change(
+            lambda table: (
+                table.merge(source, "t.id = s.id")
+                .when_matched_update(set={"v": "s.v"})
+                .when_not_matched_insert_all()
+                .execute()
+            )
+        )
+
+    (done,) = busy.compact(type_, At(Phase.PUBLISH, write)).partitions
+    assert done.outcome == "compacted", done
+    rows = [(1, "new", "x"), (3, "merged", "y"), (4, "d", "y"), (5, "e", "x"), (6, "f", "x")]
+    assert busy.rows() == rows
+    busy.compact("major")
+    assert busy.rows() == rows
+
+
+def test_of_two_compactors_at_once_one_lets_the_other_do_it(busy):
+    others = []
+    (done,) = busy.compact(
+        "major", At(Phase.PUBLISH, lambda: others.append(busy.compact("major")))
+    ).partitions
+    assert done.outcome == "compacted"
+    (other,) = others[0].partitions
+    assert other.outcome == "skipped"
+    assert sum(name.startswith("base_") for name in busy.directories()) == 1
+    assert busy.rows() == LEFT
+
+
+def test_partitions_are_compacted_each_by_itself_and_a_failure_stays_alone(make):
+    case = make(keys={"p": "string"})
+    for number in range(2):
+        case.append(*[(number, "a", name) for name in ("good", "bad", "fine")])
+    root = folder(case.client.get_table(case.ref))
+    broken = next((root / "p=bad").glob("delta_*_0000002_*/bucket_*"))
+    broken.write_bytes(broken.read_bytes()[:-20])
+    before = set(case.directories())
+
+    report = case.compact("major")
+    outcomes = {done.partition: done.outcome for done in report.partitions}
+    assert outcomes == {"p=good": "compacted", "p=bad": "failed", "p=fine": "compacted"}
+    assert report.error is not None
+    assert "p=bad" in report.error.message
+    (failed,) = [done for done in report.partitions if done.error is not None]
+    assert failed.error is not None
+    assert str(broken.relative_to(root)) in failed.error.message
+    assert before <= set(case.directories())
+    assert not any(name.startswith("p=bad/base") for name in case.directories())
+    assert not list(root.rglob("_tmp_hiveacid_*"))
+    assert left_behind(case.client) == []
+
+
+def test_buckets_stay_what_they_are(make):
+    case = make(bucket_columns=["id"], num_buckets=3)
+    for number in range(4):
+        case.append(*[(number * 10 + each, "a", "x") for each in range(10)])
+    case.change(lambda table: table.delete("id % 7 = 0"))
+    table = case.client.get_table(case.ref)
+    before = set(row_ids(table, "delta")) - set(row_ids(table, "delete_delta"))
+    rows = case.rows()
+    case.compact("major")
+    assert case.rows() == rows
+    assert set(row_ids(table, "base")) == before
+    assert case.problems() == []
+
+
+def test_the_policy_compacts_what_needs_it_and_says_why(make):
+    case = make(keys={"p": "string"})
+    for number in range(12):
+        case.append((number, "a", "much"), *([(number, "a", "little")] if number < 2 else []))
+    report = case.compact()
+    found = {done.partition: done for done in report.partitions}
+    assert (found["p=much"].outcome, found["p=much"].type) == ("compacted", "major")
+    assert "12" in found["p=much"].reason
+    assert found["p=little"].outcome == "skipped"
+    assert "2" in found["p=little"].reason
+    assert len(case.rows()) == 14
+
+
+def test_tables_without_row_ids_are_refused(make, spark, hms, client, database):
+    for kind, error in (
+        (TableKind.INSERT_ONLY, UnsupportedTable),
+        (TableKind.NOT_ACID, NotTransactional),
+    ):
+        name = f"{database}.{kind.name.lower()}"
+        create(client, name, {"id": "int"}, kind=kind)
+        with AcidTable(name, hms.uri, spark=spark) as table, pytest.raises(error):
+            table.compact("major")
+
+
+@pytest.mark.parametrize(*HIVE4, indirect=True)
+def test_a_worker_serves_what_others_asked_for(make, spark):
+    case = make(keys={"p": "string"})
+    for number in range(2):
+        case.append((number, "a", "one"), (number, "a", "two"))
+    queue = CompactionQueue(case.client)
+    for name, type_ in (("p=one", "major"), ("p=two", "minor")):
+        assert queue.request(case.ref, name, type_, pool=None, run_as=None).accepted
+    job = CompactJob(target=case.name, mode="worker")
+    report = TableCompactor(spark, case.client, job).run()
+    served = {done.partition: (done.outcome, done.type) for done in report.partitions}
+    assert served == {"p=one": ("compacted", "major"), "p=two": ("compacted", "minor")}
+    states = {entry.partition: entry.state for entry in queue.show(case.ref)}
+    assert states == {"p=one": "ready for cleaning", "p=two": "ready for cleaning"}
+    assert len(case.rows()) == 4
+
+
+@pytest.mark.parametrize(*HIVE3, indirect=True)
+def test_hive_3_has_no_queue_to_use(busy, spark):
+    from airflow_hiveacid.acid.errors import UnsupportedMetastore
+
+    job = CompactJob(target=busy.name, mode="queue")
+    with pytest.raises(UnsupportedMetastore, match="queue"):
+        TableCompactor(spark, busy.client, job).run()

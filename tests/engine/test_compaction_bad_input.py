@@ -1,0 +1,119 @@
+"""Files that no compaction can take: it names them, and leaves the table as it was."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.errors import DiskFull
+from airflow_hiveacid.jobs.phases import Phase
+from tests.engine.acid_tables import everything, folder, left_behind
+from tests.engine.compaction_case import LEFT, Case
+from tests.observers import At
+
+Damage = Callable[[Path], Path]
+
+
+def truncated(root: Path) -> Path:
+    file = root / "delta_0000002_0000002_0000" / "bucket_00000"
+    file.write_bytes(file.read_bytes()[:-7])
+    return file
+
+
+def not_orc(root: Path) -> Path:
+    file = root / "delta_0000002_0000002_0000" / "bucket_00000"
+    file.write_bytes(b"id,v,p\n" * 100)
+    return file
+
+
+def other_schema(root: Path) -> Path:
+    from pyarrow import Table, orc
+
+    from airflow_hiveacid.acid.row_id import encode_bucket
+    from airflow_hiveacid.orc.transplant import transplant_all
+
+    file = root / "delta_0000002_0000002_0000" / "bucket_00000"
+    flat = root.parent / "flat.orc"
+    orc.write_table(Table.from_pydict({"id": ["not a number"]}), flat)
+    file.unlink()
+    with flat.open("rb") as source, file.open("wb") as sink:
+        transplant_all(source, sink, write_id=2, bucket=encode_bucket(0))
+    return file
+
+
+def open_stream(root: Path) -> Path:
+    file = root / "delta_0000002_0000002_0000" / "bucket_00000_flush_length"
+    file.write_bytes(bytes(8))
+    return file
+
+
+def unknown_file(root: Path) -> Path:
+    file = root / "delta_0000002_0000002_0000" / "part-00000.orc"
+    shutil.copy(file.parent / "bucket_00000", file)
+    return file
+
+
+def half_published(root: Path) -> Path:
+    file = root / "delta_0000002_0000002_0000" / "bucket_00000.0123abcd"
+    file.write_bytes(b"")
+    return file
+
+
+def overlapping(root: Path) -> Path:
+    shutil.copytree(root / "delta_0000002_0000002_0000", root / "delta_0000002_0000003")
+    shutil.copytree(root / "delta_0000001_0000001_0000", root / "delta_0000001_0000002")
+    return root / "delta_0000002_0000003"
+
+
+def broken_delete(root: Path) -> Path:
+    file = root / "delete_delta_0000004_0000004_0000" / "bucket_00000"
+    file.write_bytes(file.read_bytes()[:50])
+    return file
+
+
+@pytest.mark.parametrize("type_", ["minor", "major"])
+@pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        truncated,
+        not_orc,
+        other_schema,
+        open_stream,
+        unknown_file,
+        half_published,
+        overlapping,
+        broken_delete,
+    ],
+)
+def test_a_partition_that_cannot_be_compacted_stays_as_it_is(
+    busy: Case, damage: Damage, type_: str
+) -> None:
+    table = busy.client.get_table(busy.ref)
+    damaged = damage(folder(table))
+    before = everything(table)
+    report = busy.compact(type_)
+    (done,) = report.partitions
+    assert done.outcome == "failed", done
+    assert done.error is not None
+    assert damaged.name in done.error.message
+    assert everything(table) == before
+    assert left_behind(busy.client) == []
+
+
+@pytest.mark.parametrize("phase", [Phase.WRITE, Phase.REGISTER, Phase.PUBLISH, Phase.COMMIT])
+def test_a_full_disk_leaves_nothing_behind(busy: Case, phase: Phase) -> None:
+    def full() -> None:
+        raise DiskFull("There is no space left.")
+
+    table = busy.client.get_table(busy.ref)
+    before = everything(table)
+    (done,) = busy.compact("major", At(phase, full)).partitions
+    assert done.outcome == "failed"
+    assert busy.rows() == LEFT
+    if busy.client.version == 4 or phase is not Phase.COMMIT:
+        assert everything(table) == before
+    assert left_behind(busy.client) == []
+    (done,) = busy.compact("major").partitions
+    assert busy.rows() == LEFT
