@@ -30,6 +30,18 @@ class HiveDatabase:
     location: str | None
     managed_location: str | None
     owner: str | None
+    parameters: Mapping[str, str]
+
+    @classmethod
+    def from_thrift(cls, database: Any) -> Self:
+        """Read the metastore's own struct."""
+        return cls(
+            name=database.name,
+            location=database.locationUri,
+            managed_location=database.managedLocationUri,
+            owner=database.ownerName,
+            parameters=database.parameters or {},
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,222 @@
+"""How large the partitions of a table are.
+
+A table may have thousands of partitions that look alike, so the rules are asked once for each
+distinct set of directory names.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_hiveacid.acid.compaction_policy import PartitionSize
+from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
+from airflow_hiveacid.acid.errors import CorruptFile, HiveAcidError
+from airflow_hiveacid.acid.names import (
+    METADATA_FILE,
+    Base,
+    BucketFile,
+    Delta,
+    parse_directory,
+    parse_file,
+)
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range, ValidTxnList
+from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.storage import ReadOnlyStorage
+
+_ORIGINAL_FILE = FileStatus("000000_0", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a compactor makes of one set of directory names."""
+
+    base: str | None = None
+    deltas: tuple[str, ...] = ()
+    obsolete: tuple[str, ...] = ()
+    aborted: tuple[str, ...] = ()
+    invisible: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+class PartitionSizes:
+    """Measures the partitions of one table by one snapshot.
+
+    Attributes:
+        rows: The rows of the directories that were counted, by location.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        write_ids: CompactorWriteIdList,
+        txns: ValidTxnList,
+        rules: Rules,
+        *,
+        counted: Mapping[str, int] | None = None,
+    ) -> None:
+        """Prepare for one table.
+
+        Args:
+            table: "database.table".
+            write_ids: What a compaction may take.
+            txns: Which transactions are seen.
+            rules: Whose reading of a directory applies.
+            counted: The rows that were counted before; None leaves all rows uncounted.
+        """
+        self._table = table
+        self._write_ids = write_ids
+        self._txns = txns
+        self._rules = rules
+        self._counted = counted
+        self._states: dict[tuple[object, ...], _State] = {}
+        self.rows: dict[str, int] = {}
+
+    def measure(
+        self, folder: DirectorySizes, partitions: Mapping[str, str | None], now: datetime
+    ) -> list[PartitionSize]:
+        """Measure the partitions in a folder.
+
+        Args:
+            folder: What lies below the folder.
+            partitions: The name of each partition by its path below the folder; "" is the folder
+                itself.
+            now: The time, with its zone.
+        """
+        return [
+            self._measure(folder, path, partitions[path], sizes, now)
+            for path, sizes in folder.contents(partitions).items()
+        ]
+
+    def _measure(
+        self,
+        folder: DirectorySizes,
+        path: str,
+        name: str | None,
+        sizes: dict[str, int],
+        now: datetime,
+    ) -> PartitionSize:
+        prefix = f"{path}/" if path else ""
+        originals = sizes.pop(ORIGINALS, 0)
+        state = self._state(folder, prefix, tuple(sorted(sizes)), originals > 0)
+        base = [] if state.base is None else [f"{prefix}{state.base}"]
+        base_rows = delta_rows = None
+        problem = state.problem
+        if self._counted is not None and problem is None and state.deltas:
+            try:
+                base_rows = self._count(folder.storage, base)
+                delta_rows = self._count(
+                    folder.storage, [f"{prefix}{delta}" for delta in state.deltas]
+                )
+            except HiveAcidError as error:
+                problem = str(error)
+        return PartitionSize(
+            table=self._table,
+            partition=name,
+            base=state.base,
+            base_bytes=originals if state.base is None else sizes[state.base],
+            deltas=state.deltas,
+            delta_bytes=sum(map(sizes.__getitem__, state.deltas)),
+            base_rows=base_rows,
+            delta_rows=delta_rows,
+            obsolete=state.obsolete,
+            aborted=state.aborted,
+            invisible=state.invisible,
+            aborted_write_ids=len(self._write_ids.aborted),
+            oldest_abort_hours=folder.age((f"{prefix}{each}" for each in state.aborted), now),
+            base_age_hours=folder.age(base, now),
+            problem=problem,
+        )
+
+    def _state(
+        self, folder: DirectorySizes, prefix: str, directories: tuple[str, ...], originals: bool
+    ) -> _State:
+        marked = [each for each in directories if f"{prefix}{each}" in folder.marked]
+        key = directories, tuple(marked), originals
+        if (known := self._states.get(key)) is not None:
+            return known
+        read: list[str] = []
+
+        def data_format(directory: str) -> str:
+            base = parse_directory(directory)
+            assert isinstance(base, Base), directory
+            # Of a base whose write id is committed the marker makes no difference: no need to
+            # open a file in each of thousands of partitions.
+            if self._write_ids.is_valid(base.write_id):
+                return "compacted"
+            read.append(directory)
+            with folder.storage.open_input(f"{prefix}{directory}/{METADATA_FILE}") as marker:
+                return parse_metadata_file(marker.read().decode(errors="replace"))
+
+        state = self._choose(directories, marked, originals, data_format)
+        if not read:
+            self._states[key] = state
+        return state
+
+    def _choose(
+        self,
+        directories: tuple[str, ...],
+        marked: Iterable[str],
+        originals: bool,
+        data_format: Callable[[str], str],
+    ) -> _State:
+        files = [FileStatus(f"{directory}/", 0) for directory in directories]
+        files += [FileStatus(f"{directory}/{METADATA_FILE}", 1) for directory in marked]
+        if originals:
+            files.append(_ORIGINAL_FILE)
+        try:
+            found = acid_state(
+                files, self._write_ids, self._txns, rules=self._rules, metadata_acid=data_format
+            )
+        except HiveAcidError as error:
+            return _State(problem=str(error))
+        rest = frozenset(directories).difference(
+            [found.base], found.deltas, found.obsolete, found.aborted
+        )
+        # By Hive 3's rules an aborted directory is one more that cannot be seen.
+        aborted = frozenset(filter(self._is_aborted, rest))
+        problem = None
+        if found.originals:
+            problem = (
+                "It has files that are older than the table is transactional, which cannot be "
+                "compacted yet. Let Hive major-compact it first."
+            )
+        return _State(
+            base=found.base,
+            deltas=found.deltas,
+            obsolete=tuple(each for each in found.obsolete if each in directories),
+            aborted=tuple(sorted(aborted.union(found.aborted))),
+            invisible=tuple(sorted(rest - aborted)),
+            problem=problem,
+        )
+
+    def _is_aborted(self, directory: str) -> bool:
+        delta = parse_directory(directory)
+        if not isinstance(delta, Delta):
+            return False
+        extent = delta.min_write_id, delta.max_write_id
+        return self._write_ids.range_aborted(*extent) is Range.ALL
+
+    def _count(self, storage: ReadOnlyStorage, paths: Iterable[str]) -> int:
+        return sum(self._rows_of(storage, path) for path in paths)
+
+    def _rows_of(self, storage: ReadOnlyStorage, path: str) -> int:
+        # What is in a directory never changes.
+        place = f"{storage.location}/{path}"
+        rows = (self._counted or {}).get(place)
+        if rows is None:
+            rows = sum(
+                _rows_of_file(storage, f"{path}/{file.path}")
+                for file in storage.list_files(path)
+                if file.size > 0 and isinstance(parse_file(file.path), BucketFile)
+            )
+        self.rows[place] = rows
+        return rows
+
+
+def _rows_of_file(storage: ReadOnlyStorage, path: str) -> int:
+    with storage.open_input(path) as file:
+        try:
+            return OrcTail.read(file).rows
+        except HiveAcidError as error:
+            raise CorruptFile(f"{storage.location}/{path}: {error.what}") from error

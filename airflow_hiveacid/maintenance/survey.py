@@ -1,0 +1,239 @@
+"""What tables need: every partition measured, and a decision with its reason for each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from airflow_hiveacid.acid.compaction_policy import (
+    CompactionPolicy,
+    Decision,
+    PartitionSize,
+    auto_compaction_off,
+    decide,
+)
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.errors import (
+    HiveAcidError,
+    MetastoreError,
+    NotTransactional,
+    TableNotFound,
+    UnsupportedTable,
+)
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.maintenance.blockers import blockers_of
+from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
+from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.partition_locations import partition_locations
+from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.storage import ReadOnlyStorage
+
+# Not every change of a table shows in its write ids: a property, a moved partition, a cleaning.
+_TRUSTED = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What was found out about a table.
+
+    Attributes:
+        write_ids: The table's write ids then.
+        at: When.
+        policy: The policy with the table's own thresholds.
+        sizes: Its partitions.
+        rows: The rows of the directories that were counted.
+        needed: Something called for a compaction.
+    """
+
+    write_ids: ValidWriteIdList
+    at: datetime
+    policy: CompactionPolicy
+    sizes: tuple[PartitionSize, ...]
+    rows: Mapping[str, int]
+    needed: bool = False
+
+    def holds(self, write_ids: ValidWriteIdList, now: datetime) -> bool:
+        """Whether the table must still be as it was."""
+        # A compaction moves no write id: what needed one is looked at every time.
+        return self.write_ids == write_ids and not self.needed and now - self.at < _TRUSTED
+
+    def sizes_at(self, now: datetime) -> Sequence[PartitionSize]:
+        """The partitions, with their ages as of now."""
+        if now == self.at:
+            return self.sizes
+        return [_aged(size, now - self.at) for size in self.sizes]
+
+
+class Survey:
+    """Surveys tables, and remembers them: a table that nobody has written since is not listed again.
+
+    It needs one connection to the metastore, and none between two surveys.
+    """
+
+    def __init__(self, client: MetastoreClient, policy: CompactionPolicy | None = None) -> None:
+        """Prepare a survey.
+
+        Args:
+            client: The metastore.
+            policy: When a partition is worth compacting; tables may set their own thresholds.
+        """
+        self._client = client
+        self._policy = policy or CompactionPolicy()
+        self._measured: dict[tuple[TableRef, tuple[str, ...] | None], _Measured] = {}
+
+    def survey(
+        self,
+        tables: Sequence[TableRef],
+        partitions: Sequence[str] | None = None,
+        now: datetime | None = None,
+    ) -> list[Decision]:
+        """Decide for every partition of some tables whether it is worth compacting.
+
+        Args:
+            tables: The tables. Of several, one that cannot be measured does not stop the others:
+                the decision on it says why.
+            partitions: The names of the partitions to look at; None is all of them. One that does
+                not exist (yet) is left out.
+            now: The time, with its zone; None is the real one.
+
+        Raises:
+            NotTransactional: The only table is none.
+            TableNotFound: The only table does not exist.
+            UnsupportedTable: The only table is of a kind that cannot be compacted.
+        """
+        now = now or datetime.now(UTC)
+        snapshot = Snapshot.take(self._client, tables)
+        wanted = None if partitions is None else tuple(partitions)
+        decisions = []
+        for table in tables:
+            try:
+                decisions += self._survey(table, wanted, snapshot, now)
+            except TableNotFound:
+                self._measured.pop((table, wanted), None)
+                if len(tables) == 1:
+                    raise
+            except HiveAcidError as error:
+                if len(tables) == 1 or isinstance(error, MetastoreError):
+                    raise
+                unknown = PartitionSize(table=table.full_name, problem=str(error))
+                decisions.append(decide(unknown, self._policy, now=now))
+        return decisions
+
+    def _survey(
+        self, ref: TableRef, partitions: tuple[str, ...] | None, snapshot: Snapshot, now: datetime
+    ) -> list[Decision]:
+        place, write_ids = (ref, partitions), snapshot.write_ids[ref.full_name]
+        known = self._measured.get(place)
+        if known is None or not known.holds(write_ids, now):
+            known = self._measure(ref, partitions, snapshot, now, known)
+        sizes = known.sizes_at(now)
+        # Whoever is at work on the table matters only where something waits for it.
+        waiting = any(size.invisible for size in sizes)
+        blockers = blockers_of(self._client, ref) if waiting else []
+        decisions = [decide(size, known.policy, now=now, blockers=blockers) for size in sizes]
+        needed = any(decision.type is not None for decision in decisions)
+        self._measured[place] = replace(known, needed=needed)
+        return decisions
+
+    def _measure(
+        self,
+        ref: TableRef,
+        partitions: tuple[str, ...] | None,
+        snapshot: Snapshot,
+        now: datetime,
+        before: _Measured | None,
+    ) -> _Measured:
+        table = compactable(self._client, ref)
+        database = self._client.get_database(ref.database)
+        off = auto_compaction_off(table.parameters, database.parameters)
+        policy = self._policy.for_table(table.parameters)
+        write_ids = snapshot.write_ids[ref.full_name]
+        hive3 = self._client.version is MetastoreVersion.HMS3
+        counted = None
+        if policy.measure == "rows":
+            counted = {} if before is None else before.rows
+        sizes = PartitionSizes(
+            ref.full_name,
+            CompactorWriteIdList.of(write_ids),
+            snapshot.txns,
+            Rules.HIVE3 if hive3 else Rules.HIVE4,
+            counted=counted,
+        )
+        found: list[PartitionSize] = []
+        for folder, inside in self._folders(table, partitions):
+            found += sizes.measure(folder, inside, now)
+        found.sort(key=lambda size: size.partition or "")
+        if off:
+            found = [replace(size, auto_off=True) for size in found]
+        return _Measured(write_ids, now, policy, tuple(found), sizes.rows)
+
+    def _folders(
+        self, table: HiveTable, partitions: tuple[str, ...] | None
+    ) -> Iterator[tuple[DirectorySizes, dict[str, str | None]]]:
+        """The listings to make, each with the partitions in it by their paths."""
+        if not table.partition_keys:
+            yield _list(table.folder), {"": None}
+            return
+        if partitions is not None:
+            # Some of many: the rest of the table's folder is not of interest.
+            for each in self._client.get_partitions(table.ref, partitions):
+                yield _list(each.folder), {"": each.name}
+            return
+        root = f"{table.folder.rstrip('/')}/"
+        with ThreadPoolExecutor(1) as pool:
+            # Thousands of partitions take both sides their time.
+            listing = pool.submit(_list, table.folder)
+            locations = partition_locations(self._client, table)
+        inside: dict[str, str | None] = {}
+        for name, location in locations.items():
+            if location.startswith(root):
+                inside[location.removeprefix(root)] = name
+            else:
+                yield _list(location), {"": name}
+        yield listing.result(), inside
+
+
+def _list(location: str) -> DirectorySizes:
+    return DirectorySizes.of(ReadOnlyStorage.of(location))
+
+
+def compactable(client: MetastoreClient, ref: TableRef) -> HiveTable:
+    """Describe a table that can be compacted.
+
+    Args:
+        client: Whom to ask.
+        ref: The table.
+
+    Raises:
+        NotTransactional: There is nothing to compact in such a table.
+        TableNotFound: It does not exist.
+        UnsupportedTable: It is insert-only, or sorted inside of its buckets.
+    """
+    table = client.get_table(ref)
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{ref} is not a transactional table.")
+    if table.kind is TableKind.INSERT_ONLY:
+        raise UnsupportedTable(
+            f"{ref} is insert-only, which cannot be compacted yet.", remedy="Compact it with Hive."
+        )
+    if table.sort_columns:
+        raise UnsupportedTable(
+            f"{ref} is sorted by {', '.join(table.sort_columns)}, which no compaction keeps.",
+            remedy="Create the table without SORTED BY.",
+        )
+    return table
+
+
+def _aged(size: PartitionSize, elapsed: timedelta) -> PartitionSize:
+    """What was measured some time ago, with its ages as of now."""
+    hours = elapsed.total_seconds() / 3600
+    abort, base = size.oldest_abort_hours, size.base_age_hours
+    return replace(
+        size,
+        oldest_abort_hours=None if abort is None else abort + hours,
+        base_age_hours=None if base is None else base + hours,
+    )

@@ -1,0 +1,117 @@
+"""What one poke of a compaction sensor costs, next to a bare listing of the same folders.
+
+    python bench/poke.py --json out.json
+
+A table of 10,000 partitions, each with a base and 11 deltas, in a real metastore. Both sides are
+measured in turn, with everything in the page cache; the ratio is of medians.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyarrow import fs
+
+from airflow_hiveacid.acid.compaction_policy import Decision
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
+from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+
+TABLE = TableRef("bench", "events")
+DELTAS = 11
+# Derby's parser is recursive: one call with all partitions would overflow its stack.
+PARTITIONS_PER_CALL = 100
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="hiveacid-bench-"))
+    try:
+        result = measure(arguments.partitions, arguments.rounds, folder)
+    finally:
+        shutil.rmtree(folder)
+    print(json.dumps(result, indent=2))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=2))
+
+
+def measure(partitions: int, rounds: int, folder: Path) -> dict[str, object]:
+    with (
+        EmbeddedMetastore("4.0.1", directory=folder) as metastore,
+        MetastoreClient(metastore.options) as client,
+    ):
+        root = create_table(client, partitions)
+        local = fs.LocalFileSystem()
+        everything = fs.FileSelector(str(root), recursive=True)
+
+        def listing() -> object:
+            return local.get_file_info(everything)
+
+        def poke() -> list[Decision]:
+            # A survey of its own: one that remembers the table would not list it again.
+            return Survey(client).survey([TABLE])
+
+        listings, pokes = [], []
+        for turn in range(rounds + 1):
+            first, second = seconds_of(listing), seconds_of(poke)
+            if turn:  # The first one warms up.
+                listings.append(first)
+                pokes.append(second)
+        decisions = poke()
+        assert len(decisions) == partitions, decisions[:3]
+        assert all(len(each.size.deltas) == DELTAS for each in decisions)
+        survey = Survey(client)
+        survey.survey([TABLE])
+        return {
+            "partitions": partitions,
+            "directories": partitions * (DELTAS + 1),
+            "listing_seconds": [round(each, 3) for each in listings],
+            "poke_seconds": [round(each, 3) for each in pokes],
+            "poke_vs_listing": round(statistics.median(pokes) / statistics.median(listings), 3),
+        }
+
+
+def create_table(client: MetastoreClient, partitions: int) -> Path:
+    """Create the table and its files, as if a compaction and eleven inserts had written them."""
+    client.create_database(TABLE.database)
+    columns = [Column("id", "bigint"), Column("what", "string")]
+    client.create_table(HiveTable.new(TABLE, columns, partition_keys=[Column("day", "string")]))
+    table = client.get_table(TABLE)
+    described = [HivePartition.new(table, [str(number)]) for number in range(partitions)]
+    for start in range(0, partitions, PARTITIONS_PER_CALL):
+        client.add_partitions(TABLE, described[start : start + PARTITIONS_PER_CALL])
+    for write_id in range(1, DELTAS + 2):
+        txn = client.open_txn("bench", "localhost", None)
+        assert client.allocate_write_id(txn, TABLE) == write_id
+        client.commit_txn(txn)
+    root = Path(table.folder.removeprefix("file:"))
+    names = [Base(1).name, *(Delta(each, each, 0).name for each in range(2, DELTAS + 2))]
+    for partition in described:
+        for name in names:
+            directory = root / partition.name / name
+            directory.mkdir(parents=True)
+            (directory / BucketFile(0).name).write_bytes(b"\0" * 100)
+            (directory / ACID_VERSION_FILE).write_bytes(b"2")
+    return root
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    main()
