@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,7 +14,9 @@ from airflow_hiveacid.acid.errors import (
     MalformedName,
     NotEnoughHistory,
 )
+from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import location
+from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.listing import list_files
 
 # What makes a directory unreadable, in Hive's terms.
@@ -22,7 +25,8 @@ _ERRORS: dict[type[DataError], str] = {
     MalformedName: "number_format",
     NotEnoughHistory: "not_enough_history",
 }
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+# How many partitions make a line of progress, when only the end prints anything.
+_LINE_EVERY = 100
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -51,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
             print(
                 f"{snapshot.title} as of {snapshot.write_ids.format()}, rules of {snapshot.rules}"
             )
-        for partition in snapshot.partitions:
+        for number, partition in enumerate(snapshot.partitions):
+            if arguments.json and number and number % _LINE_EVERY == 0:
+                print(f"hiveacid: {number} of {len(snapshot.partitions)} listed", file=sys.stderr)
             files = list_files(partition.storage)
             try:
                 state: AcidDirectory | DataError = snapshot.state(partition, files)
@@ -87,12 +93,7 @@ def _as_text(state: AcidDirectory | DataError, files: Sequence[FileStatus]) -> I
     rows = list(_describe(state, files))
     if not rows:
         yield "  empty"
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(4)]
-    for role, name, size, count, meaning in rows:
-        yield (
-            f"  {role:<{widths[0]}}  {name:<{widths[1]}}  {size:>{widths[2]}}"
-            f"  {count:>{widths[3]}}  {meaning}"
-        ).rstrip()
+    yield from aligned(rows, right=[2, 3])
 
 
 def _describe(
@@ -111,7 +112,7 @@ def _describe(
         for name in listed:
             inside = [f for f in files if f.path == name or f.path.startswith(f"{name}/")]
             count = f"{len(inside)} file{'' if len(inside) == 1 else 's'}"
-            yield role, name, _size(sum(f.size for f in inside)), count, _meaning(name)
+            yield role, name, bytes_in_words(sum(f.size for f in inside)), count, _meaning(name)
 
 
 def _meaning(name: str) -> str:
@@ -129,11 +130,3 @@ def _meaning(name: str) -> str:
         return f"{what} of write ids {parsed.min_write_id} to {parsed.max_write_id}{compacted}"
     statement = "" if parsed.statement_id is None else f", statement {parsed.statement_id}"
     return f"{what} of write id {parsed.min_write_id}{statement}{compacted}"
-
-
-def _size(size: float) -> str:
-    for unit in _UNITS:
-        if size < 1024 or unit == _UNITS[-1]:
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import airflow_hiveacid
 from airflow_hiveacid.acid.errors import HiveAcidError
-from airflow_hiveacid.cli import cat, inspect
+from airflow_hiveacid.cli import cat, clean, compact, inspect, plan
 
 # What a shell reports for a program that SIGPIPE or SIGINT ended.
 _BROKEN_PIPE, _INTERRUPTED = 141, 130
@@ -20,12 +20,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0, or the exit code of the error that is printed to stderr.
     """
     parser = argparse.ArgumentParser(
-        prog="hiveacid", description="Look at Hive ACID tables from their files alone."
+        prog="hiveacid", description="Look at Hive ACID tables, and look after them."
     )
     parser.add_argument("--version", action="version", version=airflow_hiveacid.__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    inspect.add_parser(commands)
-    cat.add_parser(commands)
+    for command in (inspect, cat, plan, compact, clean):
+        command.add_parser(commands)
     parsed = parser.parse_args(arguments)
     try:
         status: int = parsed.run(parsed)

@@ -6,25 +6,12 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.storage import Storage
 from tests.cli.acid_files import ids, write_events
 
 HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"
 ID = Column("id", "int")
-
-
-@pytest.fixture
-def hiveacid(capsys, hms):
-    """Run a command against the metastore and return its exit status and what it printed."""
-
-    def run(*arguments):
-        status = main([*arguments, "--metastore", hms.uri])
-        said = capsys.readouterr()
-        return status, said.out if status == 0 else said.err
-
-    return run
 
 
 def rows(printed):

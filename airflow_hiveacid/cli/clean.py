@@ -1,0 +1,103 @@
+"""`hiveacid clean`: remove what no reader needs any more."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.alignment import aligned
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.phases import FaultInjector, Phase, PhaseClock
+from airflow_hiveacid.jobs.report import CleanReport
+from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+# How many removals make a line of progress.
+_LINE_EVERY = 100
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "clean",
+        help="remove what no reader needs any more",
+        description="Remove obsolete and aborted directories and what jobs have left behind, and "
+        "say why everything else stays and who still needs it.",
+    )
+    target.add_arguments(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    parser.add_argument(
+        "--keep-notes-days",
+        type=float,
+        default=30,
+        metavar="N",
+        help="remove notes of runs that are older (default: %(default)s)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Clean and print what was removed and what stayed."""
+    job = CleanJob(
+        target=TableRef.parse(arguments.table).full_name,
+        metastore=target.metastore(arguments),
+        partitions=target.partitions(arguments),
+        dry_run=arguments.dry_run,
+        keep_notes_days=arguments.keep_notes_days,
+    )
+    fault = FaultInjector.from_environment()
+    phases = PhaseClock([_Progress(), *([fault] if fault else [])])
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        report = clean(client, job, phases=phases)
+    for warning in report.warnings:
+        print(f"hiveacid: warning: {warning}", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps(report.to_dict(), ensure_ascii=False))
+    else:
+        print("\n".join(_as_text(report)))
+    return 0
+
+
+class _Progress:
+    """Says on stderr what is going on."""
+
+    def __init__(self) -> None:
+        self._phase: Phase | None = None
+        self._removed = 0
+
+    def enter(self, phase: Phase) -> None:
+        """A phase begins; cleaning is entered anew for every single directory."""
+        if phase is not self._phase:
+            self._phase = phase
+            self.note(f"{phase.value} ...")
+
+    def leave(self, phase: Phase, seconds: float) -> None:
+        """A phase is over."""
+        if phase is Phase.CLEAN:
+            self._removed += 1
+            if self._removed % _LINE_EVERY == 0:
+                self.note(f"{self._removed} removed")
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        print(f"hiveacid: {text}", file=sys.stderr, flush=True)
+
+
+def _as_text(report: CleanReport) -> Iterator[str]:
+    done = "to remove" if report.dry_run else "removed"
+    size = bytes_in_words(report.bytes)
+    yield f"{report.target}: {len(report.removed)} {done}, {size}; {len(report.kept)} kept"
+    yield from aligned(
+        [
+            *((done, each.path, bytes_in_words(each.bytes), each.why) for each in report.removed),
+            *(("kept", each.path, "", each.reason) for each in report.kept),
+        ],
+        right=[2],
+    )
+    if report.requests_cleaned:
+        requests = ", ".join(map(str, report.requests_cleaned))
+        yield f"  requests of the queue that are done with: {requests}"

@@ -1,0 +1,139 @@
+"""`hiveacid compact`: compact a table with a Spark of this process."""
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.cli import policy, target
+from airflow_hiveacid.cli.alignment import aligned
+from airflow_hiveacid.jobs.compaction import MODES, CompactJob
+from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "compact",
+        help="compact what is worth it, or what is asked for",
+        description="Compact a table with Spark: the partitions that `hiveacid plan` shows or, "
+        "with --type, all of them where that changes anything.",
+    )
+    target.add_arguments(parser)
+    parser.add_argument(
+        "--type",
+        choices=list(CompactionType),
+        help="compact whether it is worth it or not",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        default="auto",
+        help="auto: by the queue of Hive Metastore 4, or by a lock of ours on version 3; queue: "
+        "fail on version 3; worker: serve the requests that wait in the queue, such as those of "
+        "ALTER TABLE ... COMPACT (default: %(default)s)",
+    )
+    parser.add_argument("--pool", help="with --mode worker: serve the requests of this pool")
+    parser.add_argument(
+        "--parallel",
+        type=int,
+        default=2,
+        metavar="N",
+        help="how many partitions at a time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="where Spark runs its tasks: on this machine (default: %(default)s), or on a cluster "
+        "whose Python has this package",
+    )
+    policy.add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compact and print what became of every partition.
+
+    Returns:
+        0, or the exit code of the first partition's error that failed.
+    """
+    job = CompactJob(
+        target=TableRef.parse(arguments.table).full_name,
+        metastore=target.metastore(arguments),
+        partitions=target.partitions(arguments),
+        type=arguments.type,
+        mode=arguments.mode,
+        policy=policy.policy(arguments),
+        budget=policy.budget(arguments),
+        parallel=arguments.parallel,
+        pool=arguments.pool,
+    )
+    job.validate()
+    # What an application logs is progress here, and must not stand among the JSON.
+    with redirect_stdout(sys.stderr):
+        report = _run_on_spark(job, arguments.master)
+    for warning in report.warnings:
+        print(f"hiveacid: warning: {warning}", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps(report.to_dict(), ensure_ascii=False))
+    else:
+        print("\n".join(_as_text(report)))
+    if report.error is None:
+        return 0
+    print(f"hiveacid: {report.error.message} {report.error.remedy}".rstrip(), file=sys.stderr)
+    return report.error.exit_code
+
+
+def _run_on_spark(job: CompactJob, master: str) -> CompactReport:
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master {shlex.quote(master)} pyspark-shell"
+    # Spark and all that comes with it is only for those who compact.
+    from airflow_hiveacid.engine.failures import spark_errors_as_ours
+    from airflow_hiveacid.engine.run import run as run_job
+    from airflow_hiveacid.engine.session import application_session
+
+    with spark_errors_as_ours("Starting Spark"):
+        spark = application_session(f"hiveacid compact {job.target}")
+    report = run_job(spark, job)
+    assert isinstance(report, CompactReport)
+    return report
+
+
+def _as_text(report: CompactReport) -> Iterator[str]:
+    outcomes = [partition.outcome for partition in report.partitions]
+    counts = [
+        f"{outcomes.count(outcome)} {outcome}"
+        for outcome in ("compacted", "skipped", "failed")
+        if outcome in outcomes
+    ]
+    yield f"{report.target}: {', '.join(counts) or 'nothing to do'}"
+    rows = [
+        (
+            partition.outcome,
+            partition.type or "-",
+            partition.partition or partition.table,
+            partition.reason,
+        )
+        for partition in report.partitions
+    ]
+    for line, partition in zip(aligned(rows), report.partitions, strict=True):
+        yield line
+        yield from _results(partition)
+
+
+def _results(partition: PartitionCompaction) -> Iterator[str]:
+    if partition.outcome != "compacted":
+        return
+    deletes = f" and {partition.deletes} deletes" if partition.deletes else ""
+    yield f"    {len(partition.replaced)} directories became {', '.join(partition.published)}"
+    yield (
+        f"    {partition.rows} rows{deletes}, {bytes_in_words(partition.bytes_read)} became "
+        f"{bytes_in_words(partition.bytes_written)}, {partition.stripes_copied} stripes copied, "
+        f"{partition.stripes_encoded} encoded, {sum(partition.seconds.values()):.1f} s"
+    )

@@ -1,0 +1,76 @@
+"""`hiveacid plan`: what a compaction would do, and why."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from airflow_hiveacid.acid.compaction_policy import Decision, choose
+from airflow_hiveacid.acid.errors import DataError
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.cli import policy, target
+from airflow_hiveacid.cli.alignment import aligned
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "plan",
+        help="show what is worth compacting, and why",
+        description="Measure the partitions of a table and show which of them are worth "
+        "compacting, the most useful first, with a reason for every yes and every no. Thresholds "
+        "that the table sets for itself come before those given here.",
+    )
+    target.add_arguments(parser)
+    policy.add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a decision for every partition.
+
+    Returns:
+        0, or the exit code of unreadable data when a partition cannot be read.
+    """
+    ref = TableRef.parse(arguments.table)
+    partitions, budget = target.partitions(arguments), policy.budget(arguments)
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        print(f"hiveacid: measuring {ref} ...", file=sys.stderr, flush=True)
+        survey = Survey(client, policy.policy(arguments))
+        decisions = choose(survey.survey([ref], partitions), budget)
+    if arguments.json:
+        print(json.dumps(_as_json(ref, decisions), ensure_ascii=False))
+    else:
+        print("\n".join(_as_text(ref, decisions)))
+    unreadable = any(decision.size.problem is not None for decision in decisions)
+    return DataError.exit_code if unreadable else 0
+
+
+def _as_json(ref: TableRef, decisions: Sequence[Decision]) -> dict[str, Any]:
+    partitions = []
+    for decision in decisions:
+        plain = codec.encode(decision)
+        partitions.append(plain.pop("size") | plain)
+    return {"table": ref.full_name, "partitions": partitions}
+
+
+def _as_text(ref: TableRef, decisions: Sequence[Decision]) -> Iterator[str]:
+    called = [decision for decision in decisions if decision.type is not None]
+    size = bytes_in_words(sum(decision.bytes for decision in called))
+    yield f"{ref}: {len(called)} of {len(decisions)} to compact, {size} to read"
+    rows = [
+        (
+            "-" if decision.type is None else decision.type.value,
+            decision.size.partition or ref.full_name,
+            "" if decision.type is None else bytes_in_words(decision.bytes),
+            decision.reason,
+        )
+        for decision in decisions
+    ]
+    yield from aligned(rows, right=[2])

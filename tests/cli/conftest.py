@@ -1,0 +1,22 @@
+"""The commands, run within the tests' process."""
+
+from collections.abc import Callable
+
+import pytest
+
+from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+
+
+@pytest.fixture
+def hiveacid(
+    capsys: pytest.CaptureFixture[str], hms: EmbeddedMetastore
+) -> Callable[..., tuple[int, str]]:
+    """Run a command against the metastore and return its exit status and what it printed."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        status = main([*arguments, "--metastore", hms.uri])
+        said = capsys.readouterr()
+        return status, said.out if status == 0 else said.err
+
+    return run

@@ -1,0 +1,178 @@
+"""The commands that look after a table, on a table of two partitions with deltas."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from tests.cli.acid_files import ids, write_events
+from tests.engine.acid_tables import ONLY_HIVE4
+
+pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+
+ID = Column("id", "int")
+DAY = Column("day", "string")
+
+
+def spend_write_id(client, ref):
+    txn = client.open_txn("tests", "localhost", "tests")
+    write_id = client.allocate_write_id(txn, ref)
+    client.commit_txn(txn)
+    return write_id
+
+
+@pytest.fixture
+def table(client, database):
+    """Twelve deltas of one row each in one partition, one delta in the other."""
+    ref = TableRef(database, "t")
+    client.create_table(HiveTable.new(ref, [ID], partition_keys=[DAY]))
+    table = client.get_table(ref)
+    client.add_partitions(ref, [HivePartition.new(table, [day]) for day in ("mon", "tue")])
+    root = Path(table.folder.removeprefix("file:"))
+    for day in ["mon"] * 12 + ["tue"]:
+        write_id = spend_write_id(client, ref)
+        delta = f"day={day}/delta_{write_id:07d}_{write_id:07d}_0000"
+        write_events(root / delta / "bucket_00000", [(write_id, 0, write_id)], ids(write_id))
+        (root / delta / "_orc_acid_version").write_text("2")
+    return ref, root
+
+
+def directories(root, day):
+    return sorted(path.name for path in (root / f"day={day}").iterdir())
+
+
+def test_a_plan_has_a_reason_for_every_partition(table, hiveacid):
+    status, printed = hiveacid("plan", str(table[0]))
+    title, first, second = printed.splitlines()
+    assert status == 0
+    assert title.startswith(f"{table[0]}: 1 of 2 to compact, ")
+    assert first.split()[:2] == ["major", "day=mon"]
+    assert "12 delta directories (limit 10)" in first
+    assert second.split()[:2] == ["-", "day=tue"]
+    assert "1 delta directory (limit 10)" in second
+    assert first.index("12 delta") == second.index("1 delta")
+
+
+def test_a_plan_as_json_has_all_figures(table, hiveacid):
+    arguments = ("plan", str(table[0]), "--json", "--partition", "day=tue", "--max-deltas", "0")
+    status, printed = hiveacid(*arguments)
+    assert status == 0
+    plan = json.loads(printed)
+    assert plan["table"] == str(table[0])
+    (partition,) = plan["partitions"]
+    assert partition["partition"] == "day=tue"
+    assert partition["type"] is None
+    assert partition["deltas"] == ["delta_0000013_0000013_0000"]
+    assert partition["delta_bytes"] > 0
+
+
+def test_a_plan_with_a_budget_says_what_waits(table, hiveacid):
+    low = ("--max-deltas", "0", "--max-ratio", "0")
+    spare = hiveacid("plan", str(table[0]), *low, "--max-bytes", "1", "--max-partitions", "1")
+    assert spare[1].startswith(f"{table[0]}: 1 of 2 to compact")
+
+
+def test_a_partition_that_cannot_be_read_is_a_line_and_an_exit_code(table, hiveacid):
+    ref, root = table
+    (root / "day=tue" / "base_x").mkdir()
+    (root / "day=tue" / "base_x" / "bucket_00000").write_text("x")
+    status, _ = hiveacid("plan", str(ref))
+    assert status == 30
+
+
+def test_cleaning_says_what_goes_and_what_stays(table, hiveacid):
+    ref, root = table
+    aborted = root / "day=tue" / "_tmp_hiveacid_1_0"
+    aborted.mkdir()
+    (aborted / "part-0").write_text("12345")
+    (root / "day=tue" / "strange").mkdir()
+    (root / "day=tue" / "strange" / "file").write_text("x")
+    status, dry = hiveacid("clean", str(ref), "--dry-run")
+    assert status == 0
+    assert dry.startswith(f"{ref}: 1 to remove, 5 B; ")
+    assert any(
+        line.split()[:3] == ["to", "remove", "day=tue/_tmp_hiveacid_1_0"]
+        for line in dry.splitlines()
+    )
+    assert aborted.exists()
+    status, printed = hiveacid("clean", str(ref), "--json", "--partition", "day=tue")
+    report = json.loads(printed)
+    assert [each["path"] for each in report["removed"]] == ["day=tue/_tmp_hiveacid_1_0"]
+    assert [each["path"] for each in report["kept"]] == ["day=tue/strange"]
+    assert not aborted.exists()
+    assert (root / "day=tue" / "strange" / "file").exists()
+
+
+def test_a_table_is_compacted_and_cleaned_by_the_program(table, hms, hiveacid):
+    ref, root = table
+    before = sorted(hiveacid("cat", str(ref))[1].splitlines())
+
+    def program(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "airflow_hiveacid.cli.main", *arguments, "--metastore", hms.uri],
+            check=True,
+            capture_output=True,
+            encoding="utf-8",
+            env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
+        )
+
+    done = program("compact", str(ref), "--master", "local[1]", "--json")
+    report = json.loads(done.stdout)
+    assert {each["partition"]: each["outcome"] for each in report["partitions"]} == {
+        "day=mon": "compacted",
+        "day=tue": "skipped",
+    }
+    compacted = report["partitions"][0]
+    assert (compacted["type"], compacted["rows"], len(compacted["replaced"])) == ("major", 12, 12)
+    assert "hiveacid: publish" in done.stderr
+    assert sorted(hiveacid("cat", str(ref))[1].splitlines()) == before
+    program("clean", str(ref))
+    assert directories(root, "mon") == compacted["published"]
+    assert sorted(hiveacid("cat", str(ref))[1].splitlines()) == before
+
+
+def test_a_compaction_is_told_in_lines_and_a_failure_by_its_exit_code(
+    table, hiveacid, spark, monkeypatch
+):
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "")
+    ref, root = table
+    status, printed = hiveacid("compact", str(ref), "--type", "minor")
+    assert status == 0
+    title, *lines = printed.splitlines()
+    assert title == f"{ref}: 1 compacted, 1 skipped"
+    assert lines[0].split()[:3] == ["compacted", "minor", "day=mon"]
+    assert lines[1].startswith("    12 directories became delta_0000001_0000012_v")
+    assert lines[2].startswith("    12 rows, ")
+    assert lines[3].split()[:3] == ["skipped", "-", "day=tue"]
+    broken = root / "day=tue" / "delta_0000013_0000013_0000" / "bucket_00000"
+    broken.write_bytes(broken.read_bytes()[:-20])
+    other = root / "day=tue" / "delta_0000012_0000012_0000" / "bucket_00000"
+    write_events(other, [(12, 0, 12)], ids(12))
+    status, said = hiveacid("compact", str(ref), "--type", "major", "--partition", "day=tue")
+    assert status == 30
+    assert "1 of 1 failed" in said
+    assert str(broken) in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan", "orders"], "'orders'"),
+        (["plan", "db.t", "--partition", "mon"], "mon"),
+        (["plan", "db.t", "--quiet-hours", "at night"], "'at night' cannot be read"),
+        (["compact", "db.t", "--mode", "worker", "--type", "major"], "no type"),
+        (["compact", "db.t", "--parallel", "0"], "parallel"),
+        (["clean", "db.t", "--keep-notes-days", "-1"], "keep_notes_days"),
+        (["clean", "nowhere.t"], "nowhere"),
+        (["plan", "nowhere.t"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_any_work(hiveacid, arguments, message):
+    status, said = hiveacid(*arguments)
+    assert status == 20
+    assert message in said
