@@ -4,9 +4,8 @@ from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.metastore.answers import HeldLock, TxnInfo
+from airflow_hiveacid.metastore.answers import HeldLock, TxnInfo, TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.snapshot import Snapshot
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -29,16 +28,18 @@ def blockers_of(
     """
     locks = [lock for lock in client.show_locks(ref) if not besides or lock.txn_id != besides]
     by_txn = {lock.txn_id: lock for lock in locks if lock.txn_id is not None}
-    open_txns = set(Snapshot.take(client, []).txns.open) - {besides}
-    if not everywhere:
-        open_txns &= by_txn.keys()
-    blockers = [_of_lock(lock) for lock in locks if lock.txn_id not in open_txns]
-    if open_txns:
-        blockers += [
-            _of_txn(txn, by_txn.get(txn.txn_id))
-            for txn in client.get_open_txns_info()
-            if txn.txn_id in open_txns
-        ]
+    # HMS 4 leaves readers out of the list of open transactions, but not out of the smallest one.
+    anybody = bool(by_txn) or (everywhere and client.get_open_txns().min_open is not None)
+    infos = [
+        txn
+        for txn in (client.get_open_txns_info() if anybody else ())
+        if txn.state is TxnState.OPEN
+        and txn.txn_id != besides
+        and (everywhere or txn.txn_id in by_txn)
+    ]
+    told = {txn.txn_id for txn in infos}
+    blockers = [_of_txn(txn, by_txn.get(txn.txn_id)) for txn in infos]
+    blockers += [_of_lock(lock) for lock in locks if lock.txn_id not in told]
     return sorted(blockers, key=lambda blocker: blocker.since or _LONG_AGO)
 
 

@@ -165,9 +165,10 @@ class _Cleaner:
     def _requests(self, partitions: Sequence[str] | None) -> list[QueuedCompaction]:
         if self._client.version is MetastoreVersion.HMS3:
             return []
+        self._queue.live(self._table.ref)  # Ends those that died between their last two steps.
         return [
             each
-            for each in self._queue.live(self._table.ref)
+            for each in self._queue.show(self._table.ref)
             if each.state == READY_FOR_CLEANING
             and (partitions is None or each.partition in partitions)
         ]

@@ -135,7 +135,7 @@ class Inspection:
             garbage += [
                 Garbage(path, size, why, is_note=True)
                 for path, size, modified in storage.walk(RUN_NOTES)
-                if size is not None and modified and modified < oldest.timestamp() * 1e9
+                if size is not None and modified is not None and modified < oldest.timestamp() * 1e9
             ]
         return Finding(place, tuple(garbage))
 

@@ -1,0 +1,117 @@
+"""Real transactions with directories that hold no rows: all that a cleaner looks at."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.transaction import Transaction
+
+
+@dataclass
+class AcidFolders:
+    """A table and what is done to it."""
+
+    client: MetastoreClient
+    ref: TableRef
+
+    @classmethod
+    def create(cls, client, name, partitions=(), **more):
+        ref = TableRef.parse(name)
+        keys = [Column("p", "string")] if partitions else []
+        client.create_table(HiveTable.new(ref, [Column("id", "int")], partition_keys=keys, **more))
+        folders = cls(client, ref)
+        folders.add(*partitions)
+        return folders
+
+    @property
+    def table(self) -> HiveTable:
+        return self.client.get_table(self.ref)
+
+    @property
+    def root(self) -> Path:
+        return path_of(self.table.folder)
+
+    def add(self, *partitions, location=None):
+        new = [HivePartition.new(self.table, [name.partition("=")[2]]) for name in partitions]
+        for partition in new:
+            partition.raw.sd.location = location or partition.location
+        self.client.add_partitions(self.ref, new)
+
+    def make(self, name, partition=None, folder=None):
+        """A directory with two files; its name."""
+        folder = (folder or self.root / (partition or "")) / name
+        folder.mkdir(parents=True)
+        (folder / "_orc_acid_version").write_text("2")
+        (folder / "bucket_00000").write_text("no rows")
+        return name
+
+    def insert(self, partition=None, *, commit=True):
+        """Write a delta; its name."""
+        partitions = [partition] if partition else None
+        with Transaction(
+            self.client,
+            operation=Operation.INSERT,
+            target=self.ref,
+            partitioned=bool(partition),
+            partitions=partitions,
+        ) as txn:
+            name = self.make(Delta(txn.write_id, txn.write_id, 0).name, partition)
+            if commit:
+                txn.commit()
+        return name
+
+    def compact(self, into, partition=None, *, commit=True, folder=None):
+        """What a compaction does to the folder; the name of its output."""
+        folder = folder or self.root / (partition or "")
+        txn = self.client.open_txn("compactor", "localhost", None)
+        if self.client.version is MetastoreVersion.HMS4:
+            into = replace(into, visibility_txn=txn)
+        self.make(into.name, folder=folder)
+        if isinstance(into, Base):
+            marker = '{"thisFileVersion":"0","dataFormat":"compacted"}'
+            (folder / into.name / "_metadata_acid").write_text(marker)
+        (self.client.commit_txn if commit else self.client.abort_txn)(txn)
+        return into.name
+
+    def reading(self):
+        """Read the table: a transaction with a lock."""
+        return Transaction(self.client, operation=Operation.SELECT, reads=[self.ref])
+
+    def clean(self, **options):
+        return clean(self.client, self.job(**options))
+
+    def job(self, **options):
+        return CleanJob(target=self.ref.full_name, metastore=self.client.options, **options)
+
+    def tree(self):
+        """All that there is, with the content of the files."""
+        return tree(self.root)
+
+    def directories(self, partition=None):
+        """The names of the directories that are not hidden."""
+        folder = self.root / (partition or "")
+        return sorted(each.name for each in folder.iterdir() if each.name[0] not in "_.")
+
+
+def path_of(location):
+    return Path("/" + location.removeprefix("file:").lstrip("/"))
+
+
+def tree(root):
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
+        for path in sorted(root.rglob("*"))
+    }
+
+
+def removed(report):
+    return sorted(each.path for each in report.removed)
+
+
+def kept(report):
+    return {each.path: each.reason for each in report.kept}

@@ -1,0 +1,319 @@
+"""What a cleaning removes from a table, and whom it waits for."""
+
+import os
+import shutil
+import time
+
+import pytest
+
+from airflow_hiveacid.acid.cleaning import Since
+from airflow_hiveacid.acid.errors import (
+    InvalidJob,
+    NotTransactional,
+    TableNotFound,
+    TableReplaced,
+    UnsupportedTable,
+)
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, Operation
+from airflow_hiveacid.acid.names import SINCE_FILE, Base, Delta
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.phases import Phase, PhaseClock
+from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.maintenance.since import mark_visible
+from airflow_hiveacid.metastore.answers import TxnType
+from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.storage import Storage
+from tests.maintenance.acid_folders import AcidFolders, kept, removed
+
+
+@pytest.fixture
+def folders(client, database):
+    return AcidFolders.create(client, f"{database}.t")
+
+
+@pytest.fixture
+def compacted(folders):
+    """A table with two deltas and the base that they became; the names of all three."""
+    return [folders.insert(), folders.insert(), folders.compact(Base(2))]
+
+
+def test_obsolete_directories_go_when_nobody_is_there(folders, compacted):
+    *old, base = compacted
+    newer = folders.insert()
+    report = folders.clean()
+    assert removed(report) == old
+    assert {each.why for each in report.removed} == {f"{base} holds its content."}
+    assert report.bytes == sum(each.bytes for each in report.removed) == 16
+    assert (report.kept, report.warnings) == ((), ())
+    assert folders.directories() == [base, newer]
+    assert folders.clean().removed == ()
+
+
+def test_a_minor_compaction_is_cleaned_after_too(folders):
+    old = [folders.insert(), folders.insert()]
+    new = folders.compact(Delta(1, 2))
+    assert removed(folders.clean()) == old
+    assert folders.directories() == [new]
+
+
+def test_a_reader_that_began_before_is_never_hurt(folders):
+    old = [folders.insert(), folders.insert()]
+    with folders.reading() as reader:
+        base = folders.compact(Base(2))
+        mark_visible(folders.client, Storage.of(folders.table.folder), base, folders.ref)
+        report = folders.clean()
+        assert report.removed == ()
+        assert sorted(kept(report)) == old
+        assert f"{base} holds its content" in kept(report)[old[0]]
+        assert f"transaction {reader.txn_id} of " in kept(report)[old[0]]
+        assert folders.directories() == sorted([*old, base])
+    assert removed(folders.clean()) == old
+
+
+def test_a_reader_that_began_after_is_in_nobodys_way(folders, compacted):
+    *old, base = compacted
+    mark_visible(folders.client, Storage.of(folders.table.folder), base, folders.ref)
+    with folders.reading():
+        assert removed(folders.clean()) == old
+
+
+@pytest.mark.parametrize("kind", [TxnType.DEFAULT, TxnType.READ_ONLY])
+def test_an_old_transaction_that_locks_nothing_here_is_waited_for(folders, kind):
+    old = [folders.insert(), folders.insert()]
+    txn = folders.client.open_txn("somebody", "elsewhere", None, kind)
+    folders.compact(Base(2))
+    report = folders.clean()
+    assert report.removed == ()
+    assert f"transaction {txn} of somebody" in kept(report)[old[0]]
+    folders.client.abort_txn(txn)
+    assert removed(folders.clean()) == old
+
+
+def test_a_lock_without_a_transaction_is_waited_for(folders):
+    old = [folders.insert(), folders.insert()]
+    lock = LockComponent(
+        type=LockType.SHARED_READ,
+        level=LockLevel.TABLE,
+        database=folders.ref.database,
+        table=folders.ref.name,
+        partition=None,
+        operation=DataOperation.SELECT,
+        is_transactional=True,
+        is_dynamic_partition_write=False,
+    )
+    held = folders.client.lock([lock], 0, "somebody", "elsewhere", None)
+    base = folders.compact(Base(2))
+    mark_visible(folders.client, Storage.of(folders.table.folder), base, folders.ref)
+    report = folders.clean()
+    assert report.removed == ()
+    assert f"lock {held.lock_id} of somebody" in kept(report)[old[0]]
+
+
+def test_the_first_cleaning_remembers_who_is_there_for_the_next(folders, compacted):
+    *old, base = compacted
+    with folders.reading() as earlier:
+        assert folders.clean().removed == ()
+        note = (folders.root / base / SINCE_FILE).read_text()
+        assert Since.parse(note).high_watermark >= earlier.txn_id
+    # Without the note, this reader would be in the way as well.
+    with folders.reading():
+        assert removed(folders.clean()) == old
+
+
+def test_half_a_note_is_written_anew(folders, compacted):
+    *old, base = compacted
+    (folders.root / base / SINCE_FILE).write_text('{"high_wat')
+    with folders.reading():
+        assert folders.clean().removed == ()
+    with folders.reading():
+        assert removed(folders.clean()) == old
+
+
+def test_a_note_never_brings_back_a_directory(folders):
+    folders.insert()
+    before = folders.tree()
+    mark_visible(folders.client, Storage.of(folders.table.folder), "base_9", folders.ref)
+    assert folders.tree() == before
+
+
+def test_aborted_directories_go_though_somebody_reads(folders):
+    with folders.reading():
+        aborted, live = folders.insert(commit=False), folders.insert()
+        report = folders.clean()
+    assert removed(report) == [aborted]
+    assert folders.directories() == [live]
+
+
+@pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+def test_the_output_of_an_aborted_compaction_goes_when_no_lock_is_left(folders):
+    old = [folders.insert(), folders.insert()]
+    output = folders.compact(Base(2), commit=False)
+    with folders.reading():
+        report = folders.clean()
+        assert report.removed == ()
+        assert "is aborted" in kept(report)[output]
+    assert removed(folders.clean()) == [output]
+    assert folders.directories() == old
+
+
+def test_an_open_write_stays_and_the_reason_names_the_writer(folders):
+    folders.insert()
+    with Transaction(folders.client, operation=Operation.INSERT, target=folders.ref) as txn:
+        name = folders.make(Delta(txn.write_id, txn.write_id, 0).name)
+        report = folders.clean()
+        assert report.removed == ()
+        assert f"transaction {txn.txn_id} of " in kept(report)[name]
+
+
+def test_a_dry_run_tells_the_same_and_changes_nothing(folders, compacted, monkeypatch):
+    old = compacted[:-1]
+    folders.make("_tmp_hiveacid_1_ab12")
+    before = folders.tree()
+    monkeypatch.setattr(Storage, "of", None)  # The only way to a folder that can be changed.
+    txns = folders.client.get_open_txns()
+    report = folders.clean(dry_run=True)
+    assert folders.tree() == before
+    assert folders.client.get_open_txns() == txns
+    monkeypatch.undo()
+    really = folders.clean()
+    assert (report.removed, report.bytes) == (really.removed, really.bytes)
+    assert removed(report) == sorted([*old, "_tmp_hiveacid_1_ab12"])
+    assert (report.dry_run, really.dry_run) == (True, False)
+
+
+def test_a_dry_run_leaves_no_note(folders, compacted):
+    with folders.reading():
+        before = folders.tree()
+        report = folders.clean(dry_run=True)
+    assert sorted(kept(report)) == compacted[:-1]
+    assert folders.tree() == before
+
+
+def test_only_the_partitions_that_are_asked_for_are_cleaned(client, database):
+    folders = AcidFolders.create(client, f"{database}.p", ["p=1", "p=2"])
+    for partition in ("p=1", "p=2"):
+        folders.insert(partition)
+    folders.compact(Base(2), "p=1")
+    folders.compact(Base(2), "p=2")
+    report = folders.clean(partitions=["p=2", "p=gone"])
+    assert removed(report) == ["p=2/delta_0000002_0000002_0000"]
+    assert len(folders.directories("p=1")) == 2
+    assert removed(folders.clean()) == ["p=1/delta_0000001_0000001_0000"]
+
+
+def test_a_partition_elsewhere_is_shown_by_its_whole_path(client, database, tmp_path):
+    folders = AcidFolders.create(client, f"{database}.p", ["p=1"])
+    far = f"file:{tmp_path}/far"
+    folders.add("p=2", location=far)
+    old = folders.insert("p=1")
+    shutil.copytree(folders.root / "p=1" / old, tmp_path / "far" / old)
+    folders.compact(Base(1), folder=tmp_path / "far")
+    assert removed(folders.clean()) == [f"{far}/{old}"]
+    assert folders.directories("p=1") == [old]
+
+
+def test_staging_folders_and_notes_of_the_past_go(client, database):
+    folders = AcidFolders.create(client, f"{database}.p", ["p=1"])
+    folders.insert("p=1")
+    with Transaction(client, operation=Operation.INSERT, target=folders.ref) as running:
+        mine = f"_tmp_hiveacid_{running.txn_id}_ab12"
+        ended = f"_tmp_hiveacid_{running.txn_id - 1}_ab12"
+        for name in (mine, ended):
+            folders.make(name)
+            folders.make(name, "p=1")
+        folders.make(".hive-staging_1")
+        folders.make("_hiveacid_runs")
+        notes = folders.root / "_hiveacid_runs"
+        os.utime(notes / "bucket_00000", (0, 0))
+        report = folders.clean()
+        assert removed(report) == sorted([ended, f"p=1/{ended}", "_hiveacid_runs/bucket_00000"])
+        assert sorted(each.name for each in folders.root.iterdir()) == sorted(
+            [".hive-staging_1", "_hiveacid_runs", mine, "p=1"]
+        )
+        assert [each.name for each in notes.iterdir()] == ["_orc_acid_version"]
+
+
+def test_a_directory_that_cannot_be_understood_keeps_its_partition_only(client, database):
+    folders = AcidFolders.create(client, f"{database}.p", ["p=1", "p=2"])
+    folders.insert("p=1")
+    folders.insert("p=2")
+    for partition in ("p=1", "p=2"):
+        folders.compact(Base(2), partition)
+    folders.make("delta_x", "p=1")
+    before = sorted(folders.directories("p=1"))
+    report = folders.clean()
+    assert "delta_x" in kept(report)["p=1"]
+    assert sorted(folders.directories("p=1")) == before
+    assert removed(report) == ["p=2/delta_0000002_0000002_0000"]
+
+
+def test_a_table_that_forbids_cleaning_is_left_alone(client, database):
+    folders = AcidFolders.create(client, f"{database}.n", parameters={"NO_CLEANUP": "true"})
+    old = [folders.insert(), folders.insert(commit=False)]
+    folders.compact(Base(1))
+    report = folders.clean()
+    assert report.removed == ()
+    assert kept(report) == dict.fromkeys(old, "The table has the property NO_CLEANUP.")
+
+
+class AfterDeciding:
+    """An observer that does something between a decision and what follows from it."""
+
+    def __init__(self, action):
+        self.reads, self.action = 0, action
+
+    def enter(self, phase): ...
+
+    def leave(self, phase, seconds):
+        self.reads += phase is Phase.READ
+        if self.reads == 2:  # The first one was for the folders.
+            self.reads += 1
+            self.action()
+
+    def note(self, text): ...
+
+
+def test_a_table_that_is_created_anew_meanwhile_is_left_alone(folders, compacted, eventually):
+    table = folders.table
+
+    def recreate():
+        # The metastore counts in seconds.
+        eventually("a new second", lambda: time.time() > table.raw.createTime + 1)
+        folders.client.drop_table(folders.ref)
+        folders.client.create_table(table)
+        for name in compacted:
+            folders.make(name)
+
+    with pytest.raises(TableReplaced, match="created anew"):
+        clean(folders.client, folders.job(), phases=PhaseClock([AfterDeciding(recreate)]))
+    assert folders.directories() == sorted(compacted)
+
+
+def test_nothing_goes_when_what_holds_the_same_has_gone(folders, compacted):
+    *old, base = compacted
+    vanish = AfterDeciding(lambda: shutil.rmtree(folders.root / base))
+    report = clean(folders.client, folders.job(), phases=PhaseClock([vanish]))
+    assert report.removed == ()
+    assert f"{base}, which held the same, has gone" in kept(report)[old[0]]
+    assert folders.directories() == old
+
+
+def test_a_table_that_is_written_meanwhile_is_cleaned_all_the_same(folders, compacted):
+    write = AfterDeciding(folders.insert)
+    report = clean(folders.client, folders.job(), phases=PhaseClock([write]))
+    assert removed(report) == compacted[:-1]
+
+
+def test_only_full_acid_tables_are_cleaned(client, database):
+    for kind, error in (
+        (TableKind.NOT_ACID, NotTransactional),
+        (TableKind.INSERT_ONLY, UnsupportedTable),
+    ):
+        folders = AcidFolders.create(client, f"{database}.{kind.name}", kind=kind)
+        with pytest.raises(error):
+            folders.clean()
+    with pytest.raises(TableNotFound):
+        clean(client, CleanJob(target=f"{database}.gone"))
+    with pytest.raises(InvalidJob):
+        AcidFolders.create(client, f"{database}.whole").clean(partitions=["p=1"])
