@@ -30,7 +30,8 @@ _CODECS = {
 _BLOCK_STEP, _LARGEST_BLOCK = 64 << 10, 4 << 20
 # It always writes row indexes; a file that declares to have none has readers pass over them.
 _USUAL_STRIDE = 10_000
-_STRIPE_SIZE = 64 << 20
+# The library holds dictionaries at up to eight times their part of this.
+_STRIPE_SIZE = 32 << 20
 # Texts with fewer distinct values than this share of them are worth a dictionary.
 _DICTIONARY_SHARE = 0.8
 

@@ -19,11 +19,6 @@ from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.span import Span, read_span
 from airflow_hiveacid.orc.tail import OrcTail
 
-# Readers pay for every stripe, so the smallest ones are put together.
-_TINY = 1 << 20
-# A task's work: some seconds.
-_PIECE = 16 << 20
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
@@ -73,7 +68,12 @@ class StripePlan:
 
 
 def plan_stripes(
-    files: Sequence[PlannedFile], deletes: Iterable[Keys], aborted: Sequence[int]
+    files: Sequence[PlannedFile],
+    deletes: Iterable[Keys],
+    aborted: Sequence[int],
+    *,
+    tiny: int = 1 << 20,
+    piece: int = 16 << 20,
 ) -> StripePlan:
     """Choose the stripes that can be copied.
 
@@ -84,6 +84,8 @@ def plan_stripes(
         files: At least one file, in the order of the row ids.
         deletes: The delete events in the order of the row ids.
         aborted: Write ids whose rows do not stay.
+        tiny: Stripes below so many bytes are put together, since readers pay for each of them.
+        piece: About how many bytes one task writes anew, so that many share a bucket.
 
     Raises:
         OutOfOrder: The row ids do not ascend over all files.
@@ -92,8 +94,8 @@ def plan_stripes(
     for file in files:
         file.tail.check_movable()
     layout = _layout(files)
-    candidates = _with_tiny_ones(list(_candidates(files, layout, DeleteCursor(deletes), aborted)))
-    return StripePlan(tuple(_pieces(candidates)), layout)
+    candidates = list(_candidates(files, layout, DeleteCursor(deletes), aborted))
+    return StripePlan(tuple(_pieces(_with_tiny_ones(candidates, tiny), piece)), layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,20 +154,19 @@ def _loses_rows(
     return False
 
 
-def _with_tiny_ones(candidates: Sequence[_Candidate]) -> Iterator[_Candidate]:
+def _with_tiny_ones(candidates: Sequence[_Candidate], tiny: int) -> Iterator[_Candidate]:
     """Write tiny stripes anew together with the tiny or new ones beside them."""
-    joinable = [not each.copy or each.bytes < _TINY for each in candidates]
+    joinable = [not each.copy or each.bytes < tiny for each in candidates]
     for number, each in enumerate(candidates):
         beside = joinable[max(number - 1, 0) : number] + joinable[number + 1 : number + 2]
-        tiny = each.bytes < _TINY and any(beside)
-        yield replace(each, copy=each.copy and not tiny)
+        yield replace(each, copy=each.copy and not (each.bytes < tiny and any(beside)))
 
 
-def _pieces(candidates: Iterable[_Candidate]) -> Iterator[Piece]:
+def _pieces(candidates: Iterable[_Candidate], largest: int) -> Iterator[Piece]:
     group: list[_Candidate] = []
     size = 0
     for each in candidates:
-        full = not each.copy and size + each.bytes > _PIECE
+        full = not each.copy and size + each.bytes > largest
         if group and (full or each.copy != group[0].copy):
             yield _piece(group)
             group, size = [], 0

@@ -1,0 +1,106 @@
+"""Files of one bucket, and what should be left of them."""
+
+import io
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.orc.assemble import Part, assemble
+from airflow_hiveacid.orc.envelope import Operation
+from airflow_hiveacid.orc.keys import Keys
+from airflow_hiveacid.orc.reencode import reencode
+from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripePlan, plan_stripes
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.transplant import Segment, transplant
+from tests.orc.orc_tables import flat_file, read, row_ids, table
+
+BUCKET = encode_bucket(0)
+
+table = cache(table)
+
+
+def inserts(
+    rows: pa.Table,
+    write_ids: Sequence[int],
+    sizes: Sequence[int] = (),
+    first_row: int = 0,
+    **layout: object,
+) -> io.BytesIO:
+    """A file whose rows belong to several write ids; the last one gets what `sizes` leaves."""
+    rest = rows.num_rows - sum(sizes)
+    segments = [
+        Segment(size, write_id, BUCKET, first_row, write_id)
+        for write_id, size in zip(write_ids, (*sizes, rest), strict=True)
+        if size
+    ]
+    sink = io.BytesIO()
+    transplant(flat_file(rows, **layout), sink, segments)
+    return sink
+
+
+def planned(file: io.BytesIO, name: str = "file", exact: bool = False) -> PlannedFile:
+    return PlannedFile(file, OrcTail.read(file), name, exact)
+
+
+def events(row_ids: Sequence[tuple[int, int, int]], batch: int = 1000) -> Iterator[Keys]:
+    """Delete events of the write id 999, in batches."""
+    ordered = sorted(set(row_ids))
+    for start in range(0, len(ordered), batch):
+        columns = np.array(ordered[start : start + batch], dtype=np.int64).T
+        same = np.ones(columns.shape[1], dtype=np.int64)
+        yield Keys(same * Operation.DELETE, *columns, same * 999)
+
+
+def compact(
+    files: Sequence[PlannedFile],
+    deleted: Sequence[tuple[int, int, int]] = (),
+    aborted: Sequence[int] = (),
+    **limits: int,
+) -> tuple[StripePlan, io.BytesIO]:
+    """Do what the tasks of a compaction do."""
+    plan = plan_stripes(files, events(deleted), aborted, **limits)
+    parts = []
+    for piece in plan.pieces:
+        chosen = {
+            number: [stripe for file, stripe in piece.stripes if file == number]
+            for number, _ in piece.stripes
+        }
+        places = [
+            (files[number].source, files[number].tail, stripes)
+            for number, stripes in chosen.items()
+        ]
+        if piece.copy:
+            parts += [Part(*place) for place in places]
+            continue
+        anew = io.BytesIO()
+        done = reencode(places, anew, layout=plan.layout, deletes=events(deleted), aborted=aborted)
+        assert done.rows_read == piece.rows
+        part = Part(anew, OrcTail.read(anew), reencoded=True)
+        assert done.rows_written == part.tail.rows
+        parts.append(part)
+    sink = io.BytesIO()
+    written = assemble(parts, sink, layout=plan.layout)
+    assert written.bytes == len(sink.getvalue())
+    return plan, sink
+
+
+def survivors(
+    files: Sequence[PlannedFile],
+    deleted: Sequence[tuple[int, int, int]] = (),
+    aborted: Sequence[int] = (),
+) -> pa.Table:
+    """The rows that stay, with their ACID columns, by reading everything."""
+    gone = set(deleted)
+    left = []
+    for file in files:
+        rows = read(file.source)
+        current = rows["currentTransaction"].to_pylist()
+        stays = [
+            row_id not in gone and write_id not in aborted
+            for row_id, write_id in zip(row_ids(rows), current, strict=True)
+        ]
+        left.append(rows.filter(pa.array(stays)))
+    return pa.concat_tables(left).combine_chunks()

@@ -1,0 +1,214 @@
+import errno
+import io
+import os
+import pickle
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import orc
+
+from airflow_hiveacid.acid.errors import BeyondArrow, DataError, OutOfOrder
+from airflow_hiveacid.orc.compression import Codec
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.layout import Layout
+from airflow_hiveacid.orc.reencode import reencode
+from airflow_hiveacid.orc.tail import FooterField, OrcTail
+from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.wire import Message
+from tests.orc.bucket_files import BUCKET, compact, inserts, planned, survivors, table
+from tests.orc.orc_tables import CODECS, read, row_ids, with_tail
+
+
+def layout_of(file: io.BytesIO) -> Layout:
+    tail = OrcTail.read(file)
+    return Layout.joint([("file", tail)], like=tail)
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_what_is_left_are_the_rows_nobody_deleted_or_aborted(data):
+    files = []
+    for number in range(data.draw(st.integers(1, 4))):
+        rows = table(data.draw(st.sampled_from([1, 700, 2500])), number)
+        first = number * 10 + 1
+        sizes = data.draw(st.lists(st.integers(0, rows.num_rows // 3), max_size=3))
+        layout = {
+            "codec": data.draw(st.sampled_from(CODECS)),
+            "stride": data.draw(st.sampled_from([500, 1000])),
+            "block_size": data.draw(st.sampled_from([64 << 10, 256 << 10])),
+            "stripe_size": data.draw(st.sampled_from([64 << 10, 64 << 20])),
+        }
+        exact = not sizes
+        file = inserts(rows, range(first, first + len(sizes) + 1), sizes, **layout)
+        files.append(planned(file, f"file {number}", exact))
+    ids = [row_id for file in files for row_id in row_ids(read(file.source))]
+    deleted = data.draw(st.lists(st.sampled_from(ids), max_size=20))
+    deleted += [(9, BUCKET, 10**6), (11, BUCKET + 1, 0)]
+    shared = [write_id for write_id, _, _ in ids if write_id % 10 > 1]
+    aborted = data.draw(st.lists(st.sampled_from(shared), max_size=1)) if shared else []
+    plan, found = compact(
+        [pickle.loads(pickle.dumps(file)) for file in files],
+        deleted,
+        aborted,
+        tiny=data.draw(st.sampled_from([0, 30 << 10])),
+        piece=data.draw(st.sampled_from([1, 100 << 10])),
+    )
+    assert [place for piece in plan.pieces for place in piece.stripes] == [
+        (number, stripe)
+        for number, file in enumerate(files)
+        for stripe in range(len(file.tail.stripes))
+    ]
+    assert read(found).combine_chunks().equals(survivors(files, deleted, aborted))
+    assert verify_file(found, kind="insert", bucket=0, write_ids=range(1, 40)) == []
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("stride", [1000, 0])
+def test_new_stripes_join_those_of_any_layout(codec, stride):
+    files = []
+    for number in (1, 2, 3):
+        file = inserts(table(700, number), [number], codec=codec)
+        if stride == 0:
+            file = with_tail(file, replace(OrcTail.read(file), stride=0))
+        files.append(planned(file))
+    deleted = [(1, BUCKET, 3), (3, BUCKET, 600)]
+    plan, found = compact(files, deleted, tiny=0)
+    assert [piece.copy for piece in plan.pieces] == [False, True, False]
+    tail = OrcTail.read(found)
+    assert (tail.codec, tail.stride) == (Codec.named(codec), stride)
+    assert read(found).combine_chunks().equals(survivors(files, deleted))
+    assert verify_file(found, kind="insert", bucket=0) == []
+
+
+def test_nothing_left_is_a_lawful_file_without_rows():
+    files = [planned(inserts(table(700), [1]))]
+    plan, found = compact(files, [(1, BUCKET, row) for row in range(700)])
+    assert [piece.copy for piece in plan.pieces] == [False]
+    assert read(found).num_rows == 0
+    assert OrcTail.read(found).user_metadata["hive.acid.stats"] == b"0,0,0"
+    assert verify_file(found, kind="insert", bucket=0) == []
+
+
+def test_types_that_arrow_does_not_know_and_the_calendar_are_declared_as_before():
+    file = inserts(table(900, columns=("text", "moment")), [1])
+    tail = OrcTail.read(file)
+    text = Message().add_number(TypeField.KIND, TypeKind.CHAR)
+    text.add_number(TypeField.MAXIMUM_LENGTH, 9)
+    changed = replace(
+        tail,
+        types=(*tail.types[:7], text.encode(), *tail.types[8:]),
+        footer=tail.footer.with_numbers({FooterField.CALENDAR: 1}),
+    )
+    file = with_tail(file, changed)
+    _, found = compact([planned(file)], [(1, BUCKET, 0)])
+    declared = OrcTail.read(found)
+    assert declared.types == changed.types
+    assert declared.footer.number(FooterField.CALENDAR) == 1
+    assert read(found).combine_chunks().equals(survivors([planned(file)], [(1, BUCKET, 0)]))
+
+
+def test_times_before_1970_keep_their_last_digit():
+    moments = [
+        datetime(1883, 11, 18, 12, 3, 58) + timedelta(days=1000 * k, microseconds=999_999 * k)
+        for k in range(60)
+    ]
+    file = inserts(pa.table({"moment": pa.array(moments, pa.timestamp("ns"))}), [1])
+    _, found = compact([planned(file)], [(1, BUCKET, 0)])
+    assert [row["moment"] for row in read(found)["row"].to_pylist()] == moments[1:]
+
+
+def test_rows_out_of_order_are_not_rewritten():
+    file = inserts(table(100, columns=("number",)), [1])
+    rows = read(file)
+    swapped = io.BytesIO()
+    orc.write_table(rows.take([1, 0, *range(2, 100)]), swapped)
+    places = [(swapped, OrcTail.read(swapped), [0])]
+    with pytest.raises(OutOfOrder, match=r"row=0.* does not come after .*row=1"):
+        reencode(places, io.BytesIO(), layout=layout_of(swapped), deletes=[], aborted=[])
+
+
+def test_a_full_disk_is_reported_with_its_number():
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full here")
+    file = inserts(table(2500), [1])
+    places = [(file, OrcTail.read(file), [0])]
+    with (
+        open("/dev/full", "wb", buffering=0) as sink,
+        pytest.raises(OSError, match="No space") as failure,
+    ):
+        reencode(places, sink, layout=layout_of(file), deletes=[], aborted=[])
+    assert failure.value.errno == errno.ENOSPC
+
+
+def test_times_beyond_those_of_arrow_are_told_from_damage():
+    far = pa.array([datetime(9999, 12, 31), datetime(1, 1, 1)], pa.timestamp("us"))
+    file = inserts(pa.table({"moment": far}), [1])
+    places = [(file, OrcTail.read(file), [0])]
+    with pytest.raises(BeyondArrow, match="nanosecond"):
+        reencode(places, io.BytesIO(), layout=layout_of(file), deletes=[], aborted=[])
+
+
+def test_a_damaged_stripe_is_an_error_or_decodes():
+    sound = inserts(table(700), [1]).getvalue()
+    layout = layout_of(io.BytesIO(sound))
+    end = OrcTail.read(io.BytesIO(sound)).stripes[0].length
+    random = np.random.default_rng(5)
+    failures = 0
+    for _ in range(60):
+        damaged = bytearray(sound)
+        damaged[random.integers(3, end)] ^= 1 << random.integers(8)
+        file = io.BytesIO(damaged)
+        try:
+            places = [(file, OrcTail.read(file), [0])]
+            reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted=[])
+        except DataError:
+            failures += 1
+    assert failures > 0
+
+
+def test_memory_is_bound_however_much_a_stripe_decodes_to(tmp_path):
+    # A process of its own, because the most memory one ever had does not shrink again.
+    code = f"from tests.orc.test_reencode import rewrite; rewrite({str(tmp_path)!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True
+    )
+    decoded, megabytes = map(int, done.stdout.split())
+    assert decoded > 1 << 30
+    assert megabytes < 900
+
+
+def rewrite(folder: str) -> None:
+    source, decoded = f"{folder}/source", 0
+    with orc.ORCWriter(source, compression="snappy", compression_block_size=256 << 10) as writer:
+        for first in range(0, 1_200_000, 40_000):
+            row = [
+                f"{n * 2654435761 % 2**32:08x}" + "abcdefghij" * 90
+                for n in range(first, first + 40_000)
+            ]
+            numbers = pa.array(range(first, first + 40_000), pa.int64())
+            same = pa.array([1] * 40_000, pa.int64())
+            columns = {
+                "operation": pa.array([0] * 40_000, pa.int32()),
+                "originalTransaction": same,
+                "bucket": pa.array([BUCKET] * 40_000, pa.int32()),
+                "rowId": numbers,
+                "currentTransaction": same,
+                "row": pa.StructArray.from_arrays([pa.array(row)], ["text"]),
+            }
+            rows = pa.table(columns)
+            decoded += rows.nbytes
+            writer.write(rows)
+    with open(source, "rb") as file, open(f"{folder}/sink", "wb") as sink:
+        tail = OrcTail.read(file)
+        assert len(tail.stripes) == 1
+        done = reencode([(file, tail, [0])], sink, layout=layout_of(file), deletes=[], aborted=[])
+    assert done.rows_written == 1_200_000
+    print(decoded, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)

@@ -1,0 +1,205 @@
+import io
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from airflow_hiveacid.acid.errors import CorruptFile, OutOfOrder, UnsupportedFile
+from airflow_hiveacid.orc.compression import Codec
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripePlan, plan_stripes
+from airflow_hiveacid.orc.tail import FooterField, OrcTail, PostScriptField
+from airflow_hiveacid.orc.wire import Message
+from tests.orc.bucket_files import BUCKET, compact, events, inserts, planned, table
+from tests.orc.orc_tables import with_tail
+
+
+def several_stripes(write_id: int) -> PlannedFile:
+    """A file of three stripes."""
+    file = inserts(table(250, 1), [write_id], codec="none", stripe_size=64 << 10)
+    assert [stripe.rows for stripe in OrcTail.read(file).stripes] == [100, 100, 50]
+    return planned(file)
+
+
+def plan(files, deleted=(), aborted=(), tiny=0, **limits) -> StripePlan:
+    return plan_stripes(files, events(deleted, batch=2), aborted, tiny=tiny, **limits)
+
+
+def fates(found: StripePlan) -> list[bool]:
+    return [piece.copy for piece in found.pieces for _ in piece.stripes]
+
+
+def changed(file: PlannedFile, **values) -> PlannedFile:
+    tail = replace(file.tail, **values)
+    return replace(file, source=with_tail(file.source, tail), tail=tail)
+
+
+def unreadable(file: PlannedFile) -> PlannedFile:
+    """The same tail, but nothing behind it."""
+    return replace(file, source=io.BytesIO())
+
+
+def test_without_reason_everything_is_copied_in_one_piece():
+    files = [several_stripes(1), several_stripes(2)]
+    (piece,) = plan(files).pieces
+    assert piece.copy
+    assert piece.stripes == ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2))
+    assert piece.rows == 500
+    assert piece.bytes == sum(each.length for file in files for each in file.tail.stripes)
+
+
+@pytest.mark.parametrize(
+    ("deleted", "copied"),
+    [
+        ([(1, BUCKET, 0)], [False, True, True]),
+        ([(1, BUCKET, 99), (1, BUCKET, 200)], [False, True, False]),
+        ([(1, BUCKET, 100)], [True, False, True]),
+        ([(1, BUCKET, 249)], [True, True, False]),
+        ([(0, BUCKET, 5), (1, BUCKET - 1, 5), (1, BUCKET, 250), (2, BUCKET, 0)], [True] * 3),
+    ],
+)
+def test_a_stripe_with_a_deleted_row_is_found_without_reading_it(deleted, copied):
+    assert fates(plan([unreadable(several_stripes(1))], deleted)) == copied
+
+
+def test_many_events_and_stripes_are_walked_through_side_by_side():
+    files = [unreadable(several_stripes(number)) for number in range(1, 6)]
+    deleted = [(number, BUCKET, row) for number in (2, 4) for row in range(100, 200)]
+    found = plan(files, deleted)
+    assert fates(found) == [True, True, True, True, False, True] * 2 + [True] * 3
+
+
+def test_an_event_that_names_no_row_is_not_a_reason():
+    rows = inserts(table(700), [1, 3], sizes=[350])
+    assert fates(plan([planned(rows)], [(1, BUCKET, 350), (2, BUCKET, 1)])) == [True]
+    assert fates(plan([planned(rows)], [(1, BUCKET, 350), (3, BUCKET, 349)])) == [False]
+
+
+@pytest.mark.parametrize(("exact", "copied"), [(True, True), (False, False)])
+def test_aborted_rows_are_looked_for_where_they_may_be(exact, copied):
+    rows = inserts(table(700), [1, 2, 3], sizes=[300, 300])
+    assert fates(plan([planned(rows, exact=exact)], aborted=[2])) == [copied]
+    assert fates(plan([planned(rows, exact=exact)], aborted=[4])) == [True]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "copied"),
+    [
+        # The third and the last stripe are small: one stands alone, one is followed by another.
+        ([], [True] * 6),
+        ([(1, BUCKET, 100)], [True, False, False, True, True, True]),
+        ([(1, BUCKET, 0)], [False, True, True, True, True, True]),
+    ],
+)
+def test_a_tiny_stripe_joins_a_new_one_beside_it(deleted, copied):
+    files = [several_stripes(1), several_stripes(2)]
+    sizes = [stripe.length for stripe in files[0].tail.stripes]
+    assert fates(plan(files, deleted, tiny=sizes[2] + 1)) == copied
+
+
+def test_tiny_stripes_beside_each_other_are_put_together():
+    files = [planned(inserts(table(10), [number])) for number in (1, 2, 3)]
+    (piece,) = plan(files, tiny=1 << 20).pieces
+    assert not piece.copy
+    _, joined = compact(files)
+    assert len(OrcTail.read(joined).stripes) == 1
+
+
+def test_what_is_written_anew_is_cut_into_pieces():
+    files = [several_stripes(1), several_stripes(2)]
+    deleted = [(number, BUCKET, row) for number in (1, 2) for row in (0, 100, 200)]
+    largest = max(sum(stripe.length for stripe in file.tail.stripes[1:]) for file in files)
+    found = plan(files, deleted, piece=largest)
+    assert [piece.stripes for piece in found.pieces] == [
+        ((0, 0),),
+        ((0, 1), (0, 2)),
+        ((1, 0),),
+        ((1, 1), (1, 2)),
+    ]
+
+
+def test_the_layout_of_most_bytes_is_kept():
+    small = planned(inserts(table(10), [1], codec="zlib"))
+    large = planned(inserts(table(700), [2], codec="zstd", stride=500, block_size=128 << 10))
+    other_stride = planned(inserts(table(10), [3], codec="zstd", stride=1000))
+    same = planned(inserts(table(10), [4], codec="zstd", stride=500, block_size=256 << 10))
+    found = plan([small, large, other_stride, same])
+    assert fates(found) == [False, True, False, True]
+    layout = found.layout
+    assert (layout.codec, layout.stride, layout.block_size) == (Codec.ZSTD, 500, 256 << 10)
+
+
+def test_stripes_of_old_writers_are_written_anew():
+    file = planned(inserts(table(10), [1]))
+    old = changed(
+        file, postscript=file.tail.postscript.with_numbers({PostScriptField.WRITER_VERSION: 4})
+    )
+    assert fates(plan([old])) == [False]
+
+
+def test_row_ids_that_do_not_ascend_over_files_are_refused():
+    files = [planned(inserts(table(10), [2]), "second"), planned(inserts(table(10), [1]), "first")]
+    with pytest.raises(OutOfOrder, match=r"write_id=1.* in first does not come after .*write_id=2"):
+        plan(files)
+
+
+def test_files_of_different_types_are_refused_by_name():
+    files = [
+        planned(inserts(table(10), [1]), "before"),
+        planned(inserts(table(10, columns=("number",)), [2]), "after"),
+    ]
+    with pytest.raises(UnsupportedFile, match="before and after have rows of different types"):
+        plan(files)
+
+
+def with_calendar(file: PlannedFile, calendar: int) -> PlannedFile:
+    return changed(file, footer=file.tail.footer.with_numbers({FooterField.CALENDAR: calendar}))
+
+
+def test_calendars_do_not_mix():
+    files = [
+        with_calendar(planned(inserts(table(10), [number]), f"file {number}"), number)
+        for number in (1, 2)
+    ]
+    with pytest.raises(UnsupportedFile, match="file 1 and file 2 have dates of different"):
+        plan(files)
+
+
+def text_type(kind: TypeKind, length: int = 0, name: bytes = b"text") -> PlannedFile:
+    file = planned(inserts(table(10, columns=("text",)), [length + kind]))
+    type_ = Message().add_number(TypeField.KIND, kind)
+    if length:
+        type_.add_number(TypeField.MAXIMUM_LENGTH, length)
+    *envelope, row, _ = file.tail.types
+    fields = [
+        (field[0], field[1], name) if field[0] == TypeField.FIELD_NAMES else field
+        for field in Message.decode(row).fields
+    ]
+    return changed(file, types=(*envelope, Message(fields).encode(), type_.encode()))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind", "length"),
+    [
+        ((TypeKind.STRING,), (TypeKind.CHAR, 9), TypeKind.STRING, 0),
+        ((TypeKind.CHAR, 5), (TypeKind.CHAR, 9), TypeKind.CHAR, 9),
+        ((TypeKind.VARCHAR, 5), (TypeKind.CHAR, 9), TypeKind.STRING, 0),
+        ((TypeKind.STRING, 0, b"text"), (TypeKind.VARCHAR, 9, b"TEXT"), TypeKind.STRING, 0),
+    ],
+)
+def test_texts_of_any_kind_are_of_one_type(one, other, kind, length):
+    found = plan([text_type(*one), text_type(*other)])
+    assert fates(found) == [True, True]
+    declared = Message.decode(found.layout.types[-1])
+    assert declared.number(TypeField.KIND) == kind
+    assert declared.number(TypeField.MAXIMUM_LENGTH) == length
+
+
+def test_a_plan_can_be_sent_to_another_process():
+    found = plan([several_stripes(1)], [(1, BUCKET, 0)])
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_a_stripe_that_must_be_read_and_cannot_be_is_an_error():
+    with pytest.raises(CorruptFile):
+        plan([unreadable(planned(inserts(table(700), [1, 3], sizes=[350])))])
