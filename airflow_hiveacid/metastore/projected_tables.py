@@ -1,0 +1,34 @@
+"""Some fields of many tables in few calls."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+_TABLES_PER_CALL = 1000
+
+
+def projected_tables(
+    client: MetastoreClient, database: str, names: Sequence[str], fields: Sequence[str]
+) -> Iterator[Any]:
+    """The metastore's structs of the tables of these names that exist.
+
+    Args:
+        client: Whom to ask, once for every 1000 tables.
+        database: Where the tables are.
+        names: Their names.
+        fields: What is needed of them, like "sd.location". Version 4 then leaves out the rest;
+            version 3 sends it all.
+    """
+    for start in range(0, len(names), _TABLES_PER_CALL):
+        request = idl_tables.GetTablesRequest(
+            dbName=database,
+            tblNames=names[start : start + _TABLES_PER_CALL],
+            capabilities=idl_tables.ClientCapabilities([idl_tables.INSERT_ONLY_TABLES]),
+            processorCapabilities=list(idl_tables.CAPABILITIES),
+            processorIdentifier=idl_tables.PROCESSOR,
+            projectionSpec=idl_tables.GetProjectionsSpec(list(fields)),
+        )
+        call = idl_tables.get_table_objects_by_name_req
+        yield from client.call(call, request, about=database).tables
