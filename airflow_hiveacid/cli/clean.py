@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -15,9 +16,6 @@ from airflow_hiveacid.jobs.phases import FaultInjector, Phase, PhaseClock
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
-
-# How many removals make a line of progress.
-_LINE_EVERY = 100
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -63,27 +61,27 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Progress:
-    """Says on stderr what is going on."""
+    """Says on stderr what is going on: every new phase, and then one line a second at most."""
 
     def __init__(self) -> None:
-        self._phase: Phase | None = None
+        self._told: set[Phase] = set()
+        self._last = 0.0
         self._removed = 0
 
     def enter(self, phase: Phase) -> None:
         """A phase begins; cleaning is entered anew for every single directory."""
-        if phase is not self._phase:
-            self._phase = phase
-            self.note(f"{phase.value} ...")
+        if phase not in self._told or time.monotonic() - self._last >= 1:
+            self._told.add(phase)
+            self.note(f"{phase.value} ... ({self._removed} removed)")
 
     def leave(self, phase: Phase, seconds: float) -> None:
         """A phase is over."""
         if phase is Phase.CLEAN:
             self._removed += 1
-            if self._removed % _LINE_EVERY == 0:
-                self.note(f"{self._removed} removed")
 
     def note(self, text: str) -> None:
         """Something worth a line."""
+        self._last = time.monotonic()
         print(f"hiveacid: {text}", file=sys.stderr, flush=True)
 
 

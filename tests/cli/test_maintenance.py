@@ -131,7 +131,7 @@ def test_a_table_is_compacted_and_cleaned_by_the_program(table, hms, hiveacid):
     assert (compacted["type"], compacted["rows"], len(compacted["replaced"])) == ("major", 12, 12)
     assert "hiveacid: publish" in done.stderr
     assert sorted(hiveacid("cat", str(ref))[1].splitlines()) == before
-    program("clean", str(ref))
+    assert "hiveacid: clean ... (0 removed)" in program("clean", str(ref)).stderr
     assert directories(root, "mon") == compacted["published"]
     assert sorted(hiveacid("cat", str(ref))[1].splitlines()) == before
 
