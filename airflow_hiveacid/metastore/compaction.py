@@ -250,7 +250,9 @@ class Compaction(LiveTransaction):
         if claimed.type not in list(CompactionType):
             raise AlreadyCompacting(f"Another worker was faster; what came instead is {claimed}.")
         self.ref, self.partition = claimed.table, claimed.partition
-        self.type, self._run_as = CompactionType(claimed.type), claimed.run_as
+        self.type = CompactionType(claimed.type)
+        if self._waiting is not None and self._waiting.id != claimed.id:
+            self._run_as = None  # Of another one than was shown it is not known.
 
     def _request(self) -> str:
         """Make a request in a pool that nobody else looks into.

@@ -57,7 +57,7 @@ class QueuedCompaction:
         enqueued_at: When it was asked for.
         started_at: When somebody began to work on it.
         error: Why it failed or was refused.
-        run_as: Who owns the directory.
+        run_as: Who owns the directory; a claim does not tell.
     """
 
     id: int
@@ -171,7 +171,6 @@ class CompactionQueue:
             worker_id=worker_id,
             worker_version=_WORKER_VERSION,
             pool=pool,
-            run_as=found.runas,
         )
 
     def record(

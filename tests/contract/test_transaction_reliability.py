@@ -1,8 +1,5 @@
 """Transactions on metastores that die, connections that break and hearts that stop."""
 
-import select
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -16,6 +13,7 @@ from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.settle import Outcome, find_open_transactions, outcome
 from airflow_hiveacid.metastore.transaction import Transaction
+from tests.proxy import Proxy
 
 TIMEOUT_SECONDS = 4
 TABLE = TableRef("default", "events")
@@ -142,50 +140,6 @@ def test_a_metastore_that_stays_away_leaves_the_commit_unsettled(
         hms.start()
     assert error.value.retryable
     assert removed == []  # They may be the only copy of what is committed.
-
-
-class Proxy:
-    """Forwards connections to a metastore, and breaks the one that makes a certain call, once."""
-
-    def __init__(self, metastore: EmbeddedMetastore, call: str, *, arrives: bool) -> None:
-        self._address = ("127.0.0.1", int(metastore.uri.rpartition(":")[2]))
-        # How a call begins in Thrift's binary protocol: version and kind, length, name.
-        self._wanted = b"\x80\x01\x00\x01" + len(call).to_bytes(4, "big") + call.encode()
-        self._arrives = arrives
-        self.cuts = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.uri = f"thrift://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                inner, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._forward, args=[inner], daemon=True).start()
-
-    def _forward(self, inner: socket.socket) -> None:
-        muted = False
-        with inner, socket.create_connection(self._address) as outer:
-            while True:
-                for ready in select.select([inner, outer], [], [])[0]:
-                    data = ready.recv(1 << 16)
-                    if not data or (ready is outer and muted):
-                        return  # Carried out and answered, but nobody will ever hear of it.
-                    if ready is outer:
-                        inner.sendall(data)
-                        continue
-                    if self._wanted in data and self.cuts == 0:
-                        self.cuts += 1
-                        if not self._arrives:
-                            return
-                        muted = True
-                    outer.sendall(data)
 
 
 @pytest.mark.parametrize("arrives", [True, False])

@@ -1,0 +1,244 @@
+"""The compaction queue of a real HMS 4: who gets which request, and what becomes of it."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.metastore.answers import TxnType
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.queue import CompactionQueue, QueuedCompaction
+from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.metastore.transaction import Transaction
+
+MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
+DAY = "day=1"
+
+
+@pytest.fixture
+def hms(hms4: EmbeddedMetastore) -> EmbeddedMetastore:
+    """Version 3 has no such queue."""
+    return hms4
+
+
+@pytest.fixture
+def table(client: MetastoreClient, database: str) -> TableRef:
+    ref = TableRef(database, "events")
+    keys = [Column("day", "string")]
+    client.create_table(HiveTable.new(ref, [Column("id", "bigint")], partition_keys=keys))
+    write(client, ref)
+    return ref
+
+
+@pytest.fixture
+def queue(client: MetastoreClient) -> Iterator[CompactionQueue]:
+    """The queue, which is left without unfinished requests."""
+    queue = CompactionQueue(client)
+    yield queue
+    for entry in queue.live():
+        queue.failed(entry, "the test is over")
+
+
+@pytest.fixture
+def pool(table: TableRef) -> str:
+    """A pool that no other test looks into."""
+    return f"pool of {table.database}"
+
+
+def write(client: MetastoreClient, ref: TableRef, partition: str = DAY) -> int:
+    with Transaction(
+        client, operation=Operation.INSERT, target=ref, partitioned=True, partitions=[partition]
+    ) as transaction:
+        transaction.commit()
+    return transaction.write_id
+
+
+def compact(client: MetastoreClient, queue: CompactionQueue, claimed: QueuedCompaction) -> int:
+    """What a worker tells the metastore when it has done its work well."""
+    txn = client.open_txn("alice", "there", None, TxnType.COMPACTION)
+    queue.record(claimed, txn, watermark(client, claimed.table), "alice")
+    queue.compacted(claimed)
+    client.commit_txn(txn)
+    return txn
+
+
+def watermark(client: MetastoreClient, ref: TableRef) -> int:
+    return Snapshot.take(client, [ref]).write_ids[ref.full_name].high_watermark
+
+
+def is_open(client: MetastoreClient, txn: int) -> bool:
+    return txn in Snapshot.take(client, []).txns.open
+
+
+def states(queue: CompactionQueue, ref: TableRef) -> list[str]:
+    return [entry.state for entry in queue.show(ref)]
+
+
+def test_a_request_goes_to_a_worker_of_its_pool_and_is_shown_all_the_way(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str
+) -> None:
+    answer = queue.request(table, DAY, MAJOR, pool=pool, run_as="alice")
+    assert answer.accepted
+    (asked,) = queue.show(table)
+    assert (asked.id, asked.table, asked.partition, asked.type) == (answer.id, table, DAY, "major")
+    assert (asked.state, asked.pool, asked.run_as) == ("initiated", pool, "alice")
+    assert asked.enqueued_at is not None
+
+    assert queue.claim("stranger", "another pool") is None
+    claimed = queue.claim("worker-1", pool)
+    assert claimed is not None
+    assert (claimed.id, claimed.table, claimed.partition) == (answer.id, table, DAY)
+    assert claimed.type == "major"
+    assert queue.claim("worker-2", pool) is None
+    (working,) = queue.show(table)
+    assert (working.state, working.worker_id) == ("working", "worker-1")
+    assert working.started_at is not None
+
+    txn = compact(client, queue, claimed)
+    (done,) = queue.show(table)
+    assert (done.state, done.txn_id) == ("ready for cleaning", txn)
+    assert done.highest_write_id == watermark(client, table)
+    assert done.next_txn_id is not None
+    assert done.next_txn_id >= txn
+
+    queue.cleaned(done)
+    assert states(queue, table) == ["succeeded"]
+
+
+def test_the_queue_is_shown_by_table_and_by_partition(
+    queue: CompactionQueue, table: TableRef, pool: str
+) -> None:
+    queue.request(table, "day=1", MAJOR, pool=pool)
+    queue.request(table, "day=2", MINOR, pool=pool)
+    assert [each.type for each in queue.show(table)] == ["major", "minor"]
+    assert [each.partition for each in queue.show(table, "day=2")] == ["day=2"]
+    assert queue.show(TableRef(table.database, "other")) == []
+    assert {each.table for each in queue.show()} >= {table}
+
+
+def test_one_partition_has_one_unfinished_request(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str
+) -> None:
+    first = queue.request(table, DAY, MAJOR, pool=pool)
+    second = queue.request(table, DAY, MINOR, pool="another")
+    assert not second.accepted
+    assert second.message is not None
+    assert f"'initiated' and id={first.id}" in second.message
+    assert queue.request(table, "day=2", MAJOR, pool="another").accepted
+
+    claimed = queue.claim("worker", pool)
+    assert claimed is not None
+    assert "'working'" in str(queue.request(table, DAY, MAJOR, pool=pool).message)
+
+    compact(client, queue, claimed)
+    assert "'ready for cleaning'" in str(queue.request(table, DAY, MAJOR, pool=pool).message)
+    # It is in the way only until something is written, to whichever partition.
+    write(client, table, "day=2")
+    assert queue.request(table, DAY, MAJOR, pool=pool).accepted
+
+
+@pytest.mark.parametrize("end", ["failed", "refused"])
+def test_what_did_not_come_to_be_says_why_and_makes_room(
+    queue: CompactionQueue, table: TableRef, pool: str, end: str
+) -> None:
+    queue.request(table, DAY, MAJOR, pool=pool)
+    claimed = queue.claim("worker", pool)
+    assert claimed is not None
+    getattr(queue, end)(claimed, "No space left for façade.")
+    (entry,) = queue.show(table)
+    assert (entry.state, entry.error) == (end, "No space left for façade.")
+    assert queue.request(table, DAY, MAJOR, pool=pool).accepted
+
+
+def test_a_request_that_is_marked_before_its_transaction_fails_can_still_fail(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str
+) -> None:
+    queue.request(table, DAY, MAJOR, pool=pool)
+    claimed = queue.claim("worker", pool)
+    assert claimed is not None
+    txn = client.open_txn("alice", "there", None, TxnType.COMPACTION)
+    client.abort_txn(txn)
+    queue.record(claimed, txn, 1, "alice")
+    queue.compacted(claimed)
+    assert states(queue, table) == ["ready for cleaning"]
+    queue.failed(claimed, "aborted")
+    assert states(queue, table) == ["failed"]
+
+
+def test_the_oldest_request_of_a_pool_is_next_whichever_table_it_is_for(
+    queue: CompactionQueue, table: TableRef, pool: str
+) -> None:
+    other = TableRef(table.database, "other")
+    queue.request(other, None, MINOR, pool=pool)
+    assert queue.waiting(pool, table) is None
+    queue.request(table, DAY, MAJOR, pool=pool)
+    queue.request(table, "day=2", MAJOR)
+    for wanted in (None, table, other):
+        waiting = queue.waiting(pool, wanted)
+        assert waiting is not None
+        assert waiting.table == other
+    claimed = queue.claim("worker", pool)
+    assert claimed is not None
+    assert claimed.id == waiting.id
+    assert queue.waiting(pool, other) is None
+    unpooled = queue.waiting(None, table)
+    assert unpooled is not None
+    assert unpooled.partition == "day=2"
+
+
+def initiated(queue: CompactionQueue, client: MetastoreClient, ref: TableRef, txn: int) -> None:
+    queue.request(ref, DAY, MAJOR, pool=f"hiveacid-{txn}")
+
+
+def working(queue: CompactionQueue, client: MetastoreClient, ref: TableRef, txn: int) -> None:
+    queue.request(ref, DAY, MAJOR, pool=ref.database)
+    assert queue.claim(f"hiveacid-some-host-1-{txn}", ref.database)
+
+
+def marked(queue: CompactionQueue, client: MetastoreClient, ref: TableRef, txn: int) -> None:
+    queue.request(ref, DAY, MAJOR, pool=ref.database)
+    claimed = queue.claim(f"hiveacid-some-host-1-{txn}", ref.database)
+    assert claimed is not None
+    queue.record(claimed, txn, watermark(client, ref), "alice")
+    queue.compacted(claimed)
+
+
+@pytest.mark.parametrize("leave", [initiated, working, marked])
+def test_what_a_dead_compactor_of_ours_left_is_ended_but_not_before_its_transaction_is(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef, leave: Callable[..., None]
+) -> None:
+    txn = client.open_txn("alice", "there", None, TxnType.COMPACTION)
+    leave(queue, client, table, txn)
+    (live,) = queue.live(table, DAY)
+    assert live.partition == DAY
+
+    client.abort_txn(txn)
+    assert queue.live(table, DAY) == []
+    (ended,) = queue.show(table)
+    assert ended.state == "failed"
+    assert f"transaction {txn} " in str(ended.error)
+    assert queue.request(table, DAY, MAJOR).accepted
+
+
+def test_what_is_not_ours_is_left_alone(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str
+) -> None:
+    queue.request(table, "day=1", MAJOR, pool=pool)
+    queue.claim("some-host-1", pool)
+    queue.request(table, "day=2", MAJOR)
+    queue.request(table, "day=3", MAJOR, pool=f"team {pool}")
+    assert [each.partition for each in queue.live(table)] == ["day=1", "day=2", "day=3"]
+
+
+def test_what_is_only_to_be_cleaned_is_not_live(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str
+) -> None:
+    queue.request(table, DAY, MAJOR, pool=pool)
+    claimed = queue.claim("hiveacid-host-1", pool)
+    assert claimed is not None
+    compact(client, queue, claimed)
+    assert queue.live(table) == []
+    assert states(queue, table) == ["ready for cleaning"]

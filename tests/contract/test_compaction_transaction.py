@@ -1,0 +1,468 @@
+"""What compactions promise each other and everybody else, on real metastores of both versions."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.errors import (
+    AlreadyCompacting,
+    AnswerLost,
+    LockTimeout,
+    TransactionAborted,
+)
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.jobs.phases import Phase, PhaseClock
+from airflow_hiveacid.metastore import idl_compaction
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction import Compaction
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.queue import CompactionQueue
+from airflow_hiveacid.metastore.settle import (
+    Outcome,
+    abort_open_transactions,
+    find_open_transactions,
+    outcome,
+)
+from airflow_hiveacid.metastore.transaction import Transaction
+from tests.proxy import Proxy
+
+MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
+DAY = "day=1"
+HMS4 = MetastoreVersion.HMS4
+
+
+@pytest.fixture
+def table(client: MetastoreClient, database: str) -> TableRef:
+    ref = TableRef(database, "events")
+    keys = [Column("day", "string")]
+    columns = [Column("id", "bigint")]
+    client.create_table(HiveTable.new(ref, columns, partition_keys=keys, owner="olga"))
+    write(client, ref)
+    return ref
+
+
+@pytest.fixture
+def queue(client: MetastoreClient) -> CompactionQueue:
+    return CompactionQueue(client)
+
+
+@pytest.fixture
+def begin(client: MetastoreClient, table: TableRef) -> Callable[..., Compaction]:
+    """Describe a compaction of a partition of the table; by default it never waits."""
+
+    def describe(partition: str = DAY, type_: CompactionType = MAJOR, **options: Any) -> Compaction:
+        options = {"lock_wait_seconds": 0, **options}
+        return Compaction(client, table, partition, type_, **options)
+
+    return describe
+
+
+def begin_write(
+    client: MetastoreClient, ref: TableRef, operation: Operation = Operation.INSERT
+) -> Transaction:
+    return Transaction(
+        client,
+        operation=operation,
+        target=ref,
+        partitioned=True,
+        partitions=[DAY],
+        lock_wait_seconds=0,
+    )
+
+
+def write(client: MetastoreClient, ref: TableRef) -> int:
+    with begin_write(client, ref) as transaction:
+        transaction.commit()
+    return transaction.write_id
+
+
+def finish(compaction: Compaction) -> None:
+    compaction.record(compaction.write_ids.high_watermark)
+    compaction.commit()
+
+
+def states(queue: CompactionQueue, ref: TableRef) -> list[str]:
+    return [entry.state for entry in queue.show(ref)]
+
+
+def test_a_compaction_leaves_nothing_but_a_request_for_cleaning(
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    begin: Callable[..., Compaction],
+) -> None:
+    with begin(run_token="nightly", run_as="root") as compaction:
+        assert find_open_transactions(client, "nightly") == [compaction.txn_id]
+        finish(compaction)
+    assert compaction.warnings == []
+    assert outcome(client, compaction.txn_id, None, None) is Outcome.COMMITTED
+    assert client.show_locks() == []
+    if client.version is HMS4:
+        assert compaction.visibility_txn == compaction.txn_id
+        (entry,) = queue.show(table)
+        assert (entry.state, entry.type, entry.run_as) == ("ready for cleaning", "major", "root")
+        assert (entry.txn_id, entry.highest_write_id) == (compaction.txn_id, 1)
+    else:
+        assert compaction.visibility_txn == 0
+        assert queue.show(table) == []
+
+
+def test_it_reads_up_to_the_smallest_open_write_id(
+    client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
+) -> None:
+    with begin_write(client, table) as aborted:
+        pass
+    write(client, table)
+    with begin_write(client, table) as open_one:
+        write(client, table)
+        with begin() as compaction:
+            assert compaction.write_ids.high_watermark == open_one.write_id - 1
+            assert compaction.write_ids.aborted == (aborted.write_id,)
+            assert not compaction.txns.is_valid(open_one.txn_id)
+
+
+def test_of_two_compactors_of_a_partition_the_second_is_turned_away_at_once(
+    client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
+) -> None:
+    with begin(type_=MINOR) as first:
+        with pytest.raises(AlreadyCompacting) as error, begin(lock_wait_seconds=300):
+            pass
+        assert error.value.retryable
+        assert f"-{first.txn_id}" in str(error.value) or f" {first.txn_id} " in str(error.value)
+        with begin("day=2") as elsewhere:
+            finish(elsewhere)
+        finish(first)
+    write(client, table)
+    with begin() as second:
+        finish(second)
+
+
+def test_nobody_else_waits_for_a_compaction_except_to_replace_what_it_reads(
+    client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
+) -> None:
+    with begin() as compaction:
+        for operation in (Operation.INSERT, Operation.MERGE):
+            with begin_write(client, table, operation) as writer:
+                writer.commit()
+        with Transaction(client, operation=Operation.SELECT, reads=[table], lock_wait_seconds=0):
+            pass
+        with (
+            pytest.raises(LockTimeout, match=f"transaction {compaction.txn_id} "),
+            begin_write(client, table, Operation.OVERWRITE),
+        ):
+            pass
+        finish(compaction)
+    with begin_write(client, table, Operation.OVERWRITE) as overwrite:
+        overwrite.commit()
+
+
+def test_a_table_that_is_dropped_meanwhile_leaves_nothing_behind(
+    client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
+) -> None:
+    removed: list[str] = []
+    with begin(run_token="nightly") as compaction:
+        compaction.own(lambda: removed.append("base"), "base")
+        client.drop_table(table)
+    assert removed == ["base"]
+    assert find_open_transactions(client, "nightly") == []
+    assert client.show_locks() == []
+    assert CompactionQueue(client).live(table) == []
+
+
+def test_an_error_undoes_everything_and_is_told_to_the_queue(
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    begin: Callable[..., Compaction],
+) -> None:
+    removed: list[str] = []
+    compaction = begin()
+
+    def work() -> None:
+        with compaction:
+            compaction.own(lambda: removed.append("staging"), "staging")
+            compaction.own(lambda: removed.append("base"), "base")
+            compaction.record(1)
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        work()
+    assert removed == ["base", "staging"]
+    assert outcome(client, compaction.txn_id, None, None) is not Outcome.OPEN
+    assert client.show_locks() == []
+    if client.version is HMS4:
+        (entry,) = queue.show(table)
+        assert (entry.state, entry.error) == ("failed", "OSError: the disk is full")
+    with begin() as again:
+        finish(again)
+
+
+def test_a_compaction_whose_transaction_was_aborted_does_not_come_to_be(
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    begin: Callable[..., Compaction],
+) -> None:
+    removed: list[str] = []
+
+    def work() -> Compaction:
+        with begin() as compaction:
+            compaction.own(lambda: removed.append("base"), "base")
+            compaction.record(1)
+            client.abort_txn(compaction.txn_id)
+            compaction.commit()
+        return compaction
+
+    if client.version is HMS4:
+        with pytest.raises(TransactionAborted):
+            work()
+        assert removed == ["base"]
+        assert states(queue, table) == ["failed"]
+    else:
+        # There it was visible before the end, so there is nothing to take back.
+        compaction = work()
+        assert removed == []
+        assert len(compaction.warnings) == 1
+    write(client, table)
+    with begin() as again:
+        finish(again)
+
+
+def test_nothing_to_do_is_refused_with_a_reason(
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    begin: Callable[..., Compaction],
+) -> None:
+    with begin() as compaction:
+        compaction.refuse("There is one delta only.")
+    assert compaction.warnings == []
+    assert client.show_locks() == []
+    if client.version is HMS4:
+        (entry,) = queue.show(table)
+        assert (entry.state, entry.error) == ("refused", "There is one delta only.")
+    with begin() as again:
+        finish(again)
+
+
+def test_a_request_that_somebody_else_made_is_not_done_twice(
+    client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
+) -> None:
+    # What ALTER TABLE ... COMPACT sends, on either version.
+    request = idl_compaction.CompactionRequest(table.database, table.name, DAY, 2)
+    client.call(idl_compaction.compact2, request)
+    with pytest.raises(AlreadyCompacting, match="initiated") as error, begin():
+        pass
+    assert ('mode="worker"' in str(error.value)) == (client.version is HMS4)
+    with begin("day=2") as elsewhere:
+        finish(elsewhere)
+
+
+# A compactor that dies at a given moment, without a chance to clean up.
+DYING = """
+import os, signal, sys
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.phases import Phase, PhaseClock
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction import Compaction
+from airflow_hiveacid.metastore.queue import CompactionQueue
+from tests.observers import At
+
+uri, table, partition, moment = sys.argv[1:]
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if moment == "claim":
+    CompactionQueue.claim = die
+phases = PhaseClock([] if moment == "claim" else [At(Phase(moment), die)])
+client = MetastoreClient(MetastoreOptions(uris=uri))
+with Compaction(
+    client, TableRef.parse(table), partition, CompactionType.MAJOR, run_token="dying", phases=phases
+) as compaction:
+    compaction.record(compaction.write_ids.high_watermark)
+    compaction.commit()
+"""
+LEFT_BEHIND = {"claim": "initiated", "snapshot": "working", "commit": "ready for cleaning"}
+
+
+@pytest.mark.parametrize(
+    ("hms", "moment"),
+    [*(("4.0.1", moment) for moment in LEFT_BEHIND), ("3.1.3", "snapshot"), ("3.1.3", "commit")],
+    indirect=["hms"],
+)
+def test_after_a_killed_compactor_the_next_one_goes_on_as_soon_as_its_transaction_is_ended(
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    begin: Callable[..., Compaction],
+    moment: str,
+) -> None:
+    command = [sys.executable, "-c", DYING, hms.uri, table.full_name, DAY, moment]
+    ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    if client.version is HMS4:
+        assert states(queue, table) == [LEFT_BEHIND[moment]]
+    with pytest.raises(AlreadyCompacting), begin():
+        pass
+
+    # What the next try of the same task does first; else the metastore does it, five minutes later.
+    (dead,) = abort_open_transactions(client, "dying")
+    with begin() as compaction:
+        finish(compaction)
+    if client.version is HMS4:
+        failed, done = queue.show(table)
+        assert (failed.state, done.state) == ("failed", "ready for cleaning")
+        assert f"transaction {dead} " in str(failed.error)
+
+
+only_hms4 = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+
+
+@only_hms4
+def test_until_it_is_cleaned_a_partition_is_compacted_again_only_after_a_write(
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    begin: Callable[..., Compaction],
+) -> None:
+    with begin(type_=MINOR) as minor:
+        finish(minor)
+    with pytest.raises(AlreadyCompacting, match="Clean the table"), begin():
+        pass
+    queue.cleaned(queue.show(table)[0])
+    with begin() as major:
+        finish(major)
+
+
+@only_hms4
+def test_a_waiting_request_is_served(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef
+) -> None:
+    queue.request(table, DAY, MINOR)
+    served = Compaction.serve(client, table=table, run_token="worker")
+    assert served is not None
+    with served:
+        assert (served.ref, served.partition, served.type) == (table, DAY, MINOR)
+        assert find_open_transactions(client, "worker") == [served.txn_id]
+        finish(served)
+    (entry,) = queue.show(table)
+    # The request named no owner of the directory, and Hive's cleaner cannot do without.
+    assert (entry.state, entry.run_as) == ("ready for cleaning", "olga")
+    assert Compaction.serve(client, table=table) is None
+
+
+@only_hms4
+def test_a_worker_serves_what_it_is_handed_out(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef
+) -> None:
+    pool = f"pool of {table.database}"
+    queue.request(table, "day=1", MINOR, pool=pool)
+    queue.request(table, "day=2", MAJOR, pool=pool)
+    assert Compaction.serve(client, pool=pool, table=TableRef(table.database, "other")) is None
+    one = Compaction.serve(client, pool=pool)
+    two = Compaction.serve(client, pool=pool)
+    three = Compaction.serve(client, pool=pool)
+    assert one is not None
+    assert two is not None
+    assert three is not None
+    with one, two:
+        # Both were told of the same request, which only one of them can have.
+        assert (one.partition, one.type) == ("day=1", MINOR)
+        assert (two.partition, two.type) == ("day=2", MAJOR)
+        with pytest.raises(AlreadyCompacting, match="Another worker"), three:
+            pass
+        finish(two)
+        finish(one)
+    assert states(queue, table) == ["ready for cleaning", "ready for cleaning"]
+
+
+@only_hms4
+def test_what_only_hive_can_do_is_left_to_hive(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef
+) -> None:
+    pool = f"pool of {table.database}"
+    rebalance = idl_compaction.CompactionRequest(
+        dbname=table.database, tablename=table.name, type=3, poolName=pool
+    )
+    client.call(idl_compaction.compact2, rebalance)
+    queue.request(table, DAY, MAJOR, pool=pool)
+    assert Compaction.serve(client, pool=pool) is None
+    assert states(queue, table) == ["initiated", "initiated"]
+
+
+@only_hms4
+@pytest.mark.parametrize(
+    ("call", "arrives"),
+    [
+        *((call, True) for call in ("compact2", "find_next_compact2", "lock")),
+        ("compact2", False),
+        *(
+            (call, arrives)
+            for call in ("mark_compacted", "commit_txn")
+            for arrives in (True, False)
+        ),
+    ],
+)
+def test_a_lost_answer_neither_loses_nor_doubles_a_compaction(
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    call: str,
+    arrives: bool,
+) -> None:
+    removed: list[str] = []
+    proxy = Proxy(hms, call, arrives=arrives)
+    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    with far, Compaction(far, table, DAY, MAJOR) as compaction:
+        compaction.own(lambda: removed.append("base"), "base")
+        finish(compaction)
+    proxy.close()
+    assert proxy.cuts == 1
+    assert compaction.settled == (call == "commit_txn")
+    assert outcome(client, compaction.txn_id, None, None) is Outcome.COMMITTED
+    assert states(queue, table) == ["ready for cleaning"]
+    assert client.show_locks() == []
+    assert removed == []
+
+
+@only_hms4
+@pytest.mark.parametrize("call", ["find_next_compact2", "lock"])
+def test_a_question_that_never_arrives_ends_one_attempt_and_does_not_hinder_the_next(
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    begin: Callable[..., Compaction],
+    call: str,
+) -> None:
+    proxy = Proxy(hms, call, arrives=False)
+    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    with far, pytest.raises((AnswerLost, AlreadyCompacting)) as error:
+        Compaction(far, table, DAY, MAJOR, run_token="far").__enter__()
+    proxy.close()
+    assert proxy.cuts == 1
+    assert error.value.retryable
+    assert find_open_transactions(client, "far") == []
+    with begin() as again:
+        finish(again)
+    assert states(queue, table) == ["failed", "ready for cleaning"]
+
+
+def test_phases_are_told_in_their_order(begin: Callable[..., Compaction]) -> None:
+    phases = PhaseClock()
+    with begin(phases=phases) as compaction:
+        finish(compaction)
+    assert list(phases.seconds) == [Phase.OPEN, Phase.LOCK, Phase.SNAPSHOT, Phase.COMMIT]

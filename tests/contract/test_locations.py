@@ -1,0 +1,52 @@
+"""Where all tables lie, asked of real metastores of both versions."""
+
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.metastore import projected_tables
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.locations import table_locations
+
+COLUMNS = [Column("id", "bigint")]
+
+
+def test_every_kind_of_table_of_every_database_is_there(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path.as_uri()
+    full, insert_only, plain = (
+        TableRef(database, name) for name in ("full", "insert_only", "plain")
+    )
+    client.create_table(HiveTable.new(full, COLUMNS))
+    client.create_table(HiveTable.new(insert_only, COLUMNS, kind=TableKind.INSERT_ONLY))
+    external = HiveTable.new(plain, COLUMNS, kind=TableKind.NOT_ACID, location=elsewhere)
+    external.raw.tableType = "EXTERNAL_TABLE"
+    client.create_table(external)
+    view = HiveTable.new(TableRef(database, "view"), COLUMNS, kind=TableKind.NOT_ACID)
+    view.raw.tableType, view.raw.sd.location = "VIRTUAL_VIEW", None
+    view.raw.viewOriginalText = view.raw.viewExpandedText = "SELECT 1"
+    client.create_table(view)
+    other = TableRef("default", f"of_{database}")
+    client.create_table(HiveTable.new(other, COLUMNS))
+    try:
+        found = dict(table_locations(client))
+        for ref in (full, insert_only, other):
+            assert found[ref] == client.get_table(ref).location
+    finally:
+        client.drop_table(other)
+    assert found[plain].rstrip("/") == elsewhere.replace("file:///", "file:/")
+    assert view.ref not in found
+
+
+def test_a_database_of_more_tables_than_fit_into_one_call_is_complete(
+    client: MetastoreClient, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projected_tables, "_TABLES_PER_CALL", 2)
+    refs = {TableRef(database, f"t{number}") for number in range(5)}
+    for ref in refs:
+        client.create_table(HiveTable.new(ref, COLUMNS))
+    assert {ref for ref, _ in table_locations(client) if ref.database == database} == refs
