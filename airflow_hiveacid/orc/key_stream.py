@@ -17,8 +17,8 @@ from airflow_hiveacid.orc.streams import Integers
 from airflow_hiveacid.orc.tail import OrcTail
 
 _Mask = NDArray[np.bool_]
-_BATCH_ROWS = 65_536
-# So many files may be read with batches of that size, 30 MB each.
+_BATCH_ROWS = 16_384
+# So many files may be read with batches of that size, some 20 MB each.
 _WIDE_FILES = 8
 _FEWEST_ROWS = 1024
 
