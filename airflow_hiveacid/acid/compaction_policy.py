@@ -17,13 +17,14 @@ _THRESHOLD = "compactorthreshold.hive.compactor.delta."
 _NO_AUTO_COMPACTION = ("no_auto_compaction", "NO_AUTO_COMPACTION")
 _QUIET_HOURS = re.compile(r"((?:[01]\d|2[0-3]):[0-5]\d)-((?:[01]\d|2[0-3]):[0-5]\d)")
 _NAMED_BLOCKERS = 3
+_USUAL_DELTAS = 10
 
 T = TypeVar("T", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPolicy:
-    """The thresholds of automatic compaction; the defaults are Hive's.
+    """The thresholds of automatic compaction; the defaults are Hive's, and None is no threshold.
 
     Attributes:
         max_deltas: More directories of deltas than this call for a minor compaction, or for a
@@ -32,18 +33,16 @@ class CompactionPolicy:
         measure: What the share is counted in: "bytes", as Hive does, or "rows" of the ORC footers.
         max_aborted: More aborted write ids of the table than this call for a major compaction
             where a partition still holds directories of some.
-        max_aborted_age_hours: An older aborted write id calls for a minor compaction there; None
-            ignores the age.
-        major_after_hours: A base older than this with any delta calls for a major compaction; None
-            never looks at the clock.
+        max_aborted_age_hours: An older aborted write id calls for a minor compaction there.
+        major_after_hours: A base older than this with any delta calls for a major compaction.
         quiet_hours: When major_after_hours may act, in UTC, like "22:00-05:00"; None or empty is
             any time.
     """
 
-    max_deltas: int = 10
-    max_delta_ratio: float = 0.1
+    max_deltas: int | None = _USUAL_DELTAS
+    max_delta_ratio: float | None = 0.1
     measure: str = "bytes"
-    max_aborted: int = 1000
+    max_aborted: int | None = 1000
     max_aborted_age_hours: float | None = 12.0
     major_after_hours: float | None = None
     quiet_hours: str | None = None
@@ -53,7 +52,8 @@ class CompactionPolicy:
         if self.measure not in MEASURES:
             raise InvalidJob(f"policy.measure: {self.measure!r} is none of {', '.join(MEASURES)}.")
         for name in ("max_deltas", "max_delta_ratio", "max_aborted"):
-            if getattr(self, name) < 0:
+            threshold = getattr(self, name)
+            if threshold is not None and threshold < 0:
                 raise InvalidJob(f"policy.{name} must not be negative.")
         for name in ("max_aborted_age_hours", "major_after_hours"):
             hours = getattr(self, name)
@@ -68,6 +68,8 @@ class CompactionPolicy:
     def for_table(self, parameters: Mapping[str, str]) -> Self:
         """The policy with the thresholds that a table sets for itself, as Hive reads them.
 
+        Where the policy has no threshold, the table's does not count either.
+
         Raises:
             InvalidJob: A threshold of the table is not a number.
         """
@@ -75,8 +77,8 @@ class CompactionPolicy:
         ratio = _table_number(parameters, "pct.threshold", float)
         return replace(
             self,
-            max_deltas=self.max_deltas if deltas is None else deltas,
-            max_delta_ratio=self.max_delta_ratio if ratio is None else ratio,
+            max_deltas=_override(self.max_deltas, deltas),
+            max_delta_ratio=_override(self.max_delta_ratio, ratio),
         )
 
     def is_quiet(self, now: datetime) -> bool:
@@ -257,15 +259,17 @@ def _call(
     if called := _call_of_aborts(size, policy):
         return called
     base, deltas, in_words = _measured(size, policy)
-    count = f"{_directories(len(size.deltas))} (limit {policy.max_deltas})"
+    most, largest = policy.max_deltas, policy.max_delta_ratio
+    count = f"{_directories(len(size.deltas))}{'' if most is None else f' (limit {most})'}"
     if base:
         share = f"{_percent(deltas / base)} of the base's {in_words(base)}"
-        facts = f"{count} of {in_words(deltas)}, {share} (limit {_percent(policy.max_delta_ratio)})"
+        limit = "" if largest is None else f" (limit {_percent(largest)})"
+        facts = f"{count} of {in_words(deltas)}, {share}{limit}"
     else:
         facts = f"{count} of {in_words(deltas)} without a base"
-    if base and deltas / base > policy.max_delta_ratio:
+    if base and largest is not None and deltas / base > largest:
         return CompactionType.MAJOR, f"{facts}."
-    many = len(size.deltas) > policy.max_deltas
+    many = most is not None and len(size.deltas) > most
     if many and not base:
         return CompactionType.MAJOR, f"{facts}."
     waits = ""
@@ -290,7 +294,7 @@ def _call_of_aborts(
     # looking at the directories too, every partition would be compacted after every write.
     if not size.aborted:
         return None
-    if size.aborted_write_ids > policy.max_aborted:
+    if policy.max_aborted is not None and size.aborted_write_ids > policy.max_aborted:
         return (
             CompactionType.MAJOR,
             f"{size.aborted_write_ids} aborted write ids (limit {policy.max_aborted}).",
@@ -318,7 +322,8 @@ def _benefit(size: PartitionSize, policy: CompactionPolicy) -> float:
     base, deltas, _ = _measured(size, policy)
     # The share of everything, so that deltas above a tiny base do not outweigh all else.
     share = deltas / (base + deltas) if deltas else 0.0
-    return len(size.deltas) / max(1, policy.max_deltas) + share
+    limit = _USUAL_DELTAS if policy.max_deltas is None else max(1, policy.max_deltas)
+    return len(size.deltas) / limit + share
 
 
 def _describe_waiting(names: Sequence[str], blockers: Sequence[Blocker], now: datetime) -> str:
@@ -328,6 +333,10 @@ def _describe_waiting(names: Sequence[str], blockers: Sequence[Blocker], now: da
     who = " and ".join(blocker.describe(now) for blocker in blockers[:_NAMED_BLOCKERS])
     others = len(blockers) - _NAMED_BLOCKERS
     return f"{what} because of {who}{f' and {others} others' if others > 0 else ''}."
+
+
+def _override(own: T | None, of_table: T | None) -> T | None:
+    return own if own is None or of_table is None else of_table
 
 
 def _table_number(parameters: Mapping[str, str], name: str, type_: Callable[[str], T]) -> T | None:

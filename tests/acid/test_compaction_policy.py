@@ -73,6 +73,24 @@ ABORTS = {"aborted": ("delta_0000009_0000009_0000",), "aborted_write_ids": 5}
             None,
             "3 delta directories",
         ),
+        (
+            size(11, delta_bytes=500),
+            replace(HIVE, max_delta_ratio=None),
+            MINOR,
+            "11 delta directories (limit 10) of 500 B, 50 % of the base's 1000 B.",
+        ),
+        (
+            size(11),
+            replace(HIVE, max_deltas=None),
+            None,
+            "11 delta directories of 10 B, 1 % of the base's 1000 B (limit 10 %).",
+        ),
+        (
+            size(3, **ABORTS | {"aborted_write_ids": 1001}),
+            replace(HIVE, max_aborted=None),
+            None,
+            "3 delta directories",
+        ),
         (size(3, **OLD), HIVE, None, "3 delta directories"),
         (size(1, **OLD), WEEKLY, MAJOR, "the base is 8 days old (limit 7 days)"),
         (size(11, **OLD), WEEKLY, MAJOR, "the base is 8 days old"),
@@ -162,6 +180,8 @@ def test_a_table_may_have_its_own_thresholds():
     own = {f"{prefix}.num.threshold": "4", f"{prefix}.pct.threshold": "0.5", "other": "x"}
     policy = replace(WEEKLY, max_deltas=7)
     assert policy.for_table(own) == replace(policy, max_deltas=4, max_delta_ratio=0.5)
+    count_only = replace(policy, max_delta_ratio=None)
+    assert count_only.for_table(own) == replace(count_only, max_deltas=4)
     assert policy.for_table({}) == policy
 
 
