@@ -8,7 +8,7 @@ from pyarrow import fs
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
-from airflow_hiveacid.storage import Storage, storage_error
+from airflow_hiveacid.storage import ReadOnlyStorage, Storage, real_place, storage_error
 
 
 @pytest.fixture
@@ -259,3 +259,56 @@ def test_permission_errors_of_every_kind_are_told_apart() -> None:
 def test_errors_survive_the_way_back_from_a_worker() -> None:
     error = storage_error(OSError(28, "No space left on device"), "t")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("file:/a/b", "/a/b/"),
+        ("file:/a/b", "file:///a//./b"),
+        ("s3a://bucket/a", "s3://bucket/a/"),
+        ("hdfs://NN:8020/a", "hdfs://nn/a"),
+        ("abfss://c@x.dfs.core.windows.net/a", "abfs://c@x.dfs.core.windows.net/a"),
+    ],
+)
+def test_a_place_is_the_same_in_every_spelling(one: str, other: str) -> None:
+    assert real_place(one) == real_place(other)
+
+
+def test_different_places_differ(tmp_path: Path) -> None:
+    locations = [
+        f"file:{tmp_path}",
+        f"file:{tmp_path}/a",
+        f"file:{tmp_path}/a%2Fb",
+        f"file:{tmp_path}/a/b",
+        f"hdfs://nn{tmp_path}",
+        f"s3://b{tmp_path}",
+        "jdbc:whatever",
+        "",
+    ]
+    assert len({real_place(location) for location in locations}) == len(locations)
+
+
+def test_a_place_is_where_links_lead(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert real_place(f"file:{tmp_path}/link/x") == real_place(f"file:{tmp_path}/real/x")
+
+
+def test_a_link_is_seen_wherever_it_is_on_the_way(table: Path) -> None:
+    (table / "a" / "b").mkdir(parents=True)
+    (table / "a" / "link").symlink_to(table / "a" / "b")
+    (table / "a" / "nowhere").symlink_to(table / "none")
+    (table / "a" / "b" / "c").mkdir()
+    (table.parent / "root").symlink_to(table)
+    storage = ReadOnlyStorage.of(f"file:{table}")
+    links = [path for path in ("", "a", "a/b", "a/link", "a/link/c", "a/nowhere", "gone")
+             if storage.is_link(path)]  # fmt: skip
+    assert links == ["a/link", "a/link/c", "a/nowhere"]
+    assert ReadOnlyStorage.of(f"file:{table.parent}/root").is_link("a")
+
+
+def test_there_is_no_way_to_change_a_folder_that_is_only_looked_at() -> None:
+    changes = {name for name in vars(Storage) if not name.startswith("_")} - {"of"}
+    assert {"create", "rename", "delete_directory", "delete_file"} <= changes
+    assert not [name for name in changes if hasattr(ReadOnlyStorage, name)]

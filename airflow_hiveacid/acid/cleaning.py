@@ -96,10 +96,10 @@ class CleaningPlan:
             write ids, too.
     """
 
-    remove: tuple[Removal, ...] = ()
-    keep: tuple[Stay, ...] = ()
-    unmarked: tuple[str, ...] = ()
-    partly_aborted: tuple[int, ...] = ()
+    remove: tuple[Removal, ...]
+    keep: tuple[Stay, ...]
+    unmarked: tuple[str, ...]
+    partly_aborted: tuple[int, ...]
 
     def is_clean_up_to(self, write_id: int | None) -> bool:
         """Whether, with what may go now, all is gone that a compaction made useless.

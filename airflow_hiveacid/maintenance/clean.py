@@ -103,7 +103,7 @@ class _Cleaner:
 
     def clean(self, places: Sequence[Place], job: CleanJob) -> list[Finding]:
         """Go through the folders, one after the other."""
-        requests = self._requests(job.partitions)
+        requests = self._requests()
         inspection = Inspection(self._client, self._table, besides=self._txn.txn_id)
         findings = []
         for place in places:
@@ -111,12 +111,9 @@ class _Cleaner:
                 finding = inspection.look(place)
             finding = self._remove(finding)
             findings.append(finding)
-            mine = [each for each in requests if each.partition == place.partition]
-            requests = [each for each in requests if each.partition != place.partition]
-            if finding.plan is not None:
-                self._mark_cleaned(mine, finding.plan, inspection.txns)
-        dropped = [each for each in requests if each.partition and not self._exists(each.partition)]
-        self._mark_cleaned(dropped, CleaningPlan(), inspection.txns)
+            for request in requests:
+                if request.partition == place.partition and finding.plan is not None:
+                    self._mark_cleaned(request, finding.plan, inspection.txns)
         with self._phases(Phase.READ):
             beside = inspection.look_beside(job.keep_notes_days)
         return [*findings, self._remove(beside)]
@@ -162,37 +159,27 @@ class _Cleaner:
         if _identity(now) != _identity(self._table):
             raise TableReplaced(f"{self._table.ref} was dropped and created anew meanwhile.")
 
-    def _requests(self, partitions: Sequence[str] | None) -> list[QueuedCompaction]:
+    def _requests(self) -> list[QueuedCompaction]:
         if self._client.version is MetastoreVersion.HMS3:
             return []
         self._queue.live(self._table.ref)  # Ends those that died between their last two steps.
-        return [
-            each
-            for each in self._queue.show(self._table.ref)
-            if each.state == READY_FOR_CLEANING
-            and (partitions is None or each.partition in partitions)
-        ]
+        shown = self._queue.show(self._table.ref)
+        return [each for each in shown if each.state == READY_FOR_CLEANING]
 
     def _mark_cleaned(
-        self, requests: Sequence[QueuedCompaction], plan: CleaningPlan, txns: ValidTxnList
+        self, request: QueuedCompaction, plan: CleaningPlan, txns: ValidTxnList
     ) -> None:
-        """End the requests that nothing is left to be done for, so that others can be made."""
-        for request in requests:
-            # A worker calls its request ready for cleaning just before it commits.
-            committed = request.txn_id is None or txns.is_valid(request.txn_id)
-            if not committed or not plan.is_clean_up_to(request.highest_write_id):
-                continue
-            if request.highest_write_id is None:
-                self.warnings.append(
-                    f"Not to be marked as cleaned, for want of a write id: {request}"
-                )
-                continue
-            with self._phases(Phase.REGISTER):
-                self._queue.cleaned(request)
-            self.requests_cleaned.append(request.id)
-
-    def _exists(self, partition: str) -> bool:
-        return bool(self._client.get_partitions(self._table.ref, [partition]))
+        """End a request for which nothing is left to be done, so that others can be made."""
+        # A worker calls its request ready for cleaning just before it commits.
+        committed = request.txn_id is None or txns.is_valid(request.txn_id)
+        if not committed or not plan.is_clean_up_to(request.highest_write_id):
+            return
+        if request.highest_write_id is None:
+            self.warnings.append(f"Not marked as cleaned, for want of a write id: {request}.")
+            return
+        with self._phases(Phase.REGISTER):
+            self._queue.cleaned(request)
+        self.requests_cleaned.append(request.id)
 
 
 def _require_full_acid(table: HiveTable) -> None:

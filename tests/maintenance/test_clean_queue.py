@@ -1,0 +1,120 @@
+"""Cleaning ends the requests of HMS 4's queue for which nothing is left to be done."""
+
+import shutil
+
+import pytest
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.metastore.compaction import Compaction
+from airflow_hiveacid.metastore.queue import READY_FOR_CLEANING, CompactionQueue
+from tests.maintenance.acid_folders import AcidFolders, kept, removed
+
+pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+
+
+def begin(folders, partition=None):
+    return Compaction(folders.client, folders.ref, partition, CompactionType.MAJOR, run_as="hive")
+
+
+def compact(folders, partition=None):
+    """A major compaction, through the queue; the name of its base."""
+    with begin(folders, partition) as compaction:
+        last = compaction.write_ids.high_watermark
+        name = folders.make(Base(last, compaction.visibility_txn).name, partition)
+        compaction.record(last)
+        compaction.commit()
+    return name
+
+
+def states(folders):
+    return {each.id: each.state for each in CompactionQueue(folders.client).show(folders.ref)}
+
+
+@pytest.fixture
+def folders(client, database):
+    return AcidFolders.create(client, f"{database}.t")
+
+
+def test_a_request_succeeds_when_its_directories_are_gone(folders):
+    old = [folders.insert(), folders.insert()]
+    base = compact(folders)
+    (request,) = states(folders)
+    report = folders.clean()
+    assert removed(report) == old
+    assert report.requests_cleaned == (request,)
+    assert states(folders) == {request: "succeeded"}
+    assert folders.directories() == [base]
+
+
+def test_a_request_waits_while_somebody_reads_what_was_replaced(folders):
+    folders.insert()
+    folders.insert()
+    with folders.reading():
+        compact(folders)
+        assert folders.clean().requests_cleaned == ()
+        assert set(states(folders).values()) == {READY_FOR_CLEANING}
+    assert len(folders.clean().requests_cleaned) == 1
+
+
+def test_a_dry_run_leaves_the_queue_alone(folders):
+    folders.insert()
+    folders.insert()
+    compact(folders)
+    before = states(folders)
+    assert folders.clean(dry_run=True).requests_cleaned == ()
+    assert states(folders) == before
+
+
+def test_a_request_that_has_nothing_left_to_clean_succeeds_too(folders):
+    old = [folders.insert(), folders.insert()]
+    compact(folders)
+    for name in old:
+        shutil.rmtree(folders.root / name)
+    assert len(folders.clean().requests_cleaned) == 1
+
+
+def test_aborted_writes_are_not_forgotten_while_their_directory_is_there(folders):
+    folders.insert()
+    aborted = folders.insert(commit=False)
+    compact(folders)
+    outside = folders.root.with_name("outside")
+    (folders.root / aborted).rename(outside)
+    (folders.root / aborted).symlink_to(outside)
+    report = folders.clean()
+    assert report.requests_cleaned == ()
+    assert "symbolic link" in kept(report)[aborted]
+    (folders.root / aborted).unlink()
+    assert len(folders.clean().requests_cleaned) == 1
+
+
+def test_later_writes_do_not_hold_up_a_request(folders):
+    folders.insert()
+    folders.insert()
+    compact(folders)
+    folders.insert(commit=False)
+    folders.insert()
+    assert len(folders.clean().requests_cleaned) == 1
+
+
+def test_a_request_whose_compaction_is_not_committed_yet_waits(folders):
+    folders.insert()
+    folders.insert()
+    with begin(folders) as compaction:
+        compaction.record(compaction.write_ids.high_watermark)
+        (request,) = CompactionQueue(folders.client).show(folders.ref)
+        CompactionQueue(folders.client).compacted(request)
+        report = folders.clean()
+        assert report.requests_cleaned == ()
+        assert set(states(folders).values()) == {READY_FOR_CLEANING}
+
+
+def test_only_requests_of_the_cleaned_partitions_are_ended(client, database):
+    folders = AcidFolders.create(client, f"{database}.p", ["p=1", "p=2"])
+    for partition in ("p=1", "p=2"):
+        folders.insert(partition)
+        folders.insert(partition)
+        compact(folders, partition)
+    first, second = states(folders)
+    assert folders.clean(partitions=["p=1"]).requests_cleaned == (first,)
+    assert states(folders) == {first: "succeeded", second: READY_FOR_CLEANING}
