@@ -1,5 +1,7 @@
 """Files we made, read by ORC's Java library; it seeks by our row indexes and trusts our statistics."""
 
+import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,8 @@ from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import Segment, transplant
 from airflow_hiveacid.orc.verify import verify_file
-from tests.orc.orc_tables import CODECS, group_starts
+from tests.orc.bucket_files import compact, planned
+from tests.orc.orc_tables import CODECS, group_starts, with_tail
 
 ROWS = 5000
 STRIDE = 1000
@@ -200,6 +203,41 @@ def test_joined_files_are_read(spark, tmp_path, expected):
         assemble([Part(file, OrcTail.read(file)) for file in (one, two)], sink)
     row_ids = ROW_IDS + [(9, BUCKET, row) for row in range(ROWS)]
     assert read_back(spark, tmp_path / "joined") == (row_ids, expected + expected)
+
+
+@pytest.mark.parametrize(
+    ("codec", "declared_stride"), [*[(codec, STRIDE) for codec in CODECS], ("zlib", 0)]
+)
+def test_copied_and_new_stripes_are_read_together(
+    spark, tmp_path, expected, codec, declared_stride
+):
+    flat = flat_file(spark, tmp_path / "flat", orc_compress=codec, orc_row_index_stride=STRIDE)
+    files = []
+    for write_id in (1, 2, 3):
+        file = io.BytesIO()
+        with open(flat, "rb") as source:
+            transplant(source, file, [Segment(ROWS, write_id, BUCKET, 0, write_id)])
+        if declared_stride == 0:
+            file = with_tail(file, replace(OrcTail.read(file), stride=0))
+        files.append(planned(file, exact=True))
+    plan, found = compact(files, [(2, BUCKET, row) for row in range(0, ROWS, 10)], tiny=0)
+    assert [piece.copy for piece in plan.pieces] == [True, False, True]
+    file = tmp_path / "bucket_00001"
+    file.write_bytes(found.getvalue())
+    ids = [(w, BUCKET, n) for w in (1, 2, 3) for n in range(ROWS) if w != 2 or n % 10]
+    assert read_back(spark, file) == (ids, [expected[n] for _, _, n in ids])
+
+    search = search_options(spark, "id", 2500, 2501)
+    some = acid_rows(spark, file, "struct<id:bigint>", **search).collect()
+    assert sorted(row.row.id for row in some if 2500 <= row.row.id <= 2501) == [
+        2500,
+        2500,
+        2501,
+        2501,
+        2501,
+    ]
+    # The others were not even looked at, if there is an index.
+    assert (len(some) < len(ids)) == (declared_stride > 0)
 
 
 def test_deletes_are_read(spark, tmp_path, codec):
