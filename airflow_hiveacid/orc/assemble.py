@@ -57,6 +57,8 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
         UnsupportedFile: The parts differ in something that their stripes rely on.
         ValueError: There is neither a part nor a layout.
     """
+    for part in parts:
+        part.tail.check_movable()
     if layout is None:
         if not parts:
             raise ValueError("There is no file to copy.")
@@ -64,7 +66,6 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
         layout = Layout.joint(named, like=parts[0].tail)
     writers = {writer_of(part.tail) for part in parts} or {(WRITER_JAVA, WRITER_VERSION_ORC_135)}
     for number, part in enumerate(parts, 1):
-        part.tail.check_movable()
         different = _differences(part, layout)
         if len(writers) > 1 and any(map(is_old, writers)):
             different.append("writer")

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from airflow_hiveacid.acid.errors import UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind, envelope_root, is_envelope
+from airflow_hiveacid.orc.statistics import COUNT, DATES, TIMESTAMPS
 from airflow_hiveacid.orc.tail import (
     WRITER_JAVA,
     WRITER_VERSION_ORC_135,
@@ -21,6 +22,9 @@ Writer = tuple[int, int]
 _CALENDAR_KINDS = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _TEXT_KINDS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
 _JULIAN = 1
+# From here on the calendars agree: 15 October 1582, and for moments in any time zone the 17th.
+_REFORM_DAY = -141_427
+_REFORM_MILLIS = (_REFORM_DAY + 2) * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Layout:
         codec: The compression of all streams.
         block_size: The plain bytes that a compressed chunk may hold.
         stride: Rows of a row group; 0 stands for a file without row indexes.
-        calendar: ORC's number of the calendar; None if there are no dates.
+        calendar: ORC's number of the calendar; None if there are no columns of dates.
     """
 
     types: tuple[bytes, ...]
@@ -53,7 +57,8 @@ class Layout:
             UnsupportedFile: Two files have different types or calendars.
         """
         first_name, first = files[0]
-        types, calendar = first.types, _calendar(first)
+        types = first.types
+        ancient: tuple[str, int] | None = None
         for name, tail in files:
             common = joint_types(types, tail.types)
             if common is None:
@@ -62,12 +67,23 @@ class Layout:
                     remedy="Files written before and after a change of the columns cannot be put"
                     " together yet.",
                 )
-            if _calendar(tail) != calendar:
-                raise UnsupportedFile(f"{first_name} and {name} have dates of different calendars.")
             types = common
-        layout = cls(types, like.codec, like.block_size, like.stride, calendar)
+            calendar = _needed_calendar(tail)
+            if ancient is not None and calendar not in (None, ancient[1]):
+                raise UnsupportedFile(
+                    f"{ancient[0]} and {name} have dates before 1582 in different calendars."
+                )
+            if calendar is not None:
+                ancient = ancient or (name, calendar)
+        layout = cls(
+            types,
+            like.codec,
+            like.block_size,
+            like.stride,
+            _calendar(like) if ancient is None else ancient[1],
+        )
         fitting = [tail.block_size for _, tail in files if not layout.differences(tail)]
-        return cls(types, like.codec, max([like.block_size, *fitting]), like.stride, calendar)
+        return replace(layout, block_size=max([like.block_size, *fitting]))
 
     @property
     def is_acid(self) -> bool:
@@ -76,12 +92,9 @@ class Layout:
 
     def differences(self, tail: OrcTail) -> list[str]:
         """What keeps the stripes of a file from being copied into this layout."""
-        pairs: dict[str, tuple[object, object]] = {
-            "codec": (self.codec, tail.codec),
-            "row group size": (self.stride, tail.stride),
-            "calendar": (self.calendar, _calendar(tail)),
-        }
-        different = [name for name, (wanted, found) in pairs.items() if wanted != found]
+        different = [] if self.codec is tail.codec else ["codec"]
+        different += [] if self.stride == tail.stride else ["row group size"]
+        different += [] if _needed_calendar(tail) in (None, self.calendar) else ["calendar"]
         return different + ([] if self.stores_as(tail.types) else ["types"])
 
     def stores_as(self, types: Sequence[bytes]) -> bool:
@@ -167,8 +180,32 @@ def _folded(name: bytes) -> str:
 
 
 def _calendar(tail: OrcTail) -> int | None:
-    kinds = {Message.decode(type_).number(TypeField.KIND) for type_ in tail.types}
-    if kinds.isdisjoint(_CALENDAR_KINDS):
+    if all(_kind(type_) not in _CALENDAR_KINDS for type_ in tail.types):
         return None
     # Writers that do not say use the older calendar.
     return tail.footer.number(FooterField.CALENDAR) or _JULIAN
+
+
+def _needed_calendar(tail: OrcTail) -> int | None:
+    """The calendar of a file, if another one would change its dates.
+
+    Hive and Trino declare different ones, and both write into the same tables.
+    """
+    columns = zip(tail.types, tail.file_statistics, strict=True)
+    if all(_is_modern(_kind(type_), Message.decode(found)) for type_, found in columns):
+        return None
+    return _calendar(tail)
+
+
+def _is_modern(kind: int, statistics: Message) -> bool:
+    if kind not in _CALENDAR_KINDS or statistics.number(COUNT) == 0:
+        return True
+    if kind == TypeKind.DATE:
+        days = statistics.message(DATES)
+        return days is not None and days.has(1) and days.signed(1) >= _REFORM_DAY
+    millis = statistics.message(TIMESTAMPS)
+    return millis is not None and millis.has(3) and millis.signed(3) >= _REFORM_MILLIS
+
+
+def _kind(type_: bytes) -> int:
+    return Message.decode(type_).number(TypeField.KIND)

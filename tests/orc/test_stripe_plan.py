@@ -1,7 +1,9 @@
 import io
 import pickle
 from dataclasses import replace
+from datetime import date
 
+import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.acid.errors import CorruptFile, OutOfOrder, UnsupportedFile
@@ -152,17 +154,30 @@ def test_files_of_different_types_are_refused_by_name():
         plan(files)
 
 
-def with_calendar(file: PlannedFile, calendar: int) -> PlannedFile:
+def dates(write_id: int, calendar: int, first: date) -> PlannedFile:
+    days = pa.table({"day": [first, date(2020, 1, 1), None]})
+    file = planned(inserts(days, [write_id]), f"file {write_id}")
     return changed(file, footer=file.tail.footer.with_numbers({FooterField.CALENDAR: calendar}))
 
 
-def test_calendars_do_not_mix():
-    files = [
-        with_calendar(planned(inserts(table(10), [number]), f"file {number}"), number)
-        for number in (1, 2)
-    ]
-    with pytest.raises(UnsupportedFile, match="file 1 and file 2 have dates of different"):
-        plan(files)
+MODERN, ANCIENT = date(1582, 10, 15), date(1582, 10, 14)
+
+
+def test_dates_before_1582_of_two_calendars_do_not_mix():
+    with pytest.raises(UnsupportedFile, match="file 1 and file 2 have dates before 1582"):
+        plan([dates(1, 1, ANCIENT), dates(2, 2, ANCIENT)])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "declared"),
+    [((1, MODERN), (2, MODERN), 1), ((1, MODERN), (2, ANCIENT), 2), ((1, ANCIENT), (2, MODERN), 1)],
+)
+def test_later_dates_are_the_same_in_any_calendar(one, other, declared):
+    files = [dates(1, *one), dates(2, *other)]
+    found, joined = compact(files, tiny=0)
+    assert fates(found) == [True, True]
+    assert found.layout.calendar == declared
+    assert OrcTail.read(joined).footer.number(FooterField.CALENDAR) == declared
 
 
 def text_type(kind: TypeKind, length: int = 0, name: bytes = b"text") -> PlannedFile:
