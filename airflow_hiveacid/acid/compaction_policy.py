@@ -269,6 +269,9 @@ def _call(
         facts = f"{count} of {in_words(deltas)} without a base"
     if base and largest is not None and deltas / base > largest:
         return CompactionType.MAJOR, f"{facts}."
+    if not base and largest is not None and most is None and deltas:
+        # With no limit of their number, a first base would never come about.
+        return CompactionType.MAJOR, f"{facts}."
     many = most is not None and len(size.deltas) > most
     if many and not base:
         return CompactionType.MAJOR, f"{facts}."

@@ -1,10 +1,10 @@
 """HiveAcidDeleteOperator: a DeleteJob as an Airflow task."""
 
 from airflow_hiveacid.jobs.options import DeleteJob
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 
-class HiveAcidDeleteOperator(HiveAcidJobOperator[DeleteJob]):
+class HiveAcidDeleteOperator(HiveAcidSparkOperator[DeleteJob]):
     """Deletes the rows of a full-ACID table that meet a condition.
 
     Example::

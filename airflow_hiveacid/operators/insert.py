@@ -1,10 +1,10 @@
 """HiveAcidInsertOperator: an InsertJob as an Airflow task."""
 
 from airflow_hiveacid.jobs.options import InsertJob
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 
-class HiveAcidInsertOperator(HiveAcidJobOperator[InsertJob]):
+class HiveAcidInsertOperator(HiveAcidSparkOperator[InsertJob]):
     """Appends rows to an ACID table, or overwrites the table or partitions of it.
 
     Example::

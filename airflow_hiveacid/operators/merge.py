@@ -1,10 +1,10 @@
 """HiveAcidMergeOperator: a MergeJob as an Airflow task."""
 
 from airflow_hiveacid.jobs.options import MergeJob
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 
-class HiveAcidMergeOperator(HiveAcidJobOperator[MergeJob]):
+class HiveAcidMergeOperator(HiveAcidSparkOperator[MergeJob]):
     """Merges a source into a full-ACID table by ordered clauses.
 
     Example::

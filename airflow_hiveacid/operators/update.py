@@ -1,10 +1,10 @@
 """HiveAcidUpdateOperator: an UpdateJob as an Airflow task."""
 
 from airflow_hiveacid.jobs.options import UpdateJob
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 
-class HiveAcidUpdateOperator(HiveAcidJobOperator[UpdateJob]):
+class HiveAcidUpdateOperator(HiveAcidSparkOperator[UpdateJob]):
     """Updates the rows of a full-ACID table that meet a condition.
 
     Example::

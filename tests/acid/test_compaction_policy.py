@@ -55,6 +55,7 @@ ABORTS = {"aborted": ("delta_0000009_0000009_0000",), "aborted_write_ids": 5}
         (no_base(10), HIVE, None, "without a base"),
         (no_base(11), HIVE, MAJOR, "11 delta directories (limit 10) of 10 B without a base"),
         (no_base(1), replace(HIVE, max_deltas=0), None, "is all there is"),
+        (no_base(2), replace(HIVE, max_deltas=None), MAJOR, "2 delta directories of 10 B without"),
         (no_base(0, delta_bytes=0), HIVE, None, "0 delta directories"),
         # The original files of a converted table count as its base.
         (size(3, base=None, delta_bytes=101), HIVE, MAJOR, "10.1 % of the base's"),

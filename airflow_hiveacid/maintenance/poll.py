@@ -1,0 +1,92 @@
+"""One look at all tables of interest, as sensors and triggers take it again and again."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, Decision, choose
+from airflow_hiveacid.jobs.need import CompactionNeed
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_pattern import tables_of
+
+# How many partitions that need nothing are named one by one.
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a look has found.
+
+    Attributes:
+        needs: What is worth compacting, the most useful first.
+        log: Why each of these is, and a summary of all others.
+    """
+
+    needs: tuple[CompactionNeed, ...]
+    log: tuple[str, ...]
+
+
+class CompactionPoll:
+    """Looks for what is worth compacting; tables that nobody writes cost it next to nothing.
+
+    It holds one connection to the metastore while it looks, and none in between. One thread at a
+    time uses it, any thread.
+    """
+
+    def __init__(
+        self, metastore: MetastoreOptions, policy: CompactionPolicy, budget: Budget | None = None
+    ) -> None:
+        """Prepare a poll.
+
+        Args:
+            metastore: How the metastore is reached.
+            policy: When a partition is worth compacting.
+            budget: How much may be found at once.
+        """
+        self._client = MetastoreClient(metastore)
+        self._survey = Survey(self._client, policy)
+        self._budget = budget or Budget()
+
+    def look(
+        self,
+        tables: Iterable[str],
+        partitions: Sequence[str] | None = None,
+        now: datetime | None = None,
+    ) -> Findings:
+        """Survey tables once.
+
+        Args:
+            tables: Names or patterns: "sales.orders", "sales.*".
+            partitions: The names of the partitions to look at; None is all of them.
+            now: The time, with its zone; None is the real one.
+        """
+        with self._client:
+            found = {table for pattern in tables for table in tables_of(self._client, pattern)}
+            decisions = self._survey.survey(sorted(found), partitions, now or datetime.now(UTC))
+        decisions = choose(decisions, self._budget)
+        needs = tuple(filter(None, map(CompactionNeed.of, decisions)))
+        others = [decision for decision in decisions if decision.type is None]
+        log = (
+            *(f"{need.name} needs a {need.type} compaction: {need.reason}" for need in needs),
+            *_summary(others, len(found)),
+        )
+        return Findings(needs, log)
+
+
+def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
+    """A line for each of a few, or the most telling ones of many."""
+    told = list(others)
+    if len(others) > _NAMED:
+        # What cannot be read comes first, then what will soon be due.
+        told.sort(key=lambda each: (each.size.problem is None, -len(each.size.deltas)))
+    for decision in told[:_NAMED]:
+        size = decision.size
+        name = size.table if size.partition is None else f"{size.table}/{size.partition}"
+        yield f"{name} needs none: {decision.reason}"
+    if len(others) > _NAMED:
+        rest = len(others) - _NAMED
+        yield f"{rest} more of {tables} table{'' if tables == 1 else 's'} need none."
+    if not others and not tables:
+        yield "No full-ACID table matches."

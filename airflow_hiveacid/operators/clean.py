@@ -1,0 +1,71 @@
+"""HiveAcidCleanOperator: a CleanJob as an Airflow task."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.need import parse_needs, partitions_of
+from airflow_hiveacid.operators.base import HiveAcidJobOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
+    """Removes what no reader of a full-ACID table needs any more, and says why the rest stays.
+
+    It works right in the worker, without Spark: it needs the metastore, and access to the files.
+
+    Example::
+
+        HiveAcidCleanOperator(task_id="clean", job=CleanJob(target="sales.orders"))
+
+    :param job: What to clean. Every text in it is a template. (templated)
+    :param need: What a compaction sensor found: one element of its output, or several of one
+        table. It says which table and partitions; all else is the job's. (templated)
+    :param metastore_conn_id: The metastore, unless the job names one itself.
+    """
+
+    job_type = CleanJob
+
+    template_fields: Sequence[str] = (*HiveAcidJobOperator.template_fields, "need")
+
+    def __init__(self, *, job: CleanJob | None = None, need: object = None, **kwargs: Any) -> None:
+        if job is None:
+            if need is None:
+                raise InvalidJob("HiveAcidCleanOperator needs a job, or a need of a sensor.")
+            # Which table it is will be known when the task runs.
+            job = CleanJob(target="{{ task.need }}")
+        super().__init__(job=job, **kwargs)
+        self.need = need
+
+    def _complete(self, job: CleanJob) -> CleanJob:
+        if self.need is None:
+            return job
+        needs = parse_needs(self.need)
+        return dataclasses.replace(job, target=needs[0].table, partitions=partitions_of(needs))
+
+    def _run(self, job: CleanJob, context: "Context") -> dict[str, Any]:
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.maintenance.clean import clean
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        assert job.metastore is not None
+        with MetastoreClient(job.metastore) as client:
+            report = clean(client, job)
+        for removed in report.removed:
+            self.log.info(
+                "%s %s (%s): %s",
+                "Would remove" if job.dry_run else "Removed",
+                removed.path,
+                bytes_in_words(removed.bytes),
+                removed.why,
+            )
+        for kept in report.kept:
+            self.log.info("Kept %s: %s", kept.path, kept.reason)
+        for warning in report.warnings:
+            self.log.warning("%s", warning)
+        return report.to_dict()

@@ -1,0 +1,69 @@
+"""HiveAcidCompactOperator: a CompactJob as an Airflow task."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.need import parse_needs, partitions_of
+from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+
+
+class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
+    """Compacts a full-ACID table, or partitions of it.
+
+    Example::
+
+        HiveAcidCompactOperator(task_id="compact", job=CompactJob(target="sales.orders"))
+
+    What a compaction sensor returns can be mapped over, one task for each partition::
+
+        needed = HiveAcidCompactionNeededSensor(task_id="needed", table="sales.*")
+        HiveAcidCompactOperator.partial(
+            task_id="compact", max_active_tis_per_dagrun=2
+        ).expand(need=needed.output)
+
+    The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator.
+
+    :param job: What to compact and how. (templated)
+    :param need: What a compaction sensor found: one element of its output, or several of one table
+        and type. It says which table, partitions and type; all else is the job's. (templated)
+    """
+
+    job_type = CompactJob
+    application = "compact"
+    report_type = CompactReport
+
+    template_fields: Sequence[str] = (*HiveAcidSparkOperator.template_fields, "need")
+
+    def __init__(
+        self, *, job: CompactJob | None = None, need: object = None, **kwargs: Any
+    ) -> None:
+        if job is None:
+            if need is None:
+                raise InvalidJob("HiveAcidCompactOperator needs a job, or a need of a sensor.")
+            # Which table it is will be known when the task runs.
+            job = CompactJob(target="{{ task.need }}")
+        super().__init__(job=job, **kwargs)
+        self.need = need
+
+    def _complete(self, job: CompactJob) -> CompactJob:
+        if self.need is None:
+            return job
+        needs = parse_needs(self.need)
+        if len({each.type for each in needs}) > 1:
+            raise InvalidJob(
+                f"need asks for minor and for major compactions of {needs[0].table}.",
+                remedy="Group what the sensor found by table and type.",
+            )
+        for each in needs:
+            self.log.info("%s, %s: %s", each.name, each.type, each.reason)
+        return dataclasses.replace(
+            job,
+            target=needs[0].table,
+            partitions=partitions_of(needs),
+            type=needs[0].type,
+            reason=job.reason or " ".join(dict.fromkeys(each.reason for each in needs)),
+        )

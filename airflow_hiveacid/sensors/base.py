@@ -1,0 +1,118 @@
+"""HiveAcidCompactionSensor: what the sensors that look for compactions have in common."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.hooks.failures import task_failure
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.options import is_template, require_text
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.maintenance.poll import CompactionPoll
+
+
+class HiveAcidCompactionSensor(BaseSensorOperator):
+    """Waits until a partition is worth compacting, and returns all that are.
+
+    It needs no Java: it asks the metastore and lists files. Every table is listed once in a poke,
+    and not at all when nobody has written it since the last one (in mode ``reschedule`` each poke
+    is a process of its own, which remembers nothing).
+
+    The XCom value is a list with one dict for each partition, ready for ``.expand(need=...)`` of
+    HiveAcidCompactOperator.
+
+    :param table: A table, ``database.table``, or a pattern of tables: ``database.*`` or
+        ``database.prefix*`` are all their full-ACID tables. (templated)
+    :param partitions: The names of the partitions to look at; None is all of them. (templated)
+    :param metastore_conn_id: The metastore.
+    :param deferrable: Wait in the triggerer instead of on a worker.
+    """
+
+    template_fields: Sequence[str] = ("table", "partitions")
+    ui_color = "#e8f1d9"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        partitions: Sequence[str] | None = None,
+        metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        require_text(table, "table")
+        if not is_template(table):
+            TableRef.parse(table)
+        self.table = table
+        self.partitions = partitions
+        self.metastore_conn_id = metastore_conn_id
+        self.deferrable = deferrable
+        self._poll: CompactionPoll | None = None
+
+    def poke(self, context: "Context") -> PokeReturnValue:
+        """Look once."""
+        try:
+            found = self._prepared_poll().look([self.table], self.partitions)
+        except HiveAcidError as error:
+            raise task_failure(str(error), error.retryable) from error
+        for line in found.log:
+            self.log.info("%s", line)
+        return PokeReturnValue(bool(found.needs), [need.to_dict() for need in found.needs])
+
+    def execute(self, context: "Context") -> Any:
+        """Wait on the worker or, when deferrable, in the triggerer."""
+        if not self.deferrable:
+            return super().execute(context)
+        found = self.poke(context)
+        if found.is_done:
+            return found.xcom_value
+        # Like the poll, it is needed only when a task runs.
+        from airflow_hiveacid.triggers.compaction import HiveAcidCompactionTrigger
+
+        self.defer(
+            trigger=HiveAcidCompactionTrigger(
+                table=self.table,
+                partitions=self.partitions and list(self.partitions),
+                policy=codec.encode(self._policy()),
+                budget=codec.encode(self._budget()),
+                metastore_conn_id=self.metastore_conn_id,
+                poke_interval=self.poke_interval,
+            ),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    def execute_complete(self, context: "Context", event: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return what the trigger has found."""
+        if event["status"] == "error":
+            raise task_failure(event["message"], event["retryable"])
+        needs: list[dict[str, Any]] = event["needs"]
+        return needs
+
+    def _policy(self) -> CompactionPolicy:
+        """When a partition is worth compacting."""
+        raise NotImplementedError
+
+    def _budget(self) -> Budget:
+        """How much is found at once."""
+        return Budget()
+
+    def _prepared_poll(self) -> "CompactionPoll":
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.maintenance.poll import CompactionPoll
+
+        if self._poll is None:
+            options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
+            self._poll = CompactionPoll(options, self._policy(), self._budget())
+        return self._poll

@@ -1,0 +1,38 @@
+"""HiveAcidDeltaSizeSensor: waits for large deltas."""
+
+from typing import Any
+
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.sensors.base import HiveAcidCompactionSensor
+
+
+class HiveAcidDeltaSizeSensor(HiveAcidCompactionSensor):
+    """Waits until the deltas of a partition exceed a share of its base.
+
+    Deltas without any base are always too large.
+
+    Example::
+
+        HiveAcidDeltaSizeSensor(task_id="large_deltas", table="sales.orders", max_ratio=0.1)
+
+    The parameters below come on top of those of HiveAcidCompactionSensor.
+
+    :param max_ratio: The limit, unless the table sets one for itself.
+    :param measure: What is compared: ``bytes``, or ``rows``, for which the footers of all ORC
+        files are read once.
+    """
+
+    def __init__(self, *, max_ratio: float = 0.1, measure: str = "bytes", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.max_ratio = max_ratio
+        self.measure = measure
+        self._policy().validate()
+
+    def _policy(self) -> CompactionPolicy:
+        return CompactionPolicy(
+            max_deltas=None,
+            max_delta_ratio=self.max_ratio,
+            measure=self.measure,
+            max_aborted=None,
+            max_aborted_age_hours=None,
+        )

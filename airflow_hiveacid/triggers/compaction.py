@@ -1,0 +1,83 @@
+"""HiveAcidCompactionTrigger: the waiting of a deferred compaction sensor."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
+
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.jobs import codec
+
+
+class HiveAcidCompactionTrigger(BaseTrigger):
+    """Fires once a partition is worth compacting; see HiveAcidCompactionSensor.
+
+    :param table: A table or a pattern of tables.
+    :param partitions: The names of the partitions to look at; None is all of them.
+    :param policy: When a partition is worth compacting, as plain values.
+    :param budget: How much is found at once, as plain values.
+    :param metastore_conn_id: The metastore.
+    :param poke_interval: Seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        partitions: Sequence[str] | None,
+        policy: dict[str, Any],
+        budget: dict[str, Any],
+        metastore_conn_id: str,
+        poke_interval: float,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.table = table
+        self.partitions = partitions
+        self.policy = policy
+        self.budget = budget
+        self.metastore_conn_id = metastore_conn_id
+        self.poke_interval = poke_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Say how to build the same trigger again."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "table": self.table,
+                "partitions": self.partitions,
+                "policy": self.policy,
+                "budget": self.budget,
+                "metastore_conn_id": self.metastore_conn_id,
+                "poke_interval": self.poke_interval,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look again and again, in a thread: Thrift and listings block."""
+        # Thrift and Arrow are heavy, and sensors are imported while DAGs are parsed.
+        from airflow_hiveacid.maintenance.poll import CompactionPoll
+
+        try:
+            # Airflow's own calls must go through this: in other threads those of 3.1 would wait
+            # for an event loop that isn't the triggerer's.
+            options = await sync_to_async(HiveAcidMetastoreHook(self.metastore_conn_id).options)()
+            poll = CompactionPoll(
+                options,
+                codec.decode(CompactionPolicy, self.policy, "policy"),
+                codec.decode(Budget, self.budget, "budget"),
+            )
+            while True:
+                found = await asyncio.to_thread(poll.look, [self.table], self.partitions)
+                for line in found.log:
+                    self.log.info("%s", line)
+                if found.needs:
+                    break
+                await asyncio.sleep(self.poke_interval)
+            event = {"status": "found", "needs": [need.to_dict() for need in found.needs]}
+        except HiveAcidError as error:
+            event = {"status": "error", "message": str(error), "retryable": error.retryable}
+        yield TriggerEvent(event)  # type: ignore[no-untyped-call]
