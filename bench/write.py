@@ -7,46 +7,20 @@ Both writers get the same frame in the same Spark, in turn; ratios are of median
 
 import argparse
 import json
-import os
 import shutil
 import statistics
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from lineitem import COLUMNS, lineitem
 from pyspark.sql import SparkSession
+from session import CODEC, TASKS, seconds_of, session
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.session import APPLICATION_SETTINGS
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-
-TASKS = 2
-CODEC = "zlib"
-
-
-def session(folder: Path) -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(f"local[{TASKS}]").appName("bench-write")
-    builder = builder.config("spark.driver.memory", "4g").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.warehouse.dir", str(folder / "spark"))
-    builder = builder.config("spark.sql.shuffle.partitions", str(TASKS))
-    for key, value in APPLICATION_SETTINGS.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
-
-
-def seconds_of(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
 
 
 def measure(rows: int, runs: int, folder: Path) -> dict[str, object]:

@@ -1,0 +1,260 @@
+"""How compactions compare with copying the files, and with Spark doing the same work.
+
+    python bench/compaction.py --rows 16000000 --json out.json
+
+The table has eight deltas of one file each, so that all rows are one bucket. Every measurement gets
+a table of its own, whose files are links to the same ones. Ratios are of medians.
+"""
+
+import argparse
+import io
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from lineitem import COLUMNS, lineitem
+from memory import forget_peaks, peak_megabytes
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast
+from pyspark.sql.types import StructField, StructType
+from session import CODEC, TASKS, seconds_of, session
+
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.applications import spark_app_path
+from airflow_hiveacid.engine.reader import ACID_FIELDS
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.report import PartitionCompaction
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.orc.tail import OrcTail
+
+DELTAS = 8
+ROW_ID = ["originalTransaction", "bucket", "rowId"]
+# What a compaction does beside moving data.
+TRANSACTION = ("open", "lock", "snapshot", "register", "commit")
+
+
+class Bench:
+    """Tables on one metastore and one Spark."""
+
+    def __init__(self, hms: EmbeddedMetastore, spark: SparkSession, folder: Path) -> None:
+        self.hms, self.spark, self.folder = hms, spark, folder
+        self.client = MetastoreClient(hms.options)
+        self.client.create_database("bench")
+
+    def create(self, name: str) -> TableRef:
+        ref = TableRef("bench", name)
+        self.client.create_table(HiveTable.new(ref, COLUMNS))
+        return ref
+
+    def files(self, ref: TableRef) -> Path:
+        return Path(self.client.get_table(ref).folder.removeprefix("file:"))
+
+    def open(self, ref: TableRef) -> AcidTable:
+        return AcidTable(ref.full_name, self.hms.uri, spark=self.spark)
+
+    def fill(self, ref: TableRef, rows: int) -> None:
+        with self.open(ref) as table:
+            for first in range(0, rows, rows // DELTAS):
+                table.append(lineitem(self.spark, first, first + rows // DELTAS, tasks=1))
+
+    def like(self, source: TableRef, name: str) -> TableRef:
+        """A table with the files of another one, and as many write ids."""
+        ref = self.create(name)
+        folders = sorted(self.files(source).glob("del*"))
+        for _ in folders:
+            with Transaction(self.client, operation=Operation.INSERT, target=ref) as txn:
+                txn.commit()
+        for folder in folders:
+            shutil.copytree(folder, self.files(ref) / folder.name, copy_function=os.link)
+        return ref
+
+    def deleted(self, source: TableRef, name: str, where: str) -> TableRef:
+        ref = self.like(source, name)
+        with self.open(ref) as table:
+            table.delete(where)
+        return ref
+
+    def compact(self, source: TableRef, type_: str) -> tuple[float, PartitionCompaction]:
+        """Compact a copy, and say how long the call took and what it did."""
+        ref = self.like(source, f"{source.name}_{type_}")
+        reports = []
+        with self.open(ref) as table:
+            seconds = seconds_of(lambda: reports.append(table.compact(type_)))
+        (report,) = reports
+        if report.error is not None:
+            raise RuntimeError(report.error.message)
+        self.client.drop_table(ref)
+        return seconds, report.partitions[0]
+
+    def warm_up(self) -> None:
+        """Start the Python workers; Spark lets idle ones go."""
+        few = self.create("few")
+        self.fill(few, 80 * DELTAS)
+        self.compact(few, "minor")
+        self.client.drop_table(few)
+
+
+def copy(source: Path, target: Path) -> float:
+    target.mkdir()
+    folders = map(str, source.glob("delta_*"))
+    seconds = seconds_of(lambda: subprocess.run(["cp", "-r", *folders, target], check=True))
+    shutil.rmtree(target)
+    return seconds
+
+
+def measure_minor(bench: Bench, source: TableRef, runs: int) -> dict[str, object]:
+    files = bench.files(source)
+    size = sum(file.stat().st_size for file in files.glob("delta_*/bucket_*"))
+    copying, moving, whole, phases = [], [], [], []
+    for run in range(runs + 1):
+        bench.warm_up()
+        forget_peaks()
+        copied = copy(files, bench.folder / "copy")
+        seconds, done = bench.compact(source, "minor")
+        if run:  # The first round warms up.
+            copying.append(copied)
+            whole.append(seconds)
+            moving.append(seconds - sum(done.seconds.get(phase, 0) for phase in TRANSACTION))
+            phases.append(done.seconds)
+    peak = peak_megabytes()
+    application = application_seconds(bench, source)
+    cp = statistics.median(copying)
+    return {
+        "minor_throughput_vs_cp": ratio(cp, statistics.median(moving)),
+        "minor_throughput_vs_cp_with_transaction": ratio(cp, statistics.median(whole)),
+        "minor_throughput_vs_cp_with_spark_start": ratio(cp, application),
+        "minor_bytes": size,
+        "minor_rows": done.rows,
+        "cp_seconds": rounded(copying),
+        "minor_seconds": rounded(moving),
+        "minor_seconds_with_transaction": rounded(whole),
+        "minor_seconds_with_spark_start": round(application, 3),
+        "minor_phases": phases,
+        "minor_peak_task_mb": peak,
+    }
+
+
+def application_seconds(bench: Bench, source: TableRef) -> float:
+    """The packaged application from the start of its process to its end."""
+    ref = bench.like(source, "application")
+    job = CompactJob(target=ref.full_name, type="minor", metastore=bench.hms.options)
+    (bench.folder / "job.json").write_text(to_json(job))
+    settings = {"spark.master": f"local[{TASKS}]", "spark.ui.enabled": "false"}
+    lines = [f"{key} {value}\n" for key, value in settings.items()]
+    (bench.folder / "spark-defaults.conf").write_text("".join(lines))
+    command = [sys.executable, spark_app_path("compact"), "--job", "job.json", "--report", "report"]
+    run = partial(
+        subprocess.run,
+        command,
+        cwd=bench.folder,
+        env=os.environ | {"SPARK_CONF_DIR": str(bench.folder)},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    seconds = seconds_of(run)
+    bench.client.drop_table(ref)
+    return seconds
+
+
+def measure_major(bench: Bench, source: TableRef, runs: int) -> dict[str, object]:
+    name = source.name
+    peaks, taken = [], []
+    for _ in range(runs):
+        bench.warm_up()
+        forget_peaks()
+        seconds, done = bench.compact(source, "major")
+        taken.append(seconds)
+        peaks.append(peak_megabytes())
+    target = bench.folder / "peer"
+    spark_seconds = seconds_of(lambda: peer(bench.spark, bench.files(source), target))
+    left = sum(OrcTail.read(io.BytesIO(file.read_bytes())).rows for file in target.glob("*.orc"))
+    shutil.rmtree(target)
+    if left != done.rows:
+        raise RuntimeError(f"Spark kept {left} rows, the compaction {done.rows}.")
+    return {
+        f"major_{name}_speedup_vs_spark": ratio(spark_seconds, statistics.median(taken)),
+        f"major_{name}_seconds": rounded(taken),
+        f"major_{name}_spark_seconds": round(spark_seconds, 2),
+        f"major_{name}_rows": done.rows,
+        f"major_{name}_stripes_copied": done.stripes_copied,
+        f"major_{name}_stripes_encoded": done.stripes_encoded,
+        f"major_{name}_phases": done.seconds,
+        f"major_{name}_peak_task_mb": max(peaks),
+    }
+
+
+def peer(spark: SparkSession, files: Path, target: Path) -> None:
+    """What a major compaction does, as a Spark job: the same files, rows, columns and codec.
+
+    It is spared the shuffle that would bring all rows of a bucket into one ordered file: every task
+    sorts what it has read.
+    """
+    rows, events = (read(spark, files.glob(pattern)) for pattern in ("delta_*", "delete_delta_*"))
+    kept = rows.join(broadcast(events.select(*ROW_ID)), ROW_ID, "left_anti")
+    kept = kept.select(*rows.columns).sortWithinPartitions(*ROW_ID)
+    kept.write.option("compression", CODEC).orc(str(target))
+
+
+def read(spark: SparkSession, folders) -> DataFrame:
+    schema = StructType([*ACID_FIELDS, StructField("row", spark_struct(COLUMNS))])
+    frame = scan_session(spark).read.schema(schema).orc([str(folder) for folder in folders])
+    # Names all six columns and is always true: ORC needs every one of them to be read.
+    numbers = " + ".join(field.name for field in ACID_FIELDS)
+    return frame.where(f"row.l_linenumber is null or {numbers} is not null")
+
+
+def measure(rows: int, runs: int, folder: Path) -> dict[str, object]:
+    with EmbeddedMetastore("4.0.1", directory=folder / "hms") as hms:
+        spark = session(folder, memory="6g")
+        bench = Bench(hms, spark, folder)
+        full = bench.create("lineitem")
+        bench.fill(full, rows)
+        result: dict[str, object] = {"rows": rows, "deltas": DELTAS}
+        result |= measure_minor(bench, full, runs)
+        hundredth = f"l_orderkey >= {rows // 2} and l_orderkey < {rows // 2 + rows // 100}"
+        conditions = {"clustered": hundredth, "random": "pmod(hash(l_orderkey, 99), 1000) = 0"}
+        for name, where in conditions.items():
+            result |= measure_major(bench, bench.deleted(full, name, where), runs)
+        spark.stop()
+    peaks = [value for key, value in result.items() if key.endswith("peak_task_mb")]
+    return result | {"peak_task_mb": max(peaks)}
+
+
+def ratio(slower: float, faster: float) -> float:
+    return round(slower / faster, 3)
+
+
+def rounded(seconds: list[float]) -> list[float]:
+    return [round(each, 3) for each in seconds]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=16_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=Path, required=True)
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="hiveacid-bench-"))
+    try:
+        result = measure(arguments.rows, arguments.runs, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()
