@@ -1,6 +1,6 @@
 """What there is to clean in the folders of a table, found out without a way to change them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -101,7 +101,7 @@ class Inspection:
             )
         except DataError as error:
             return Finding(place, keep=(Stay("", str(error)),))
-        plan = self._plan(storage, state, names, files)
+        plan = self._plan(place, storage, state, names, files)
         staging = self._stale_staging(storage, sorted(names), files)
         garbage = [
             Garbage(each.directory, _size(files, each.directory), each.why, each.cover)
@@ -141,6 +141,7 @@ class Inspection:
 
     def _plan(
         self,
+        place: Place,
         storage: ReadOnlyStorage,
         state: AcidDirectory,
         names: set[str],
@@ -161,9 +162,7 @@ class Inspection:
             txns=self.txns,
             since=self._since(storage, files) if state.obsolete else {},
             blockers=blockers,
-            forbidden={
-                name: reason for name in useless if (reason := self._forbidden(storage, name))
-            },
+            forbidden=self._forbidden(place, storage, useless) if useless else {},
             now=self._now,
         )
 
@@ -173,14 +172,19 @@ class Inspection:
         found = {directory: read_since(storage, directory) for directory in directories}
         return {directory: since for directory, since in found.items() if since is not None}
 
-    def _forbidden(self, storage: ReadOnlyStorage, name: str) -> str | None:
-        """Why a directory must stay although nobody reads it, or None."""
-        if storage.is_link(name):
-            return "It is a symbolic link."
-        for parameter in _NO_CLEANUP:
-            if self._table.parameters.get(parameter, "").lower() == "true":
-                return f"The table has the property {parameter}."
-        return None
+    def _forbidden(
+        self, place: Place, storage: ReadOnlyStorage, useless: set[str]
+    ) -> dict[str, str]:
+        """Which directories must stay although nobody reads them, and why."""
+        owners: list[tuple[str, Mapping[str, str]]] = [("table", self._table.parameters)]
+        if place.partition is not None:
+            found = self._client.get_partitions(self._table.ref, [place.partition])
+            owners += [("partition", partition.parameters) for partition in found]
+        for owner, parameters in owners:
+            for name in _NO_CLEANUP:
+                if parameters.get(name, "").lower() == "true":
+                    return dict.fromkeys(useless, f"The {owner} has the property {name}.")
+        return {name: "It is a symbolic link." for name in useless if storage.is_link(name)}
 
     def _stale_staging(
         self, storage: ReadOnlyStorage, names: Sequence[str], files: Sequence[FileStatus]

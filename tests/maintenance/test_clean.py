@@ -248,13 +248,28 @@ def test_a_directory_that_cannot_be_understood_keeps_its_partition_only(client, 
     assert removed(report) == ["p=2/delta_0000002_0000002_0000"]
 
 
-def test_a_table_that_forbids_cleaning_is_left_alone(client, database):
-    folders = AcidFolders.create(client, f"{database}.n", parameters={"NO_CLEANUP": "true"})
-    old = [folders.insert(), folders.insert(commit=False)]
-    folders.compact(Base(1))
+@pytest.mark.parametrize("owner", ["table", "partition"])
+def test_what_a_property_protects_is_left_alone(client, database, owner):
+    properties = {"table": {}, "partition": {}, owner: {"NO_CLEANUP": "true"}}
+    folders = AcidFolders.create(
+        client, f"{database}.n", partitions=[], parameters=properties["table"]
+    )
+    folders.add("p=1", parameters=properties["partition"])
+    old = [folders.insert("p=1"), folders.insert("p=1", commit=False)]
+    folders.compact(Base(1), "p=1")
     report = folders.clean()
     assert report.removed == ()
-    assert kept(report) == dict.fromkeys(old, "The table has the property NO_CLEANUP.")
+    reason = f"The {owner} has the property NO_CLEANUP."
+    assert kept(report) == {f"p=1/{name}": reason for name in old}
+
+
+def test_a_half_removed_directory_is_removed_by_the_next_cleaning(folders, compacted):
+    *old, base = compacted
+    (folders.root / old[0] / "bucket_00000").unlink()
+    shutil.rmtree(folders.root / old[1])
+    (folders.root / old[1]).mkdir()
+    assert removed(folders.clean()) == old
+    assert folders.directories() == [base]
 
 
 class AfterDeciding:

@@ -1,0 +1,45 @@
+"""Who is said to be in the way."""
+
+import pytest
+
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.maintenance.blockers import blockers_of
+from airflow_hiveacid.metastore.answers import TxnType
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.transaction import Transaction
+
+
+@pytest.fixture
+def table(client, database):
+    ref = TableRef(database, "t")
+    client.create_table(HiveTable.new(ref, [Column("id", "int")]))
+    return ref
+
+
+def test_who_locks_the_table_is_named_with_the_run_and_since_when(client, table):
+    token = "nightly/scheduled__2026-01-02/merge/3"
+    with Transaction(
+        client, operation=Operation.INSERT, target=table, run_token=token, user="ann"
+    ) as txn:
+        (blocker,) = blockers_of(client, table)
+    assert (blocker.txn_id, blocker.user, blocker.run) == (txn.txn_id, "ann", token)
+    assert blocker.since is not None
+    assert blocker.lock_id is not None
+    assert blockers_of(client, table) == []
+
+
+def test_of_others_only_the_open_transactions_count_and_only_when_asked_for(client, table):
+    reader = client.open_txn("bob", "elsewhere", None, TxnType.READ_ONLY)
+    writer = client.open_txn("eve", "elsewhere", None)
+    ended = client.open_txn("eve", "elsewhere", None)
+    client.abort_txn(ended)
+    own = client.open_txn("me", "here", None)
+    assert blockers_of(client, table) == []
+    found = blockers_of(client, table, everywhere=True, besides=own)
+    assert [(each.txn_id, each.user, each.run) for each in found] == [
+        (reader, "bob", None),
+        (writer, "eve", None),
+    ]
+    for txn in (reader, writer, own):
+        client.abort_txn(txn)
+    assert blockers_of(client, table, everywhere=True) == []
