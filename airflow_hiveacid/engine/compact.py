@@ -16,19 +16,15 @@ from airflow_hiveacid.acid.errors import (
     HiveAcidError,
     InvalidJob,
     NothingToCompact,
-    NotTransactional,
     UnsupportedMetastore,
-    UnsupportedTable,
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
-from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.failures import translate
 from airflow_hiveacid.engine.partition_compaction import PartitionCompactor
-from airflow_hiveacid.engine.write import check_writable
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.phases import PhaseClock, PhaseObserver
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionCompaction
-from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.maintenance.survey import Survey, compactable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction import Compaction
@@ -169,7 +165,7 @@ class TableCompactor:
                 order = _Order(compaction.partition, compaction.type, "it was requested")
                 named = [] if order.partition is None else [order.partition]
                 found = self._client.get_partitions(table.ref, named) if named else [None]
-                if not found:
+                if not found or (found[0] is None and table.partition_keys):
                     raise InvalidJob(f"{table.ref} has no partition {order.partition}.")
                 return self._run(table, found[0], compaction, order, phases)
         except AlreadyCompacting as other:
@@ -210,24 +206,6 @@ class TableCompactor:
             reason=ours.what,
             error=ErrorReport.of(ours),
         )
-
-
-def compactable(client: MetastoreClient, ref: TableRef) -> HiveTable:
-    """Describe a table that can be compacted.
-
-    Raises:
-        NotTransactional: There is nothing to compact in such a table.
-        UnsupportedTable: It is insert-only, or sorted inside of its buckets.
-    """
-    table = client.get_table(ref)
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{ref} is not a transactional table.")
-    if table.kind is TableKind.INSERT_ONLY:
-        raise UnsupportedTable(
-            f"{ref} is insert-only, which cannot be compacted yet.", remedy="Compact it with Hive."
-        )
-    check_writable(table)
-    return table
 
 
 def _skipped(ref: TableRef, partition: str | None, reason: str) -> PartitionCompaction:

@@ -32,7 +32,7 @@ class Case:
         )
 
     def frame(self, *rows: tuple[Any, ...]) -> DataFrame:
-        return self.spark.createDataFrame(list(rows), SCHEMA)
+        return self.spark.createDataFrame(list(rows), SCHEMA).coalesce(1)
 
     def append(self, *rows: tuple[Any, ...]) -> None:
         with self.open() as table:

@@ -168,7 +168,7 @@ def test_partitions_are_compacted_each_by_itself_and_a_failure_stays_alone(make)
 
     report = case.compact("major")
     outcomes = {done.partition: done.outcome for done in report.partitions}
-    assert outcomes == {"p=good": "compacted", "p=bad": "failed", "p=fine": "compacted"}
+    assert outcomes == {"p=good": "compacted", "p=bad": "failed", "p=fine": "compacted"}, report
     assert report.error is not None
     assert "p=bad" in report.error.message
     (failed,) = [done for done in report.partitions if done.error is not None]
