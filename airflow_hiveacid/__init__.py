@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
     from airflow_hiveacid.acid.errors import HiveAcidError
     from airflow_hiveacid.acid.merge import (
         MatchedDelete,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.engine.table import AcidTable
     from airflow_hiveacid.engine.write import WriteOptions
     from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+    from airflow_hiveacid.jobs.cleaning import CleanJob
+    from airflow_hiveacid.jobs.compaction import CompactJob
     from airflow_hiveacid.jobs.options import (
         DeleteJob,
         InsertJob,
@@ -31,15 +34,31 @@ if TYPE_CHECKING:
         TableSource,
         UpdateJob,
     )
+    from airflow_hiveacid.operators.clean import HiveAcidCleanOperator
+    from airflow_hiveacid.operators.compact import HiveAcidCompactOperator
     from airflow_hiveacid.operators.delete import HiveAcidDeleteOperator
     from airflow_hiveacid.operators.insert import HiveAcidInsertOperator
     from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
     from airflow_hiveacid.operators.update import HiveAcidUpdateOperator
+    from airflow_hiveacid.sensors.compaction_needed import HiveAcidCompactionNeededSensor
+    from airflow_hiveacid.sensors.delta_count import HiveAcidDeltaCountSensor
+    from airflow_hiveacid.sensors.delta_size import HiveAcidDeltaSizeSensor
+    from airflow_hiveacid.triggers.compaction_event import HiveAcidCompactionEventTrigger
 
 __all__ = [
     "AcidTable",
+    "Budget",
+    "CleanJob",
+    "CompactJob",
+    "CompactionPolicy",
     "DeleteJob",
+    "HiveAcidCleanOperator",
+    "HiveAcidCompactOperator",
+    "HiveAcidCompactionEventTrigger",
+    "HiveAcidCompactionNeededSensor",
     "HiveAcidDeleteOperator",
+    "HiveAcidDeltaCountSensor",
+    "HiveAcidDeltaSizeSensor",
     "HiveAcidError",
     "HiveAcidInsertOperator",
     "HiveAcidMergeOperator",
@@ -62,6 +81,10 @@ __all__ = [
 ]
 
 _MODULES = {
+    "acid.compaction_policy": (
+        "Budget",
+        "CompactionPolicy",
+    ),
     "acid.errors": ("HiveAcidError",),
     "acid.merge": (
         "MatchedDelete",
@@ -73,6 +96,8 @@ _MODULES = {
     "engine.table": ("AcidTable",),
     "engine.write": ("WriteOptions",),
     "hooks.metastore": ("HiveAcidMetastoreHook",),
+    "jobs.cleaning": ("CleanJob",),
+    "jobs.compaction": ("CompactJob",),
     "jobs.options": (
         "DeleteJob",
         "InsertJob",
@@ -83,10 +108,16 @@ _MODULES = {
         "TableSource",
         "UpdateJob",
     ),
+    "operators.clean": ("HiveAcidCleanOperator",),
+    "operators.compact": ("HiveAcidCompactOperator",),
     "operators.delete": ("HiveAcidDeleteOperator",),
     "operators.insert": ("HiveAcidInsertOperator",),
     "operators.merge": ("HiveAcidMergeOperator",),
     "operators.update": ("HiveAcidUpdateOperator",),
+    "sensors.compaction_needed": ("HiveAcidCompactionNeededSensor",),
+    "sensors.delta_count": ("HiveAcidDeltaCountSensor",),
+    "sensors.delta_size": ("HiveAcidDeltaSizeSensor",),
+    "triggers.compaction_event": ("HiveAcidCompactionEventTrigger",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

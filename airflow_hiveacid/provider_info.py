@@ -10,7 +10,7 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "airflow-hiveacid",
         "name": _NAME,
-        "description": "Merge, insert, update and delete in Hive ACID tables, on Spark.",
+        "description": "Merge, insert, update, delete and compact in Hive ACID tables, on Spark.",
         "integrations": [
             {"integration-name": _NAME, "external-doc-url": "https://hive.apache.org/"},
         ],
@@ -21,10 +21,31 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": _NAME,
                 "python-modules": [
+                    "airflow_hiveacid.operators.clean",
+                    "airflow_hiveacid.operators.compact",
                     "airflow_hiveacid.operators.delete",
                     "airflow_hiveacid.operators.insert",
                     "airflow_hiveacid.operators.merge",
                     "airflow_hiveacid.operators.update",
+                ],
+            },
+        ],
+        "sensors": [
+            {
+                "integration-name": _NAME,
+                "python-modules": [
+                    "airflow_hiveacid.sensors.compaction_needed",
+                    "airflow_hiveacid.sensors.delta_count",
+                    "airflow_hiveacid.sensors.delta_size",
+                ],
+            },
+        ],
+        "triggers": [
+            {
+                "integration-name": _NAME,
+                "python-modules": [
+                    "airflow_hiveacid.triggers.compaction",
+                    "airflow_hiveacid.triggers.compaction_event",
                 ],
             },
         ],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
 
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.errors import HiveAcidError, InvalidConnection
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.jobs.options import MetastoreOptions
@@ -147,6 +148,21 @@ class HiveAcidMetastoreHook(BaseHook):
         """List the partitions of a table by name, such as ``day=2026-11-20/country=de``."""
         with self.get_conn() as client:
             return client.get_partition_names(TableRef.parse(table))
+
+    def compaction_needs(
+        self, table: str, policy: CompactionPolicy | None = None
+    ) -> list[dict[str, Any]]:
+        """List what is worth compacting now, as the compaction sensors return it.
+
+        :param table: ``database.table`` or a pattern, such as ``database.*``.
+        :param policy: When a partition is worth compacting; None takes Hive's own rules.
+        """
+        from airflow_hiveacid.maintenance.poll import CompactionPoll
+
+        found = CompactionPoll(self.options(), policy or CompactionPolicy()).look([table])
+        for line in found.log:
+            self.log.info("%s", line)
+        return [need.to_dict() for need in found.needs]
 
     def locks(self, table: str | None = None) -> "list[HeldLock]":
         """List the locks that are held or waited for, on one table or on all."""

@@ -61,6 +61,7 @@ class HiveAcidCompactionTrigger(BaseTrigger):
         # Thrift and Arrow are heavy, and sensors are imported while DAGs are parsed.
         from airflow_hiveacid.maintenance.poll import CompactionPoll
 
+        event: dict[str, Any]
         try:
             # Airflow's own calls must go through this: in other threads those of 3.1 would wait
             # for an event loop that isn't the triggerer's.

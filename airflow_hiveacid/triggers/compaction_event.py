@@ -1,0 +1,174 @@
+"""HiveAcidCompactionEventTrigger: an asset event when a table becomes worth compacting."""
+
+import asyncio
+import json
+import logging
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Any
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
+
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.jobs import codec
+
+log = logging.getLogger(__name__)
+
+_TOLD = "hiveacid_told"
+_PARTITIONS_PER_EVENT = 100
+# The tables that the triggers of one shared poll wait for. They all live in one process: that of
+# the triggerer, which runs the poll as well.
+_watched: defaultdict[Hashable, Counter[str]] = defaultdict(Counter)
+
+
+class HiveAcidCompactionEventTrigger(BaseEventTrigger):
+    """Fires whenever more of a table has become worth compacting.
+
+    Example::
+
+        orders = Asset(
+            "hive_orders",
+            watchers=[
+                AssetWatcher(
+                    name="compaction_needed",
+                    trigger=HiveAcidCompactionEventTrigger(table="sales.orders"),
+                )
+            ],
+        )
+
+    A partition is told of once; after it has been compacted it is armed again, and in any case
+    after some hours. Airflow 3.3 remembers over restarts of the triggerer what was told, and lets
+    all triggers of one connection, policy and interval share one poll; before that each polls for
+    itself.
+
+    The payload of an event is ``{"needs": [...]}``, with elements as the compaction sensors return
+    them.
+
+    :param table: A table, ``database.table``, or a pattern of tables such as ``database.*``.
+    :param policy: When a partition is worth compacting, as plain values: the fields of
+        CompactionPolicy that differ from Hive's rules.
+    :param metastore_conn_id: The metastore.
+    :param poke_interval: Seconds between two looks.
+    :param remind_after_hours: When to tell again of what is still worth compacting.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        policy: Mapping[str, Any] | None = None,
+        metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
+        poke_interval: float = 300,
+        remind_after_hours: float = 6,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.table = table
+        self.policy = dict(policy or {})
+        self.metastore_conn_id = metastore_conn_id
+        self.poke_interval = poke_interval
+        self.remind_after_hours = remind_after_hours
+        _decode_policy(self.policy).validate()
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Say how to build the same trigger again."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "table": self.table,
+                "policy": self.policy,
+                "metastore_conn_id": self.metastore_conn_id,
+                "poke_interval": self.poke_interval,
+                "remind_after_hours": self.remind_after_hours,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Poll alone, where Airflow knows of no shared polls."""
+        async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
+            yield event
+
+    def shared_stream_key(self) -> Hashable:
+        """Say which triggers can share a poll."""
+        return _key(self.serialize()[1])
+
+    @classmethod
+    async def open_shared_stream(
+        cls, kwargs: dict[str, Any]
+    ) -> AsyncIterator[Sequence[dict[str, Any]]]:
+        """Look at the tables of all triggers that share the poll, again and again, in a thread."""
+        # Thrift and Arrow are heavy, and DAG files import this module.
+        from airflow_hiveacid.maintenance.poll import CompactionPoll
+
+        watched, poll = _watched[_key(kwargs)], None
+        while True:
+            try:
+                if poll is None:
+                    hook = HiveAcidMetastoreHook(kwargs["metastore_conn_id"])
+                    # As in HiveAcidCompactionTrigger, Airflow's own calls need this.
+                    options = await sync_to_async(hook.options)()
+                    poll = CompactionPoll(options, _decode_policy(kwargs["policy"]))
+                found = await asyncio.to_thread(poll.look, sorted(watched))
+            except HiveAcidError as error:
+                # A trigger that fails is started again at once, and would fail again.
+                log.error("Looking for compactions failed, will try again: %s", error)
+            else:
+                yield [need.to_dict() for need in found.needs]
+            await asyncio.sleep(kwargs["poke_interval"])
+
+    async def filter_shared_stream(
+        self, shared_stream: AsyncIterator[Sequence[dict[str, Any]]]
+    ) -> AsyncIterator[TriggerEvent]:
+        """Pick out of the poll what concerns this table and was not told yet."""
+        watched = _watched[self.shared_stream_key()]
+        watched[self.table] += 1
+        try:
+            store = getattr(self, "asset_state_store", None)  # Since Airflow 3.3.
+            told: dict[str, str] = {} if store is None else await store.aget(_TOLD, {})
+            async for needs in shared_stream:
+                own = [need for need in needs if fnmatchcase(need["table"], self.table.lower())]
+                fresh, now_told = _tell(own, told, datetime.now(UTC), self.remind_after_hours)
+                if now_told != told and store is not None:
+                    await store.aset(_TOLD, now_told)
+                told = now_told
+                if fresh:
+                    yield TriggerEvent({"needs": fresh})  # type: ignore[no-untyped-call]
+        finally:
+            watched[self.table] -= 1
+            if not watched[self.table]:
+                del watched[self.table]
+
+
+def _tell(
+    needs: Sequence[dict[str, Any]],
+    told: Mapping[str, str],
+    now: datetime,
+    remind_after_hours: float,
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """What to tell of now, and since when what has been told; what is over is armed again."""
+    latest = now - timedelta(hours=remind_after_hours)
+    still: dict[str, str] = {}
+    fresh: list[dict[str, Any]] = []
+    for need in needs:
+        name = f"{need['table']}/{need['partition'] or ''}"
+        if name in told and datetime.fromisoformat(told[name]) > latest:
+            still[name] = told[name]
+        elif len(fresh) < _PARTITIONS_PER_EVENT:
+            # Those beyond come with the next look.
+            still[name] = now.isoformat()
+            fresh.append(need)
+    return fresh, still
+
+
+def _key(kwargs: Mapping[str, Any]) -> Hashable:
+    shared = ("metastore_conn_id", "poke_interval", "policy")
+    return __name__, json.dumps([kwargs[name] for name in shared], sort_keys=True)
+
+
+def _decode_policy(policy: Mapping[str, Any]) -> CompactionPolicy:
+    decoded: CompactionPolicy = codec.decode(CompactionPolicy, dict(policy), "policy")
+    return decoded

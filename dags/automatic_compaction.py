@@ -1,0 +1,91 @@
+"""Every hour: compact what is worth it, then clean up.
+
+Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (for example with
+`local[*]` as its host). What is worth it is a matter of the parameters; a table may set its own
+thresholds (`compactorthreshold.hive.compactor.delta.num.threshold` and `...delta.pct.threshold`) or
+stay out of it (`no_auto_compaction`). The log says why for every table and partition.
+
+Try it with `make quickstart`.
+"""
+
+from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from airflow.sdk import DAG, Param, task
+
+from airflow_hiveacid import (
+    HiveAcidCleanOperator,
+    HiveAcidCompactionNeededSensor,
+    HiveAcidCompactOperator,
+)
+
+with DAG(
+    dag_id="automatic_compaction",
+    schedule="@hourly",
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"retries": 2, "retry_delay": timedelta(minutes=5)},
+    # The sensor's thresholds are numbers, not texts.
+    render_template_as_native_obj=True,
+    params={
+        "table": Param("default.*", type="string", description="A table, or a pattern of tables"),
+        "max_deltas": Param(10, type="integer", description="Minor compaction above this"),
+        "max_delta_ratio": Param(0.1, type="number", description="Major compaction above this"),
+        "major_after_hours": Param(
+            168, type=["number", "null"], description="Major compaction of an older base"
+        ),
+        "quiet_hours": Param(
+            "22:00-05:00", type=["string", "null"], description="When that may happen, in UTC"
+        ),
+        "max_partitions": Param(100, type="integer", description="How many in one run"),
+        "max_bytes": Param(
+            None, type=["integer", "null"], description="How much to read in one run"
+        ),
+    },
+    doc_md=__doc__,
+    tags=["hive-acid", "example"],
+):
+    needed = HiveAcidCompactionNeededSensor(
+        task_id="needed",
+        table="{{ params.table }}",
+        policy={
+            "max_deltas": "{{ params.max_deltas }}",
+            "max_delta_ratio": "{{ params.max_delta_ratio }}",
+            "major_after_hours": "{{ params.major_after_hours }}",
+            "quiet_hours": "{{ params.quiet_hours }}",
+        },
+        budget={
+            "max_partitions": "{{ params.max_partitions }}",
+            "max_bytes": "{{ params.max_bytes }}",
+        },
+        deferrable=True,
+        poke_interval=300,
+        # Nothing to do within the hour is no failure.
+        timeout=50 * 60,
+        soft_fail=True,
+    )
+
+    @task
+    def plan(needs: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+        """Make one Spark application of all partitions of a table: starting one takes time."""
+        table_and_type = itemgetter("table", "type")
+        ordered = sorted(needs, key=table_and_type)
+        return [list(group) for _, group in groupby(ordered, key=table_and_type)]
+
+    planned = plan(needed.output)
+    compact = HiveAcidCompactOperator.partial(
+        task_id="compact",
+        max_active_tis_per_dagrun=2,
+        map_index_template="{{ task.need[0].type }} {{ task.need[0].table }}",
+    ).expand(need=planned)
+    clean = HiveAcidCleanOperator.partial(
+        task_id="clean",
+        max_active_tis_per_dagrun=2,
+        map_index_template="{{ task.need[0].table }}",
+        # What was compacted can be cleaned, whatever became of the rest.
+        trigger_rule="all_done",
+    ).expand(need=planned)
+    compact >> clean
