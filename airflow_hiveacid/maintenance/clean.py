@@ -34,6 +34,9 @@ from airflow_hiveacid.metastore.settle import abort_open_transactions
 from airflow_hiveacid.metastore.transaction import Transaction
 from airflow_hiveacid.storage import Storage
 
+# So many share the questions to the metastore.
+_PLACES_AT_A_TIME = 200
+
 
 def clean(
     client: MetastoreClient, job: CleanJob, *, phases: PhaseClock | None = None
@@ -59,7 +62,7 @@ def clean(
     if job.dry_run:
         with phases(Phase.READ):
             inspection = Inspection(client, table)
-            findings = [inspection.look(place) for place in places]
+            findings = inspection.look(places)
             findings.append(inspection.look_beside(job.keep_notes_days))
         return _report(job, findings, phases)
     if job.run_token is not None:
@@ -105,15 +108,15 @@ class _Cleaner:
         """Go through the folders, one after the other."""
         requests = self._requests()
         inspection = Inspection(self._client, self._table, besides=self._txn.txn_id)
-        findings = []
-        for place in places:
+        findings: list[Finding] = []
+        for start in range(0, len(places), _PLACES_AT_A_TIME):
             with self._phases(Phase.READ):
-                finding = inspection.look(place)
-            finding = self._remove(finding)
-            findings.append(finding)
-            for request in requests:
-                if request.partition == place.partition and finding.plan is not None:
-                    self._mark_cleaned(request, finding.plan, inspection.txns)
+                found = inspection.look(places[start : start + _PLACES_AT_A_TIME])
+            for finding in map(self._remove, found):
+                findings.append(finding)
+                for request in requests:
+                    if request.partition == finding.place.partition and finding.plan is not None:
+                        self._mark_cleaned(request, finding.plan, inspection.txns)
         with self._phases(Phase.READ):
             beside = inspection.look_beside(job.keep_notes_days)
         return [*findings, self._remove(beside)]

@@ -63,6 +63,39 @@ class Finding:
     plan: CleaningPlan | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The files of a folder, and what a new reader makes of them."""
+
+    place: Place
+    storage: ReadOnlyStorage
+    files: Sequence[FileStatus]
+    state: AcidDirectory
+
+    @property
+    def names(self) -> set[str]:
+        """The directories in the folder."""
+        return {file.path.partition("/")[0] for file in self.files if "/" in file.path}
+
+    @property
+    def useless(self) -> set[str]:
+        """What waits to be removed."""
+        return {*self.state.obsolete, *self.state.aborted}
+
+    @property
+    def unread(self) -> set[str]:
+        """What a new reader does not look at."""
+        shown = {name for name in self.names if not is_hidden(name)}
+        return (shown | self.useless) - {self.state.base, *self.state.deltas}
+
+    def since(self) -> dict[str, Since]:
+        """The notes in the directories on who was there when they appeared."""
+        notes = [file.path for file in self.files if file.path.endswith(f"/{SINCE_FILE}")]
+        directories = [path.removesuffix(f"/{SINCE_FILE}") for path in notes]
+        found = {directory: read_since(self.storage, directory) for directory in directories}
+        return {directory: since for directory, since in found.items() if since is not None}
+
+
 class Inspection:
     """One look at a table.
 
@@ -88,26 +121,18 @@ class Inspection:
         self._besides = besides
         self._now = datetime.now(UTC)
 
-    def look(self, place: Place) -> Finding:
-        """Find what may be removed from the folder of a partition, or of a table without."""
-        if place.leads_through_link():
-            return Finding(place, keep=(Stay("", "It lies behind a symbolic link."),))
-        storage = ReadOnlyStorage.of(place.location)
-        files = list_files(storage)
-        names = {file.path.partition("/")[0] for file in files if "/" in file.path}
-        try:
-            state = read_state(
-                storage, files, self._write_ids, self.txns, rules=Rules.HIVE4, strict=True
-            )
-        except DataError as error:
-            return Finding(place, keep=(Stay("", str(error)),))
-        plan = self._plan(place, storage, state, names, files)
-        staging = self._stale_staging(storage, sorted(names), files)
-        garbage = [
-            Garbage(each.directory, _size(files, each.directory), each.why, each.cover)
-            for each in plan.remove
+    def look(self, places: Sequence[Place]) -> list[Finding]:
+        """Find what may be removed from the folders of partitions, or of a table without."""
+        listings = [self._list(place) for place in places]
+        dirty = [each for each in listings if isinstance(each, _Listing) and each.unread]
+        # Only now: whoever looked at a folder before something appeared in it is either still
+        # there, or needs it no more.
+        blockers = self._blockers() if dirty else []
+        protected = self._protected([each.place for each in dirty])
+        return [
+            each if isinstance(each, Finding) else self._judge(each, blockers, protected)
+            for each in listings
         ]
-        return Finding(place, (*garbage, *staging), plan.keep, plan)
 
     def look_beside(self, keep_notes_days: float) -> Finding:
         """Find what may be removed beside the data, in the folder of the table.
@@ -139,52 +164,56 @@ class Inspection:
             ]
         return Finding(place, tuple(garbage))
 
-    def _plan(
-        self,
-        place: Place,
-        storage: ReadOnlyStorage,
-        state: AcidDirectory,
-        names: set[str],
-        files: Sequence[FileStatus],
-    ) -> CleaningPlan:
-        """Decide; the listing was made before anybody is asked who is there."""
-        useless = {*state.obsolete, *state.aborted}
-        read = {state.base, *state.deltas}
-        blockers: list[Blocker] = []
-        if useless or any(not is_hidden(name) for name in names - read):
-            blockers = blockers_of(
-                self._client, self._table.ref, everywhere=True, besides=self._besides
+    def _list(self, place: Place) -> "_Listing | Finding":
+        if place.leads_through_link():
+            return Finding(place, keep=(Stay("", "It lies behind a symbolic link."),))
+        storage = ReadOnlyStorage.of(place.location)
+        files = list_files(storage)
+        try:
+            state = read_state(
+                storage, files, self._write_ids, self.txns, rules=Rules.HIVE4, strict=True
             )
-        return plan_cleaning(
+        except DataError as error:
+            return Finding(place, keep=(Stay("", str(error)),))
+        return _Listing(place, storage, files, state)
+
+    def _blockers(self) -> list[Blocker]:
+        return blockers_of(self._client, self._table.ref, everywhere=True, besides=self._besides)
+
+    def _protected(self, places: Sequence[Place]) -> dict[str | None, str]:
+        """The partitions, or the table without, whose properties forbid cleaning, and why."""
+        if reason := _forbids("table", self._table.parameters):
+            return {place.partition: reason for place in places}
+        names = [place.partition for place in places if place.partition is not None]
+        partitions = self._client.get_partitions(self._table.ref, names) if names else ()
+        reasons = {each.name: _forbids("partition", each.parameters) for each in partitions}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+
+    def _judge(
+        self, listing: "_Listing", blockers: Sequence[Blocker], protected: Mapping[str | None, str]
+    ) -> Finding:
+        place, state, storage = listing.place, listing.state, listing.storage
+        if place.partition in protected:
+            forbidden = dict.fromkeys(listing.useless, protected[place.partition])
+        else:
+            links = filter(storage.is_link, listing.useless)
+            forbidden = dict.fromkeys(links, "It is a symbolic link.")
+        plan = plan_cleaning(
             state,
-            names,
+            listing.names,
             write_ids=self._write_ids,
             txns=self.txns,
-            since=self._since(storage, files) if state.obsolete else {},
+            since=listing.since() if state.obsolete else {},
             blockers=blockers,
-            forbidden=self._forbidden(place, storage, useless) if useless else {},
+            forbidden=forbidden,
             now=self._now,
         )
-
-    def _since(self, storage: ReadOnlyStorage, files: Sequence[FileStatus]) -> dict[str, Since]:
-        notes = [file.path for file in files if file.path.endswith(f"/{SINCE_FILE}")]
-        directories = [path.removesuffix(f"/{SINCE_FILE}") for path in notes]
-        found = {directory: read_since(storage, directory) for directory in directories}
-        return {directory: since for directory, since in found.items() if since is not None}
-
-    def _forbidden(
-        self, place: Place, storage: ReadOnlyStorage, useless: set[str]
-    ) -> dict[str, str]:
-        """Which directories must stay although nobody reads them, and why."""
-        owners: list[tuple[str, Mapping[str, str]]] = [("table", self._table.parameters)]
-        if place.partition is not None:
-            found = self._client.get_partitions(self._table.ref, [place.partition])
-            owners += [("partition", partition.parameters) for partition in found]
-        for owner, parameters in owners:
-            for name in _NO_CLEANUP:
-                if parameters.get(name, "").lower() == "true":
-                    return dict.fromkeys(useless, f"The {owner} has the property {name}.")
-        return {name: "It is a symbolic link." for name in useless if storage.is_link(name)}
+        garbage = [
+            Garbage(each.directory, _size(listing.files, each.directory), each.why, each.cover)
+            for each in plan.remove
+        ]
+        staging = self._stale_staging(storage, sorted(listing.names), listing.files)
+        return Finding(place, (*garbage, *staging), plan.keep, plan)
 
     def _stale_staging(
         self, storage: ReadOnlyStorage, names: Sequence[str], files: Sequence[FileStatus]
@@ -194,6 +223,11 @@ class Inspection:
             for name in stale_staging(names, self.txns)
             if not storage.is_link(name)
         ]
+
+
+def _forbids(owner: str, parameters: Mapping[str, str]) -> str | None:
+    name = next((each for each in _NO_CLEANUP if parameters.get(each, "").lower() == "true"), None)
+    return None if name is None else f"The {owner} has the property {name}."
 
 
 def _size(files: Sequence[FileStatus], directory: str) -> int:
