@@ -8,14 +8,21 @@ from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 
 
 class Proxy:
-    """Forwards connections to a metastore, and breaks the one that makes a certain call, once."""
+    """Forwards connections to a metastore, and breaks the one that makes a certain call, once.
 
-    def __init__(self, metastore: EmbeddedMetastore, call: str, *, arrives: bool) -> None:
+    It counts how many there are at a time, too.
+    """
+
+    def __init__(
+        self, metastore: EmbeddedMetastore, call: str = "none", *, arrives: bool = True
+    ) -> None:
         self._address = ("127.0.0.1", int(metastore.uri.rpartition(":")[2]))
         # How a call begins in Thrift's binary protocol: version and kind, length, name.
         self._wanted = b"\x80\x01\x00\x01" + len(call).to_bytes(4, "big") + call.encode()
         self._arrives = arrives
         self.cuts = 0
+        self.open = self.most_open = 0
+        self._counting = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.uri = f"thrift://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -33,6 +40,16 @@ class Proxy:
             threading.Thread(target=self._forward, args=[inner], daemon=True).start()
 
     def _forward(self, inner: socket.socket) -> None:
+        with self._counting:
+            self.open += 1
+            self.most_open = max(self.most_open, self.open)
+        try:
+            self._carry(inner)
+        finally:
+            with self._counting:
+                self.open -= 1
+
+    def _carry(self, inner: socket.socket) -> None:
         muted = False
         with inner, socket.create_connection(self._address) as outer:
             while True:

@@ -173,8 +173,8 @@ class PartitionSizes:
         rest = frozenset(directories).difference(
             [found.base], found.deltas, found.obsolete, found.aborted
         )
-        # By Hive 3's rules an aborted directory is one more that cannot be seen.
-        aborted = frozenset(filter(self._is_aborted, rest))
+        # Hive 3 sees in an aborted delta one more to take, with no row to be kept.
+        aborted = frozenset(filter(self._is_aborted, rest.union(found.deltas)))
         problem = None
         if found.originals:
             problem = (
@@ -183,7 +183,7 @@ class PartitionSizes:
             )
         return _State(
             base=found.base,
-            deltas=found.deltas,
+            deltas=tuple(each for each in found.deltas if each not in aborted),
             obsolete=tuple(each for each in found.obsolete if each in directories),
             aborted=tuple(sorted(aborted.union(found.aborted))),
             invisible=tuple(sorted(rest - aborted)),

@@ -1,0 +1,332 @@
+"""What a survey finds in real tables, and when it looks again."""
+
+import json
+import re
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyarrow.orc import ORCFile
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.errors import (
+    NotEnoughHistory,
+    NotTransactional,
+    TableNotFound,
+    UnsupportedTable,
+)
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
+from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
+from airflow_hiveacid.maintenance.poll import CompactionPoll
+from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.storage import ReadOnlyStorage
+from tests.maintenance.acid_folders import AcidFolders
+from tests.proxy import Proxy
+
+DATA = Path(__file__).parents[1] / "data"
+NOW = datetime.now(UTC)
+EAGER = CompactionPolicy(max_deltas=2)
+NUM_THRESHOLD = "compactorthreshold.hive.compactor.delta.num.threshold"
+
+
+@pytest.fixture
+def folders(client, database):
+    return AcidFolders.create(client, f"{database}.t")
+
+
+@pytest.fixture
+def parted(client, database):
+    return AcidFolders.create(client, f"{database}.parted", ["p=1", "p=2"])
+
+
+def decisions(folders, policy=EAGER, **options):
+    return Survey(folders.client, policy).survey([folders.ref], **options)
+
+
+def test_a_table_without_partitions_is_measured_as_a_whole(folders):
+    names = [folders.insert() for _ in range(3)]
+    (decision,) = decisions(folders)
+    size = decision.size
+    assert (size.table, size.partition, size.problem) == (folders.ref.full_name, None, None)
+    assert (size.base, size.deltas, size.delta_bytes) == (None, tuple(names), 3 * len("no rows"))
+    assert decision.type is CompactionType.MAJOR
+    assert "3 delta directories (limit 2)" in decision.reason
+
+
+def test_every_partition_has_its_decision(parted):
+    for _ in range(3):
+        parted.insert("p=2")
+    first = parted.insert("p=1")
+    one, two = decisions(parted)
+    assert (one.size.partition, one.size.deltas, one.type) == ("p=1", (first,), None)
+    assert (two.size.partition, len(two.size.deltas), two.type) == ("p=2", 3, CompactionType.MAJOR)
+    assert "1 delta directory (limit 2)" in one.reason
+
+
+def test_partitions_are_found_wherever_they_lie(parted, tmp_path):
+    root = parted.table.folder
+    parted.add("p=moved", location=f"{root}/deep/down")
+    parted.add("p=outside", location=f"file:{tmp_path}/far")
+    # Its path begins like that of the table, and is not in it.
+    parted.add("p=beside", location=f"{root}2/p=beside")
+    parted.add("p=a/b %=c")
+    parted.add("p=empty")
+    places = {
+        "p=moved": parted.root / "deep/down",
+        "p=outside": tmp_path / "far",
+        "p=beside": Path(f"{parted.root}2/p=beside"),
+        "p=a%2Fb %25%3Dc": parted.root / "p=a%2Fb %25%3Dc",
+    }
+    for number, folder in enumerate(places.values(), start=1):
+        parted.insert("p=1")
+        parted.make(Delta(number, number, 0).name, folder=folder)
+    found = {each.size.partition: each.size.deltas for each in decisions(parted)}
+    assert found.keys() == {"p=1", "p=2", "p=empty", *places}
+    assert [found[name] for name in places] == [(Delta(n, n, 0).name,) for n in range(1, 5)]
+    assert (len(found["p=1"]), found["p=2"], found["p=empty"]) == (4, (), ())
+    shutil.rmtree(f"{parted.root}2")
+
+
+def test_only_the_partitions_that_were_asked_for_are_measured(parted):
+    parted.insert("p=1")
+    (one,) = decisions(parted, partitions=["p=1", "p=not yet there"])
+    assert (one.size.partition, len(one.size.deltas)) == ("p=1", 1)
+
+
+@pytest.mark.parametrize("version", ["hive3", "hive4"])
+def test_rows_are_counted_in_the_footers_when_they_are_the_measure(version, folders):
+    for source in sorted((DATA / "hive-written" / version).iterdir()):
+        shutil.copytree(source, folders.root / source.name)
+    for _ in range(3):
+        txn = folders.client.open_txn("writer", "localhost", None)
+        folders.client.allocate_write_id(txn, folders.ref)
+        folders.client.commit_txn(txn)
+    (by_bytes,) = decisions(folders)
+    assert (by_bytes.size.base_rows, by_bytes.size.delta_rows) == (None, None)
+    shutil.rmtree(folders.root / "base_0000003")
+    (by_rows,) = decisions(folders, CompactionPolicy(measure="rows"))
+    files = folders.root.glob("de*/bucket_*")
+    assert by_rows.size.base_rows == 0
+    assert by_rows.size.delta_rows == sum(ORCFile(str(file)).nrows for file in files)
+    (folders.root / "delta_0000002_0000002_0000" / "bucket_00001").write_bytes(b"no orc at all")
+    (broken,) = decisions(folders, CompactionPolicy(measure="rows"))
+    assert broken.type is None
+    assert "delta_0000002_0000002_0000/bucket_00001: This is not an ORC file" in broken.reason
+
+
+def test_what_is_open_waits_and_the_reason_names_who_holds_it(folders):
+    for _ in range(3):
+        folders.insert()
+    with Transaction(
+        folders.client,
+        operation=Operation.INSERT,
+        target=folders.ref,
+        partitioned=False,
+        run_token="d/r/load/-1",
+    ) as txn:
+        open_ = folders.make(Delta(txn.write_id, txn.write_id, 0).name)
+        (decision,) = decisions(folders)
+    assert (decision.size.invisible, len(decision.size.deltas)) == ((open_,), 3)
+    assert (
+        f"1 delta directory more cannot be taken yet because of transaction {txn.txn_id} of "
+        in (decision.reason)
+    )
+    assert "(Airflow task load of DAG d, run r)" in decision.reason
+    (aborted,) = decisions(folders)
+    assert (aborted.size.invisible, aborted.size.aborted_write_ids) == ((), 1)
+    assert aborted.size.aborted == (open_,)
+    assert aborted.size.oldest_abort_hours == pytest.approx(0, abs=0.1)
+
+
+def test_files_without_row_ids_are_a_problem_and_not_a_need(folders):
+    (folders.root / "000000_0").write_text("old")
+    for _ in range(3):
+        folders.insert()
+    (decision,) = decisions(folders)
+    assert decision.type is None
+    assert "older than the table is transactional" in decision.reason
+
+
+def test_a_directory_of_a_strange_name_is_a_problem_of_its_partition_alone(parted):
+    parted.make("delta_x", "p=1")
+    for _ in range(3):
+        parted.insert("p=2")
+    one, two = decisions(parted)
+    assert "'delta_x' cannot be read" in one.reason
+    assert two.type is CompactionType.MAJOR
+
+
+def test_a_table_that_nobody_has_written_is_not_listed_again(folders):
+    folders.insert()
+    survey = Survey(folders.client, EAGER)
+    (before,) = survey.survey([folders.ref], now=NOW)
+    # Only who lists the table can see this one: no write id has moved.
+    folders.make(Delta(1, 1, 1).name)
+    (unchanged,) = survey.survey([folders.ref], now=NOW + timedelta(minutes=50))
+    assert unchanged.size.deltas == before.size.deltas
+    (later,) = survey.survey([folders.ref], now=NOW + timedelta(minutes=61))
+    assert len(later.size.deltas) == 2
+    folders.insert()
+    (written,) = survey.survey([folders.ref], now=NOW + timedelta(minutes=62))
+    assert (len(written.size.deltas), written.type) == (3, CompactionType.MAJOR)
+
+
+def test_what_needed_a_compaction_is_looked_at_until_it_has_had_it(folders):
+    for _ in range(3):
+        folders.insert()
+    survey = Survey(folders.client, EAGER)
+    (needed,) = survey.survey([folders.ref])
+    assert needed.type is CompactionType.MAJOR
+    base = folders.compact(Base(3))
+    (done,) = survey.survey([folders.ref])
+    assert (done.type, done.size.base, len(done.size.obsolete)) == (None, base, 3)
+
+
+def test_time_goes_by_even_for_a_table_that_is_not_listed_again(folders):
+    folders.insert()
+    folders.compact(Base(1))
+    folders.insert()
+    policy = CompactionPolicy(max_delta_ratio=None, major_after_hours=0.5)
+    survey = Survey(folders.client, policy)
+    (young,) = survey.survey([folders.ref], now=NOW)
+    (old,) = survey.survey([folders.ref], now=NOW + timedelta(minutes=45))
+    assert young.type is None
+    assert old.type is CompactionType.MAJOR
+    assert "the base is 45 min old" in old.reason
+
+
+def test_a_table_sets_its_own_thresholds_or_stays_out(client, database):
+    own = AcidFolders.create(client, f"{database}.own", parameters={NUM_THRESHOLD: "5"})
+    off = AcidFolders.create(client, f"{database}.off", parameters={"no_auto_compaction": "true"})
+    for folders in (own, off):
+        for _ in range(3):
+            folders.insert()
+        (decision,) = decisions(folders)
+        assert decision.type is None
+    assert "no_auto_compaction" in decision.reason
+
+
+def test_of_several_tables_one_that_cannot_be_measured_stops_no_other(client, database):
+    bad = AcidFolders.create(client, f"{database}.bad", parameters={NUM_THRESHOLD: "many"})
+    good = AcidFolders.create(client, f"{database}.good")
+    for _ in range(3):
+        good.insert()
+    gone = TableRef(database, "gone")
+    first, second = Survey(client, EAGER).survey([bad.ref, gone, good.ref])
+    assert f"The table's {NUM_THRESHOLD} is 'many'" in first.reason
+    assert (second.size.table, second.type) == (good.ref.full_name, CompactionType.MAJOR)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"kind": TableKind.NOT_ACID}, NotTransactional, "not a transactional table"),
+        ({"kind": TableKind.INSERT_ONLY}, UnsupportedTable, "insert-only"),
+        (None, TableNotFound, "does not exist"),
+    ],
+)
+def test_the_only_table_must_be_one_that_can_be_compacted(
+    options, error, message, client, database
+):
+    ref = TableRef(database, "other")
+    if options is not None:
+        client.create_table(HiveTable.new(ref, [Column("id", "int")], **options))
+    with pytest.raises(error, match=message):
+        Survey(client).survey([ref])
+
+
+def measured(sizes, folder, partitions):
+    return sizes.measure(DirectorySizes.of(ReadOnlyStorage.of(str(folder))), partitions, NOW)
+
+
+@pytest.mark.parametrize(
+    "table", sorted(path.name for path in (DATA / "tables").iterdir() if path.is_dir())
+)
+@pytest.mark.parametrize("watermark", [2, 5, 100])
+def test_a_partition_is_measured_as_a_reader_lists_it(table, watermark):
+    root = DATA / "tables" / table
+    partitions = sorted(
+        {str(path.parent.relative_to(root)) for path in root.rglob("*") if "delta_" in path.name}
+    )
+    write_ids, txns = CompactorWriteIdList(table, watermark), ValidTxnList(1000)
+    sizes = PartitionSizes(table, write_ids, txns, Rules.HIVE4)
+    names = {("" if name == "." else name): name for name in partitions if "delta_" not in name}
+    assert names
+    for size in measured(sizes, root, names):
+        storage = ReadOnlyStorage.of(str(root / size.partition))
+        if size.problem is not None:
+            with pytest.raises(NotEnoughHistory, match=re.escape(size.problem)):
+                read_state(storage, list_files(storage), write_ids, txns, rules=Rules.HIVE4)
+            continue
+        state = read_state(storage, list_files(storage), write_ids, txns, rules=Rules.HIVE4)
+        assert (size.base, size.deltas) == (state.base, state.deltas)
+        assert (size.obsolete, size.aborted) == (state.obsolete, state.aborted)
+        data = {name: sum(f.size for f in state.files(name)) for name in state.deltas}
+        assert size.delta_bytes == sum(data.values())
+
+
+def test_the_marker_of_an_aborted_base_is_read(tmp_path):
+    # A compaction may end at an aborted write id; an aborted overwrite leaves a base nobody reads.
+    aborted = CompactorWriteIdList("d.t", 5, aborted=(3,))
+    for name, data_format in (("p=1", "compacted"), ("p=2", "truncated")):
+        base = tmp_path / name / "base_0000003"
+        base.mkdir(parents=True)
+        marker = {"thisFileVersion": "0", "dataFormat": data_format}
+        (base / "_metadata_acid").write_text(json.dumps(marker))
+    sizes = PartitionSizes("d.t", aborted, ValidTxnList(9), Rules.HIVE4)
+    one, two = measured(sizes, tmp_path, {"p=1": "p=1", "p=2": "p=2"})
+    assert (one.base, one.aborted) == ("base_0000003", ())
+    assert (two.base, two.aborted) == (None, ("base_0000003",))
+
+
+def test_a_poll_finds_the_tables_of_a_pattern_and_tells_why(client, database):
+    tables = [AcidFolders.create(client, f"{database}.day_{n}") for n in range(3)]
+    AcidFolders.create(client, f"{database}.other")
+    for count, folders in zip((3, 1, 4), tables, strict=True):
+        for _ in range(count):
+            folders.insert()
+    poll = CompactionPoll(client.options, EAGER, Budget(max_partitions=1))
+    found = poll.look([f"{database}.day_*"])
+    (need,) = found.needs
+    assert (need.table, need.partition, need.type) == (f"{database}.day_2", None, "major")
+    assert (need.deltas, need.delta_ratio) == (4, None)
+    assert found.log[0].startswith(f"{database}.day_2 needs a major compaction: 4 delta")
+    others = "\n".join(found.log[1:])
+    assert f"{database}.day_0 needs none: 3 delta directories" in others
+    assert "budget of 1 partition is used up" in others
+    assert f"{database}.day_1 needs none: 1 delta directory" in others
+    assert "other" not in others
+
+
+def test_a_poll_of_thousands_names_the_most_telling_ones(parted):
+    parted.add(*(f"p=x{number}" for number in range(20)))
+    parted.insert("p=x7")
+    parted.make("base_strange", "p=x9")
+    found = CompactionPoll(parted.client.options, EAGER).look([parted.ref.full_name])
+    assert found.needs == ()
+    assert "p=x9 needs none: It cannot be read" in found.log[0]
+    assert "p=x7 needs none: 1 delta directory" in found.log[1]
+    assert found.log[-1] == "17 more of 1 table need none."
+    assert len(found.log) == 6
+
+
+def test_a_poll_holds_one_connection_and_none_in_between(hms, parted, eventually):
+    proxy = Proxy(hms)
+    parted.insert("p=1", commit=False)
+    poll = CompactionPoll(MetastoreOptions(uris=proxy.uri), EAGER)
+    for _ in range(2):
+        poll.look([f"{parted.ref.database}.*"])
+        eventually("the connection is closed", lambda: proxy.open == 0)
+    assert proxy.most_open == 1
+    proxy.close()
