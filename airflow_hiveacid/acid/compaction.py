@@ -86,7 +86,7 @@ def plan_compaction(
     else:
         inputs = deltas
         inserts = Delta(first, last)
-        if any(delta.is_delete for delta in parsed.values()):
+        if has_deletes(deltas):
             deletes = Delta(first, last, is_delete=True)
     _check_files(inputs, files)
     plan = CompactionPlan(type_, inputs, inserts, deletes)
@@ -140,6 +140,11 @@ def only_major(deltas: Sequence[str]) -> bool:
     parsed = [_parse_delta(name) for name in deltas]
     write_ids = {delta.min_write_id for delta in parsed} | {delta.max_write_id for delta in parsed}
     return len(write_ids) == 1 and len({delta.is_delete for delta in parsed}) == 2
+
+
+def has_deletes(deltas: Sequence[str]) -> bool:
+    """Whether a minor compaction of these would make two directories, of rows and of deletes."""
+    return any(_parse_delta(name).is_delete for name in deltas)
 
 
 def _below_the_unfinished(state: AcidDirectory, directories: set[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self, TypeVar
 
 from airflow_hiveacid.acid.blockers import Blocker
-from airflow_hiveacid.acid.compaction import CompactionType, not_worth, only_major
+from airflow_hiveacid.acid.compaction import CompactionType, has_deletes, not_worth, only_major
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
 
@@ -131,6 +131,7 @@ class PartitionSize:
         oldest_abort_hours: The age of the oldest of them, if known.
         base_age_hours: The age of the base; None when there is none.
         auto_off: The table or its database switches automatic compaction off.
+        one_by_one: The metastore has no way to let two directories appear at once (Hive 3).
         problem: Why the partition cannot be read; None when it can.
     """
 
@@ -149,6 +150,7 @@ class PartitionSize:
     oldest_abort_hours: float | None = None
     base_age_hours: float | None = None
     auto_off: bool = False
+    one_by_one: bool = False
     problem: str | None = None
 
 
@@ -203,7 +205,9 @@ def decide(
         blockers: Who keeps the invisible directories from being taken.
     """
     type_, reason = _call(size, policy, now)
-    if type_ is CompactionType.MINOR and only_major(size.deltas):
+    if type_ is CompactionType.MINOR and (
+        only_major(size.deltas) or (size.one_by_one and has_deletes(size.deltas))
+    ):
         type_ = CompactionType.MAJOR
     if type_ is not None and (why_not := not_worth(type_, size.base, size.deltas)) is not None:
         type_, reason = None, f"{reason} {why_not.what}"

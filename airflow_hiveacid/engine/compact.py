@@ -22,7 +22,7 @@ from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.engine.failures import translate
 from airflow_hiveacid.engine.partition_compaction import PartitionCompactor
 from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.phases import PhaseClock, PhaseObserver
+from airflow_hiveacid.jobs.phases import PhaseClock, PhaseLog, PhaseObserver
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionCompaction
 from airflow_hiveacid.maintenance.survey import Survey, compactable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -123,7 +123,7 @@ class TableCompactor:
     def _compact(
         self, table: HiveTable, partition: HivePartition | None, order: _Order
     ) -> PartitionCompaction:
-        phases = PhaseClock(self._observers)
+        phases = self._phases(_name(self._ref, order.partition))
         try:
             with Compaction(
                 self._client,
@@ -147,7 +147,7 @@ class TableCompactor:
             yield served
 
     def _serve_one(self) -> PartitionCompaction | None:
-        phases = PhaseClock(self._observers)
+        phases = self._phases("a request")
         compaction = Compaction.serve(
             self._client,
             table=self._ref,
@@ -174,6 +174,13 @@ class TableCompactor:
             return None
         except Exception as error:  # noqa: BLE001 - the other requests are served all the same
             return self._failed(compaction.ref, compaction.partition, error)
+
+    def _phases(self, about: str) -> PhaseClock:
+        """A clock for one of several compactions, whose lines in the log say whose they are."""
+        observers = [
+            PhaseLog(about) if isinstance(each, PhaseLog) else each for each in self._observers
+        ]
+        return PhaseClock(observers)
 
     def _run(
         self,

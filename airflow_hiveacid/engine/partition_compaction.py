@@ -234,7 +234,7 @@ class PartitionCompactor:
         ]
         if work:
             stripes = sum(len(each.piece.stripes) for each in work)
-            self.phases.note(f"{self._name}: writing {stripes} stripes anew in {len(work)} tasks")
+            self.phases.note(f"Writing {stripes} stripes anew in {len(work)} tasks")
         encoded: dict[tuple[BucketInputs, Piece], EncodedPart] = {}
         for each, tried in zip(work, self._tried_in_tasks(encode_piece, work), strict=True):
             if isinstance(tried, BeyondArrow):
@@ -252,7 +252,7 @@ class PartitionCompactor:
             self._check_rows(done, file)
             self._keep(plan.inserts, file)
         for bucket, why in sorting.items():
-            self.phases.note(f"{self._name}: sorting bucket {bucket.bucket}: {why.what}")
+            self.phases.note(f"Sorting bucket {bucket.bucket}: {why.what}")
             file = sort_bucket(self.spark, self.table, bucket, self.compaction.write_ids, out)
             self._keep(plan.inserts, file)
 

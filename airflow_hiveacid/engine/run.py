@@ -27,7 +27,7 @@ from airflow_hiveacid.jobs.options import (
     MetastoreOptions,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.phases import FaultInjector, Phase, PhaseObserver
+from airflow_hiveacid.jobs.phases import FaultInjector, PhaseLog, PhaseObserver
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, Report, RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.settle import abort_open_transactions
@@ -132,22 +132,6 @@ def _run(table: AcidTable, job: Job) -> RunReport:
             )
             return replace(merge, clauses=tuple(job.when)).execute()
     raise InvalidJob(f"{type(job).__name__} is no job that can be run.")
-
-
-class PhaseLog:
-    """Prints a line for every phase, for whoever watches the task's log."""
-
-    def enter(self, phase: Phase) -> None:
-        """A phase begins."""
-        print(f"hiveacid: {phase.value} ...", flush=True)
-
-    def leave(self, phase: Phase, seconds: float) -> None:
-        """A phase is over."""
-        print(f"hiveacid: {phase.value} done in {seconds:.2f} s", flush=True)
-
-    def note(self, text: str) -> None:
-        """Something worth a line."""
-        print(f"hiveacid: {text}", flush=True)
 
 
 def _write(path: Path, report: Report) -> None:

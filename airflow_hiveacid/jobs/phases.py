@@ -89,6 +89,29 @@ class PhaseClock:
             observer.note(text)
 
 
+class PhaseLog:
+    """Prints a line for every phase, for whoever watches the task's log.
+
+    Args:
+        about: What the lines are about, where several things are done side by side.
+    """
+
+    def __init__(self, about: str = "") -> None:
+        self._head = f"hiveacid: {about}: " if about else "hiveacid: "
+
+    def enter(self, phase: Phase) -> None:
+        """A phase begins."""
+        print(f"{self._head}{phase.value} ...", flush=True)
+
+    def leave(self, phase: Phase, seconds: float) -> None:
+        """A phase is over."""
+        print(f"{self._head}{phase.value} done in {seconds:.2f} s", flush=True)
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        print(f"{self._head}{text}", flush=True)
+
+
 class InjectedFault(RuntimeError):
     """The error that HIVEACID_FAULT asked for."""
 

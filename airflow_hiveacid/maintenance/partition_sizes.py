@@ -125,6 +125,7 @@ class PartitionSizes:
             aborted_write_ids=len(self._write_ids.aborted),
             oldest_abort_hours=folder.age((f"{prefix}{each}" for each in state.aborted), now),
             base_age_hours=folder.age(base, now),
+            one_by_one=self._rules is Rules.HIVE3,
             problem=problem,
         )
 

@@ -36,7 +36,10 @@ from airflow_hiveacid.metastore.settle import Owner
 from airflow_hiveacid.metastore.snapshot import Snapshot
 
 _SERVE_FIRST = 'Run the job again when that is done, or with mode="worker" if nobody does it.'
-_CLEAN_FIRST = "Clean the table before you compact it again; nothing was written since."
+_CLEAN_FIRST = (
+    "Clean the table first: the metastore takes no new request until then, or until something is"
+    " written."
+)
 
 
 class Compaction(LiveTransaction):
@@ -235,9 +238,7 @@ class Compaction(LiveTransaction):
     def _check_others(self) -> None:
         for other in self._queue.live(self.ref, self.partition):
             serve = other.state == INITIATED and self.version is MetastoreVersion.HMS4
-            raise AlreadyCompacting(
-                f"In the way is {other}.", remedy=_SERVE_FIRST if serve else None
-            )
+            raise AlreadyCompacting(f"In the way: {other}.", remedy=_SERVE_FIRST if serve else None)
 
     def _claim(self) -> None:
         """Get a request into our hands: the one that waits, or one of our own."""
@@ -269,7 +270,7 @@ class Compaction(LiveTransaction):
             if not any(each.pool == pool for each in entries):
                 ready = [each for each in entries if each.state == READY_FOR_CLEANING]
                 raise AlreadyCompacting(
-                    f"In the way is {ready[0]}." if ready else f"{answer.message}.",
+                    f"In the way: {ready[0]}." if ready else f"{answer.message}.",
                     remedy=_CLEAN_FIRST if ready else None,
                 )
         return pool

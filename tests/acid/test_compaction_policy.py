@@ -39,6 +39,7 @@ def no_base(count, **facts):
 
 OLD = {"base_age_hours": 200.0}
 SAME_WRITE_ID = ("delta_0000007_0000007_0000", "delete_delta_0000007_0000007_0001")
+DELETES = ("delete_delta_0000012_0000012_0000",)
 ABORTS = {"aborted": ("delta_0000009_0000009_0000",), "aborted_write_ids": 5}
 
 
@@ -60,6 +61,14 @@ ABORTS = {"aborted": ("delta_0000009_0000009_0000",), "aborted_write_ids": 5}
         # The original files of a converted table count as its base.
         (size(3, base=None, delta_bytes=101), HIVE, MAJOR, "10.1 % of the base's"),
         (size(2, deltas=SAME_WRITE_ID * 6), HIVE, MAJOR, "12 delta directories"),
+        (size(11, one_by_one=True), HIVE, MINOR, "11 delta directories"),
+        (
+            size(2, deltas=deltas(11) + DELETES, one_by_one=True),
+            HIVE,
+            MAJOR,
+            "12 delta directories",
+        ),
+        (size(2, deltas=deltas(11) + DELETES), HIVE, MINOR, "12 delta directories"),
         (size(11, auto_off=True), HIVE, None, "no_auto_compaction"),
         (size(11, problem="base_3 is gone."), HIVE, None, "cannot be read: base_3 is gone."),
         (size(3, aborted_write_ids=1001), HIVE, None, "3 delta directories"),
