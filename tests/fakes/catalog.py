@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
-from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore import idl_tables, partition_locations
 
 
 @dataclass
@@ -117,6 +117,33 @@ class Catalog:
     def get_partitions_by_names(self, database: str, name: str, names: list[str]) -> list[Any]:
         partitions = self._table(database, name).partitions
         return [partitions[each] for each in names if each in partitions]
+
+    def get_partitions_with_specs(self, request: Any) -> Any:
+        specs = self.get_partitions_pspec(request.dbName, request.tblName, -1)
+        return partition_locations.GetPartitionsResponse(specs)
+
+    def get_partitions_pspec(self, database: str, name: str, _: int) -> list[Any]:
+        table = self._table(database, name)
+        root = table.raw.sd.location
+        shared, alone = [], []
+        for each in table.partitions.values():
+            if each.sd.location.startswith(root):
+                path = each.sd.location.removeprefix(root)
+                shared.append(
+                    partition_locations.PartitionWithoutSD(values=each.values, relativePath=path)
+                )
+            else:
+                alone.append(each)
+        return [
+            partition_locations.PartitionSpec(
+                sharedSDPartitionSpec=partition_locations.PartitionSpecWithSharedSD(
+                    shared, table.raw.sd
+                )
+            ),
+            partition_locations.PartitionSpec(
+                partitionList=partition_locations.PartitionListComposingSpec(alone)
+            ),
+        ]
 
     def add_partitions_req(self, request: Any) -> Any:
         table = self._table(request.dbName, request.tblName)

@@ -45,11 +45,9 @@ class Compactions:
 
     def compact2(self, request: Any) -> Any:
         place = (request.dbname, request.tablename, request.partitionname)
-        is_4 = self._version is MetastoreVersion.HMS4
-        busy = (_INITIATED, _WORKING, _READY) if is_4 else (_INITIATED, _WORKING)
         for entry in self._entries.values():
-            if entry.place == place and entry.state in busy:
-                if not is_4:
+            if entry.place == place and self._is_busy(entry):
+                if self._version is MetastoreVersion.HMS3:
                     return idl_compaction.CompactionResponse(entry.id, entry.state, False)
                 text = (
                     f"Compaction is already scheduled with state='{entry.state}' and id={entry.id}"
@@ -79,7 +77,7 @@ class Compactions:
                 poolName=entry.pool,
                 nextTxnId=entry.next_txn,
                 txnId=entry.txn,
-                hightestWriteId=entry.highest_write_id,
+                hightestTxnId=entry.highest_write_id,
             )
             for entry in self._entries.values()
             # Version 3 does not know that one may ask for less than everything.
@@ -91,6 +89,13 @@ class Compactions:
             )
         ]
         return idl_compaction.ShowCompactResponse(shown)
+
+    def _is_busy(self, entry: _Entry) -> bool:
+        if entry.state == _READY and self._version is MetastoreVersion.HMS4:
+            # It is in the way until something is written, to whichever partition.
+            written = self._transactions.last_write_id(entry.database, entry.table)
+            return (entry.highest_write_id or 0) >= written
+        return entry.state in (_INITIATED, _WORKING)
 
     def find_next_compact2(self, request: Any) -> Any:
         for entry in self._entries.values():
@@ -112,6 +117,7 @@ class Compactions:
         entry = self._entries[info.id]
         entry.txn, entry.run_as = txn_id, info.runas
         entry.highest_write_id = info.highestWriteId
+        self._transactions.record_compaction(txn_id, entry.place, info.highestWriteId)
 
     def mark_compacted(self, info: Any) -> None:
         entry = self._entries[info.id]
@@ -122,7 +128,7 @@ class Compactions:
     def mark_cleaned(self, info: Any) -> None:
         entry = self._entries[info.id]
         entry.state = "succeeded"
-        self._transactions.forget_aborted(entry.place, entry.highest_write_id or 0)
+        self._transactions.forget_aborted(entry.place, info.highestWriteId)
 
     def mark_failed(self, info: Any) -> None:
         entry = self._entries[info.id]

@@ -6,6 +6,7 @@ against the real servers: the contract tests run on both. Nothing in it ever tim
 
 import socketserver
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,12 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.jobs.options import MetastoreOptions
-from airflow_hiveacid.metastore import idl_compaction, idl_tables, idl_txns
+from airflow_hiveacid.metastore import (
+    idl_compaction,
+    idl_tables,
+    idl_txns,
+    partition_locations,
+)
 from airflow_hiveacid.metastore.idl import Call, ServerException
 from tests.fakes.catalog import Catalog
 from tests.fakes.compactions import Compactions
@@ -33,7 +39,7 @@ REAL_AND_FAKE = pytest.mark.parametrize(
 
 _CALLS = {
     call.name: call
-    for module in (idl_tables, idl_txns, idl_compaction)
+    for module in (idl_tables, idl_txns, idl_compaction, partition_locations)
     for call in vars(module).values()
     if isinstance(call, Call)
 }
@@ -43,6 +49,7 @@ _ONLY_VERSION_4 = frozenset(
         "create_table_req",
         "alter_table_req",
         "alter_partitions_req",
+        "get_partitions_with_specs",
         "find_next_compact2",
         "update_compactor_state",
         "mark_compacted",
@@ -73,8 +80,9 @@ class FakeMetastore:
         transactions = Transactions(generation)
         compactions = Compactions(generation, transactions)
         self._parts = (catalog, transactions, compactions)
+        self._forget_empty = transactions.forget_empty
         self._server = _Server(("127.0.0.1", 0), partial(_Conversation, self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
     def __enter__(self) -> Self:
         self.warehouse.mkdir(parents=True)
@@ -93,6 +101,11 @@ class FakeMetastore:
     @property
     def options(self) -> MetastoreOptions:
         return MetastoreOptions(uris=self.uri)
+
+    def keep_house(self) -> None:
+        """Do what the real one's housekeeping does once in a while."""
+        with self._lock:
+            self._forget_empty()
 
     def find(self, name: str) -> Call | None:
         """The declaration of a call, if this version knows it."""
@@ -171,6 +184,7 @@ class _Conversation(socketserver.BaseRequestHandler):
         try:
             self._metastore.answer(call, arguments, send)
         except Exception:  # noqa: BLE001 - the server goes on, as the real one does
+            traceback.print_exc()
             text = f"Internal error processing {name}"
             failure = TApplicationException(TApplicationException.INTERNAL_ERROR, text)
             send(failure, TMessageType.EXCEPTION)

@@ -44,7 +44,8 @@ class _Txn:
     kind: TxnType
     started: int
     state: TxnState = TxnState.OPEN
-    components: set[Component] = field(default_factory=set)
+    # With the write ids that were known then.
+    components: dict[Component, int] = field(default_factory=dict)
     write_ids: dict[str, int] = field(default_factory=dict)
 
     def changes(self) -> list[Component]:
@@ -164,10 +165,11 @@ class Transactions:
         txn = self._open(request.txnid)
         table = (request.dbname, request.tablename)
         operation = DataOperation(request.operationType)
-        txn.components = {each for each in txn.components if not each.is_dynamic}
-        txn.components |= {
-            Component(*table, partition, operation) for partition in request.partitionnames
+        txn.components = {
+            each: write_id for each, write_id in txn.components.items() if not each.is_dynamic
         }
+        for partition in request.partitionnames:
+            txn.components[Component(*table, partition, operation)] = request.writeid
 
     # Write ids
 
@@ -207,17 +209,34 @@ class Transactions:
             abortedBits=bits.to_bytes((bits.bit_length() + 7) // 8, "little"),
         )
 
-    def forget_aborted(self, place: tuple[str, str, str | None], highest_write_id: int) -> None:
-        """Forget the aborts that a cleaner has removed the files of.
+    def last_write_id(self, database: str, table: str) -> int:
+        return self._last_write_id.get(f"{database}.{table}", 0)
 
-        An aborted transaction without anything left is then taken for a committed one.
+    def record_compaction(
+        self, txn_id: int, place: tuple[str, str, str | None], highest_write_id: int
+    ) -> None:
+        """From now on an abort of the compaction is remembered until it is cleaned."""
+        component = Component(*place, DataOperation.UNSET)
+        self._txns[txn_id].components[component] = highest_write_id
+
+    def forget_aborted(self, place: tuple[str, str, str | None], highest_write_id: int) -> None:
+        """Forget the aborts that a cleaner has removed the files of."""
+        for txn in self._txns.values():
+            if txn.state is TxnState.ABORTED:
+                txn.components = {
+                    each: write_id
+                    for each, write_id in txn.components.items()
+                    if each.place != place or not 0 < write_id <= highest_write_id
+                }
+
+    def forget_empty(self) -> None:
+        """An aborted transaction that nothing is known of any more is forgotten.
+
+        Whoever still meets its id, or its write id, takes it for committed.
         """
         for txn in self._txns.values():
-            write_id = txn.write_ids.get(f"{place[0]}.{place[1]}", 0)
-            if txn.state is TxnState.ABORTED and 0 < write_id <= highest_write_id:
-                txn.components = {each for each in txn.components if each.place != place}
-                if not txn.components:
-                    txn.state = TxnState.COMMITTED
+            if txn.state is TxnState.ABORTED and not txn.components:
+                txn.state = TxnState.COMMITTED
 
     # Locks
 
@@ -238,7 +257,9 @@ class Transactions:
             operation = DataOperation(each.operationType)
             if each.isTransactional and operation in (DataOperation.INSERT, *_CHANGES):
                 place = (each.dbname, each.tablename, each.partitionname)
-                txn.components.add(Component(*place, operation, bool(each.isDynamicPartitionWrite)))
+                component = Component(*place, operation, bool(each.isDynamicPartitionWrite))
+                write_id = txn.write_ids.get(f"{each.dbname}.{each.tablename}", 0)
+                txn.components[component] = write_id
         self._locks[lock.id] = lock
         return self._try(lock)
 

@@ -1,0 +1,131 @@
+"""Readers of a table that share little with a compactor, and a look at what one has published."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from airflow_hiveacid.acid.directory import AcidDirectory, Rules
+from airflow_hiveacid.acid.errors import NotEnoughHistory
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.names import Base, BucketFile, is_hidden, parse_directory, parse_file
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.cli.rows import visible_rows
+from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.orc.key_stream import read_keys
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.storage import ReadOnlyStorage
+from tests.histories.table_model import Place, Row, TableModel
+
+
+class Reader:
+    """Somebody who reads a table as of one moment, for as long as he likes."""
+
+    def __init__(
+        self,
+        version: MetastoreVersion,
+        snapshot: Snapshot,
+        table: TableRef,
+        folders: Mapping[str | None, Path],
+        expected: Mapping[Place, Row],
+    ) -> None:
+        """Choose the files to be read.
+
+        Args:
+            version: By whose rules.
+            snapshot: The moment.
+            table: The table.
+            folders: Where its partitions are.
+            expected: What there is to be seen.
+        """
+        self._rules = Rules.HIVE3 if version is MetastoreVersion.HMS3 else Rules.HIVE4
+        self._txns = snapshot.txns
+        self._write_ids = snapshot.write_ids[table.full_name]
+        self._folders = folders
+        self._expected = expected
+        self._states = {partition: self._list(partition) for partition in folders}
+
+    def check(self) -> None:
+        """Read everything, by the files that were chosen in the beginning and by a new choice."""
+        for partition, chosen in self._states.items():
+            self._check_rows(partition, chosen)
+            try:
+                anew = self._list(partition)
+            except NotEnoughHistory:
+                # Version 3 cannot hide a new base from a reader who does not see all of it. Whoever
+                # has chosen his files is not concerned.
+                assert self._rules is Rules.HIVE3
+                continue
+            if anew != chosen:
+                self._check_rows(partition, anew)
+
+    def unread(self) -> list[str]:
+        """The directories that he does not look at."""
+        return sorted(
+            str(path)
+            for partition, state in self._states.items()
+            for path in self._folders[partition].iterdir()
+            if path.is_dir()
+            and path not in self._folders.values()
+            and path.name not in (state.base, *state.deltas)
+        )
+
+    def _list(self, partition: str | None) -> AcidDirectory:
+        storage = self._storage(partition)
+        files = list_files(storage)
+        return read_state(storage, files, self._write_ids, self._txns, rules=self._rules)
+
+    def _storage(self, partition: str | None) -> ReadOnlyStorage:
+        return ReadOnlyStorage.of(str(self._folders[partition]))
+
+    def _check_rows(self, partition: str | None, state: AcidDirectory) -> None:
+        found: dict[Place, Row] = {}
+        storage = self._storage(partition)
+        for batch in visible_rows(storage, state, self._write_ids, self._rules):
+            columns = (column.to_pylist() for column in batch.columns.columns)
+            for row_id, row in zip(batch.row_ids(), zip(*columns, strict=True), strict=True):
+                place = Place(partition, row_id)
+                assert place not in found, f"{place} is there twice"
+                found[place] = row
+        expected = {
+            place: row for place, row in self._expected.items() if place.partition == partition
+        }
+        assert sorted(expected.keys() - found.keys()) == [], "rows are missing"
+        assert sorted(found.keys() - expected.keys()) == [], "rows are there that should not be"
+        assert [place for place in found if found[place] != expected[place]] == [], "rows differ"
+
+
+def problems_of_output(folder: Path, partition: str | None, model: TableModel) -> list[str]:
+    """What is wrong with a directory that a compaction has published: nothing, if all is well."""
+    directory = parse_directory(folder.name)
+    assert directory is not None
+    is_base = isinstance(directory, Base)
+    kind = "delete" if not is_base and directory.is_delete else "insert"
+    first, last = (
+        (1, directory.write_id)
+        if is_base
+        else (
+            directory.min_write_id,
+            directory.max_write_id,
+        )
+    )
+    problems = []
+    for path in sorted(folder.iterdir()):
+        if is_hidden(path.name):
+            continue
+        file = parse_file(path.name)
+        assert isinstance(file, BucketFile), path
+        with path.open("rb") as source:
+            found = verify_file(
+                source, kind=kind, bucket=file.bucket, write_ids=range(first, last + 1)
+            )
+            for keys in read_keys(source, OrcTail.read(source)):
+                row_ids = zip(*(part.tolist() for part in keys.row_ids()), strict=True)
+                for key, current in zip(row_ids, keys.current_write_ids.tolist(), strict=True):
+                    row_id = RowId(*key)
+                    events = model.deleted_by.get(Place(partition, row_id), set())
+                    known = events if kind == "delete" else {row_id.write_id} & model.committed
+                    if current not in known:
+                        found.append(f"{row_id} of write id {current} should not be there.")
+        problems += [f"{folder.name}/{path.name}: {problem}" for problem in found]
+    return problems

@@ -1,0 +1,66 @@
+"""What a table should hold: rows by partition and row id, changed commit by commit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from airflow_hiveacid.acid.row_id import RowId
+
+Row = tuple[int, str | None, bytes | None]
+
+
+class Place(NamedTuple):
+    """A row id names a row of one partition only."""
+
+    partition: str | None
+    row_id: RowId
+
+
+@dataclass
+class Change:
+    """What one transaction does when it commits.
+
+    Attributes:
+        write_id: Its write id.
+        inserts: The rows it adds and does not delete again.
+        deletes: The rows it deletes.
+        replaces: The partitions whose older rows are all gone.
+    """
+
+    write_id: int
+    inserts: dict[Place, Row] = field(default_factory=dict)
+    deletes: set[Place] = field(default_factory=set)
+    replaces: tuple[str | None, ...] = ()
+
+
+class TableModel:
+    """A table as every new reader should see it.
+
+    Attributes:
+        rows: The rows.
+        committed: The write ids whose changes are in them.
+        deleted_by: The committed write ids that deleted a row; engines may delete one twice.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[Place, Row] = {}
+        self.committed: set[int] = set()
+        self.deleted_by: dict[Place, set[int]] = {}
+
+    def commit(self, change: Change) -> None:
+        self.committed.add(change.write_id)
+        for partition in change.replaces:
+            old = [
+                place
+                for place in self.rows
+                if place.partition == partition and place.row_id.write_id < change.write_id
+            ]
+            for place in old:
+                del self.rows[place]
+        for place in change.deletes:
+            self.rows.pop(place, None)
+            self.deleted_by.setdefault(place, set()).add(change.write_id)
+        self.rows |= change.inserts
+
+    def snapshot(self) -> Mapping[Place, Row]:
+        return dict(self.rows)
