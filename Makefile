@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 # spark-submit and airflow are looked up on PATH, by Airflow as well as by the tests.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH"
 INSTALLED := $(VENV)/.installed
+# Each has metastores and a Spark of its own, about 3 GB in all.
+WORKERS ?= 2
 
 .PHONY: help setup quickstart test lint format interop bench lock clean
 
@@ -31,7 +33,7 @@ quickstart: setup ## Real metastore, demo table, one hourly merge by Airflow; sh
 	@$(RUN) python -m airflow_hiveacid.quickstart
 
 test: setup ## Run all tests
-	@$(RUN) python -m pytest
+	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 lint: setup ## Check style, types and the directions of imports
 	@$(BIN)/ruff check .
