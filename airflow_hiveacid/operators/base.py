@@ -52,10 +52,12 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
     def render_template(self, content: Any, context: "Context", *args: Any, **kwargs: Any) -> Any:
         """Render a job, which is frozen, into a new one; anything else as Airflow does."""
-        render = super().render_template
-        if isinstance(content, Job):
-            return content.render(lambda text: str(render(text, context, *args, **kwargs)))
-        return render(content, context, *args, **kwargs)
+        if not isinstance(content, Job):
+            return super().render_template(content, context, *args, **kwargs)
+        dag = self.get_dag()
+        # A job's texts stay texts: as native objects, "'a'" would lose its quotes.
+        texts = dag.get_template_env(force_sandboxed=True) if dag else self.get_template_env()
+        return content.render(lambda text: texts.from_string(text).render(context))
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Run the job and return its report."""
