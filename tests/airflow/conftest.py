@@ -5,12 +5,18 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from tests.maintenance.acid_folders import AcidFolders
 
 # Airflow reads these once, when it is first imported.
 os.environ.update(
@@ -94,3 +100,28 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSubmit
 def context() -> dict[str, Any]:
     ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=2)
     return {"ti": ti, "run_id": "r", "params": {"table": "db.orders"}}
+
+
+@pytest.fixture
+def metastore_connection(hms4: EmbeddedMetastore, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The id of a connection to a real metastore."""
+    host, port = hms4.uri.removeprefix("thrift://").split(":")
+    connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection | {"password": "s3cret"})
+    )
+    return "hive_acid_default"
+
+
+@pytest.fixture
+def orders(hms4: EmbeddedMetastore) -> Iterator[AcidFolders]:
+    """A table in that metastore with a base, whose deltas the tests make."""
+    with MetastoreClient(hms4.options) as client:
+        client.create_database("shop")
+        folders = AcidFolders.create(client, "shop.orders")
+        folders.insert()
+        base = folders.compact(Base(1))
+        (folders.root / base / "bucket_00000").write_bytes(b"r" * 10_000)
+        folders.clean()
+        yield folders
+        client.drop_database("shop", cascade=True)

@@ -1,0 +1,191 @@
+"""Compacting and cleaning as tasks, up to the application; what it does is tested elsewhere."""
+
+import json
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.sdk import DAG
+
+from airflow_hiveacid import (
+    Budget,
+    CleanJob,
+    CompactionPolicy,
+    CompactJob,
+    DeleteJob,
+    HiveAcidCleanOperator,
+    HiveAcidCompactOperator,
+    HiveAcidDeleteOperator,
+)
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.names import Base
+
+
+def need(partition=None, table="shop.orders", **more):
+    found = {
+        "table": table,
+        "partition": partition,
+        "type": "minor",
+        "reason": "12 delta directories (limit 10).",
+        "deltas": 12,
+        "delta_bytes": 100,
+        "base_bytes": 2000,
+        "delta_ratio": 0.05,
+        "bytes": 100,
+    }
+    return found | more
+
+
+@pytest.fixture
+def compacted(spark_submit):
+    """spark-submit, which reports one partition that was compacted."""
+    partition = {"table": "shop.orders", "outcome": "compacted", "reason": "12 delta directories."}
+    spark_submit.will(report={"job": "compact", "target": "shop.orders", "partitions": [partition]})
+    return spark_submit
+
+
+def test_a_compact_job_is_submitted_as_it_is(compacted, context):
+    job = CompactJob(
+        target="{{ params.table }}",
+        partitions=["d={{ run_id }}"],
+        type="major",
+        policy=CompactionPolicy(max_deltas=3),
+        budget=Budget(max_partitions=7),
+    )
+    operator = HiveAcidCompactOperator(task_id="t", job=job)
+    operator.render_template_fields(context)
+    report = operator.execute(context)
+    seen = compacted.seen.job
+    assert (seen["job"], seen["target"], seen["partitions"]) == ("compact", "db.orders", ["d=r"])
+    assert (seen["policy"]["max_deltas"], seen["budget"]["max_partitions"]) == (3, 7)
+    assert seen["run_token"] == "d/r/t/-1"
+    assert report["partitions"][0]["outcome"] == "compacted"
+    assert json.loads(json.dumps(report)) == report
+
+
+@pytest.mark.parametrize(
+    ("found", "partitions"),
+    [
+        (need(), None),
+        (need("d=1"), ["d=1"]),
+        ([need("d=1"), need("d=2/e=a%2Fb")], ["d=1", "d=2/e=a%2Fb"]),
+    ],
+)
+def test_what_a_sensor_found_says_what_to_compact(found, partitions, compacted, context):
+    job = CompactJob(target="shop.*", parallel=5, orc_codec="zstd")
+    operator = HiveAcidCompactOperator(task_id="t", job=job, need=found)
+    operator.render_template_fields(context)
+    operator.execute(context)
+    seen = compacted.seen.job
+    assert (seen["target"], seen["partitions"], seen["type"]) == (
+        "shop.orders",
+        partitions,
+        "minor",
+    )
+    assert seen["reason"] == "12 delta directories (limit 10)."
+    assert (seen["parallel"], seen["orc_codec"]) == (5, "zstd")
+
+
+def test_a_need_is_enough_where_it_is_mapped(compacted, context):
+    with DAG("d"):
+        mapped = HiveAcidCompactOperator.partial(task_id="compact").expand(need=[need("d=1")])
+    operator = mapped.unmap({"need": need("d=1")})
+    operator.render_template_fields(context | {"task": operator})
+    operator.execute(context)
+    assert compacted.seen.job["target"] == "shop.orders"
+
+
+@pytest.mark.parametrize("operator", [HiveAcidCleanOperator, HiveAcidCompactOperator])
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([], "need must be what a sensor found"),
+        ("shop.orders", "need must be what a sensor found"),
+        ([need(), {"table": "shop.orders"}], r"need\[1\] lacks the key"),
+        ([need(), need(table="shop.visits")], "partitions of shop.orders and of shop.visits"),
+    ],
+)
+def test_a_need_that_cannot_be_one_task_fails_for_good(
+    operator, found, message, spark_submit, context
+):
+    with pytest.raises(AirflowFailException, match=message):
+        operator(task_id="t", need=found).execute(context)
+    assert not spark_submit.seen_file.exists()
+
+
+def test_one_task_does_not_compact_in_two_ways(spark_submit, context):
+    found = [need("d=1"), need("d=2", type="major")]
+    with pytest.raises(AirflowFailException, match="Group what the sensor found"):
+        HiveAcidCompactOperator(task_id="t", need=found).execute(context)
+
+
+@pytest.mark.parametrize("operator", [HiveAcidCleanOperator, HiveAcidCompactOperator])
+def test_a_task_without_job_and_need_fails_while_the_dag_is_parsed(operator):
+    with pytest.raises(InvalidJob, match="needs a job, or a need"):
+        operator(task_id="t")
+
+
+def test_partitions_that_failed_fail_the_task_with_their_error(spark_submit, context):
+    error = {
+        "id": "CorruptFile",
+        "message": "1 of 2 failed (shop.orders/d=1): delta_1 is broken.",
+        "remedy": "Restore it.",
+        "exit_code": 30,
+    }
+    spark_submit.will(
+        report={"job": "compact", "target": "shop.orders", "error": error}, exit_code=30
+    )
+    with pytest.raises(AirflowFailException, match=r"shop.orders/d=1.*Restore it"):
+        HiveAcidCompactOperator(task_id="t", job=CompactJob(target="shop.orders")).execute(context)
+
+
+def test_the_texts_of_a_job_stay_texts_in_a_dag_of_native_objects(context):
+    with DAG("native", render_template_as_native_obj=True):
+        delete = HiveAcidDeleteOperator(
+            task_id="t", job=DeleteJob(target="{{ params.table }}", where="'{{ run_id }}'")
+        )
+        compact = HiveAcidCompactOperator(task_id="c", job=CompactJob(target="db.t"))
+    for operator in (delete, compact):
+        operator.render_template_fields(context)
+    assert (delete.job.target, delete.job.where) == ("db.orders", "'r'")
+    assert compact.job.reason == ""
+
+
+@pytest.fixture
+def two_deltas(orders, metastore_connection):
+    """Two deltas that a base has replaced; their names."""
+    names = [orders.insert(), orders.insert()]
+    orders.compact(Base(3))
+    return names
+
+
+def test_cleaning_needs_no_spark(orders, two_deltas, context, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "")
+    operator = HiveAcidCleanOperator(task_id="t", job=CleanJob(target="{{ params.table }}"))
+    operator.render_template_fields(context | {"params": {"table": "shop.orders"}})
+    report = operator.execute(context)
+    assert sorted(each["path"] for each in report["removed"])[1:] == two_deltas
+    assert json.loads(json.dumps(report)) == report
+    assert f"Removed {two_deltas[0]}" in capsys.readouterr().out
+    assert set(two_deltas).isdisjoint(orders.directories())
+
+
+def test_a_dry_run_tells_what_would_go(orders, two_deltas, context, capsys):
+    job = CleanJob(target="shop.orders", dry_run=True)
+    report = HiveAcidCleanOperator(task_id="t", job=job).execute(context)
+    assert report["dry_run"]
+    assert f"Would remove {two_deltas[0]}" in capsys.readouterr().out
+    assert set(two_deltas) < set(orders.directories())
+
+
+def test_what_is_kept_is_told_with_its_reason(orders, two_deltas, context, capsys):
+    with orders.reading() as reader:
+        HiveAcidCleanOperator(task_id="t", need=need(table="shop.orders")).execute(context)
+    log = capsys.readouterr().out
+    assert f"Kept {two_deltas[0]}: " in log
+    assert f"transaction {reader.txn_id} of" in log
+
+
+def test_a_table_that_cannot_be_cleaned_fails_for_good(metastore_connection, context):
+    with pytest.raises(AirflowException, match=r"shop\.gone does not exist") as failed:
+        HiveAcidCleanOperator(task_id="t", job=CleanJob(target="shop.gone")).execute(context)
+    assert isinstance(failed.value, AirflowFailException)

@@ -1,0 +1,222 @@
+"""What the sensors wait for, and how; triggers have tests of their own."""
+
+import json
+
+import pytest
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    TaskDeferred,
+)
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowRescheduleException
+
+from airflow_hiveacid import (
+    Budget,
+    CompactionPolicy,
+    HiveAcidCompactionNeededSensor,
+    HiveAcidDeltaCountSensor,
+    HiveAcidDeltaSizeSensor,
+)
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.jobs.need import parse_needs
+
+SENSORS = [HiveAcidCompactionNeededSensor, HiveAcidDeltaCountSensor, HiveAcidDeltaSizeSensor]
+
+pytestmark = pytest.mark.usefixtures("metastore_connection")
+
+
+def large_insert(orders):
+    """Insert a delta of a fifth of the base."""
+    (orders.root / orders.insert() / "bucket_00000").write_bytes(b"r" * 2000)
+
+
+def test_the_count_of_deltas_is_what_one_sensor_waits_for(orders):
+    sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", max_deltas=2)
+    for _ in range(2):
+        large_insert(orders)
+        assert not sensor.poke({})
+    orders.insert()
+    found = sensor.poke({})
+    assert found.is_done
+    (need,) = found.xcom_value
+    assert (need["table"], need["partition"], need["type"]) == ("shop.orders", None, "minor")
+    assert (need["deltas"], need["delta_bytes"], need["base_bytes"]) == (3, 4007, 10_000)
+    assert need["delta_ratio"] == 0.4007
+    assert "3 delta directories (limit 2)" in need["reason"]
+
+
+def test_the_size_of_deltas_is_what_another_waits_for(orders):
+    sensor = HiveAcidDeltaSizeSensor(task_id="t", table="shop.orders", max_ratio=0.1)
+    for _ in range(12):
+        orders.insert()
+    assert not sensor.poke({})
+    large_insert(orders)
+    (need,) = sensor.poke({}).xcom_value
+    assert (need["type"], need["deltas"]) == ("major", 13)
+    assert "(limit 10 %)" in need["reason"]
+
+
+@pytest.mark.parametrize("more", [{"max_deltas": 1}, {"max_delta_ratio": 0.1}])
+def test_either_is_enough_for_the_whole_policy(more, orders):
+    strict = {"max_deltas": 100, "max_delta_ratio": 100.0}
+    policy = CompactionPolicy(**strict | more)
+    sensor = HiveAcidCompactionNeededSensor(task_id="t", table="shop.*", policy=policy)
+    orders.insert()
+    assert not sensor.poke({})
+    large_insert(orders)
+    assert sensor.poke({}).is_done
+
+
+def test_what_is_found_can_be_mapped_over(orders):
+    large_insert(orders)
+    found = HiveAcidCompactionNeededSensor(task_id="t", table="shop.orders").poke({}).xcom_value
+    assert json.loads(json.dumps(found)) == found
+    assert parse_needs(found)[0].table == "shop.orders"
+
+
+def test_the_log_tells_why_and_why_not(orders, capsys):
+    sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", max_deltas=1)
+    orders.insert()
+    sensor.poke({})
+    assert "shop.orders needs none: 1 delta directory (limit 1)" in capsys.readouterr().out
+    orders.insert()
+    sensor.poke({})
+    reason = "2 delta directories (limit 1)"
+    assert f"shop.orders needs a minor compaction: {reason}" in capsys.readouterr().out
+
+
+def test_a_table_that_is_not_written_is_not_listed_again(orders):
+    sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", max_deltas=1)
+    first = orders.insert()
+    assert not sensor.poke({})
+    # No write id has moved: only who lists the table again can see this.
+    write_id = int(first.split("_")[1])
+    orders.make(Delta(write_id, write_id, 1).name)
+    assert not sensor.poke({})
+
+
+def test_rescheduling_frees_the_worker(orders):
+    sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", mode="reschedule")
+    with pytest.raises(AirflowRescheduleException):
+        sensor.execute({"ti": FirstTry()})
+
+
+class FirstTry:
+    def get_first_reschedule_date(self, context):
+        return None
+
+
+def test_poking_returns_what_was_found(orders):
+    large_insert(orders)
+    sensor = HiveAcidDeltaSizeSensor(task_id="t", table="shop.orders", deferrable=False)
+    assert [need["table"] for need in sensor.execute({})] == ["shop.orders"]
+
+
+def test_a_deferrable_sensor_looks_before_it_defers(orders):
+    large_insert(orders)
+    sensor = HiveAcidDeltaSizeSensor(task_id="t", table="shop.orders", deferrable=True)
+    assert [need["table"] for need in sensor.execute({})] == ["shop.orders"]
+
+
+def test_it_defers_to_a_trigger_that_knows_all_but_no_secret(orders):
+    sensor = HiveAcidCompactionNeededSensor(
+        task_id="t",
+        table="shop.orders",
+        partitions=None,
+        policy=CompactionPolicy(max_deltas=7),
+        budget=Budget(max_partitions=3),
+        deferrable=True,
+        poke_interval=11,
+        timeout=600,
+    )
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({})
+    _, kwargs = deferred.value.trigger.serialize()
+    assert deferred.value.timeout.total_seconds() == 600
+    assert kwargs["policy"]["max_deltas"] == 7
+    assert kwargs["budget"] == {"max_bytes": None, "max_partitions": 3}
+    assert (kwargs["metastore_conn_id"], kwargs["poke_interval"]) == ("hive_acid_default", 11)
+    assert "s3cret" not in json.dumps(kwargs)
+    complete = getattr(sensor, deferred.value.method_name)
+    assert complete({}, {"status": "found", "needs": [{"table": "shop.orders"}]}) == [
+        {"table": "shop.orders"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("retryable", "failure"), [(True, AirflowException), (False, AirflowFailException)]
+)
+def test_what_fails_in_the_trigger_fails_the_task(retryable, failure):
+    sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders")
+    event = {"status": "error", "message": "It is gone.", "retryable": retryable}
+    with pytest.raises(AirflowException, match="It is gone") as failed:
+        sensor.execute_complete({}, event)
+    assert type(failed.value) is failure
+
+
+def test_the_table_and_the_policy_are_templates():
+    with DAG("native", render_template_as_native_obj=True):
+        sensor = HiveAcidCompactionNeededSensor(
+            task_id="t",
+            table="{{ params.table }}",
+            partitions=["d={{ params.day }}"],
+            policy={
+                "max_deltas": "{{ params.most }}",
+                "quiet_hours": "{{ params.quiet }}",
+                "major_after_hours": "{{ params.hours }}",
+            },
+            budget={"max_bytes": "{{ params.bytes }}"},
+        )
+    params = {
+        "table": "shop.*",
+        "day": "2026-11-20",
+        "most": 4,
+        "quiet": "22:00-05:00",
+        "hours": 1.5,
+        "bytes": None,
+    }
+    sensor.render_template_fields({"params": params})
+    assert (sensor.table, sensor.partitions) == ("shop.*", ["d=2026-11-20"])
+    assert sensor._policy() == CompactionPolicy(
+        max_deltas=4, quiet_hours="22:00-05:00", major_after_hours=1.5
+    )
+    assert sensor._budget() == Budget()
+
+
+@pytest.mark.parametrize(
+    ("sensor", "options", "message"),
+    [
+        *((sensor, {"table": "orders"}, "'orders' is not the name") for sensor in SENSORS),
+        *((sensor, {"table": ""}, "table must be a text") for sensor in SENSORS),
+        (HiveAcidDeltaCountSensor, {"max_deltas": -1}, "max_deltas"),
+        (HiveAcidDeltaSizeSensor, {"max_ratio": -0.1}, "max_delta_ratio"),
+        (HiveAcidDeltaSizeSensor, {"measure": "files"}, "measure"),
+        (
+            HiveAcidCompactionNeededSensor,
+            {"policy": CompactionPolicy(quiet_hours="at night")},
+            "quiet_hours",
+        ),
+        (HiveAcidCompactionNeededSensor, {"budget": Budget(max_bytes=0)}, "max_bytes"),
+    ],
+)
+def test_what_makes_no_sense_fails_while_the_dag_is_parsed(sensor, options, message):
+    with pytest.raises(InvalidJob, match=message):
+        sensor(task_id="t", **{"table": "shop.orders"} | options)
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metastore_conn_id": "unknown"}, "no metastore connection 'unknown'"),
+        ({"table": "shop.gone"}, "shop.gone does not exist"),
+        ({"table": "gone.*"}, "gone does not exist"),
+    ],
+)
+def test_what_can_never_be_found_fails_for_good(options, message, deferrable):
+    options = {"table": "shop.orders"} | options
+    sensor = HiveAcidDeltaCountSensor(task_id="t", deferrable=deferrable, **options)
+    with pytest.raises(AirflowFailException, match=message):
+        sensor.execute({})
