@@ -1,4 +1,4 @@
-"""The compaction queue of a real HMS 4: who gets which request, and what becomes of it."""
+"""The compaction queue of HMS 4: who gets which request, and what becomes of it."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,15 +13,16 @@ from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.queue import CompactionQueue, QueuedCompaction
 from airflow_hiveacid.metastore.snapshot import Snapshot
 from airflow_hiveacid.metastore.transaction import Transaction
+from tests.fakes.metastore import FakeMetastore
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 DAY = "day=1"
 
 
-@pytest.fixture
-def hms(hms4: EmbeddedMetastore) -> EmbeddedMetastore:
+@pytest.fixture(params=["hms4", "fake4"])
+def hms(request: pytest.FixtureRequest) -> EmbeddedMetastore | FakeMetastore:
     """Version 3 has no such queue."""
-    return hms4
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture

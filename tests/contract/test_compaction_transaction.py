@@ -32,6 +32,7 @@ from airflow_hiveacid.metastore.settle import (
     outcome,
 )
 from airflow_hiveacid.metastore.transaction import Transaction
+from tests.fakes.metastore import REAL_AND_FAKE
 from tests.proxy import Proxy
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
@@ -93,6 +94,7 @@ def states(queue: CompactionQueue, ref: TableRef) -> list[str]:
     return [entry.state for entry in queue.show(ref)]
 
 
+@REAL_AND_FAKE
 def test_a_compaction_leaves_nothing_but_a_request_for_cleaning(
     client: MetastoreClient,
     queue: CompactionQueue,
@@ -115,6 +117,7 @@ def test_a_compaction_leaves_nothing_but_a_request_for_cleaning(
         assert queue.show(table) == []
 
 
+@REAL_AND_FAKE
 def test_it_reads_up_to_the_smallest_open_write_id(
     client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
 ) -> None:
@@ -129,6 +132,7 @@ def test_it_reads_up_to_the_smallest_open_write_id(
             assert not compaction.txns.is_valid(open_one.txn_id)
 
 
+@REAL_AND_FAKE
 def test_of_two_compactors_of_a_partition_the_second_is_turned_away_at_once(
     client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
 ) -> None:
@@ -145,6 +149,7 @@ def test_of_two_compactors_of_a_partition_the_second_is_turned_away_at_once(
         finish(second)
 
 
+@REAL_AND_FAKE
 def test_nobody_else_waits_for_a_compaction_except_to_replace_what_it_reads(
     client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
 ) -> None:
@@ -164,6 +169,7 @@ def test_nobody_else_waits_for_a_compaction_except_to_replace_what_it_reads(
         overwrite.commit()
 
 
+@REAL_AND_FAKE
 def test_a_table_that_is_dropped_meanwhile_leaves_nothing_behind(
     client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
 ) -> None:
@@ -177,6 +183,7 @@ def test_a_table_that_is_dropped_meanwhile_leaves_nothing_behind(
     assert CompactionQueue(client).live(table) == []
 
 
+@REAL_AND_FAKE
 def test_an_error_undoes_everything_and_is_told_to_the_queue(
     client: MetastoreClient,
     queue: CompactionQueue,
@@ -205,6 +212,7 @@ def test_an_error_undoes_everything_and_is_told_to_the_queue(
         finish(again)
 
 
+@REAL_AND_FAKE
 def test_a_compaction_whose_transaction_was_aborted_does_not_come_to_be(
     client: MetastoreClient,
     queue: CompactionQueue,
@@ -236,6 +244,7 @@ def test_a_compaction_whose_transaction_was_aborted_does_not_come_to_be(
         finish(again)
 
 
+@REAL_AND_FAKE
 def test_nothing_to_do_is_refused_with_a_reason(
     client: MetastoreClient,
     queue: CompactionQueue,
@@ -253,6 +262,7 @@ def test_nothing_to_do_is_refused_with_a_reason(
         finish(again)
 
 
+@REAL_AND_FAKE
 def test_a_request_that_somebody_else_made_is_not_done_twice(
     client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
 ) -> None:
@@ -327,7 +337,7 @@ def test_after_a_killed_compactor_the_next_one_goes_on_as_soon_as_its_transactio
         assert f"transaction {dead} " in str(failed.error)
 
 
-only_hms4 = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+only_hms4 = pytest.mark.parametrize("hms", ["4.0.1", "fake 4.0.1"], indirect=True)
 
 
 @only_hms4
@@ -461,6 +471,7 @@ def test_a_question_that_never_arrives_ends_one_attempt_and_does_not_hinder_the_
     assert states(queue, table) == ["failed", "ready for cleaning"]
 
 
+@REAL_AND_FAKE
 def test_phases_are_told_in_their_order(begin: Callable[..., Compaction]) -> None:
     phases = PhaseClock()
     with begin(phases=phases) as compaction:

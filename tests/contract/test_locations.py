@@ -10,6 +10,9 @@ from airflow_hiveacid.metastore import projected_tables
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import table_locations
+from tests.fakes.metastore import REAL_AND_FAKE
+
+pytestmark = REAL_AND_FAKE
 
 COLUMNS = [Column("id", "bigint")]
 

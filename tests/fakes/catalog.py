@@ -3,6 +3,7 @@
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -22,8 +23,21 @@ class _Table:
 class Catalog:
     """Answers the calls of `idl_tables`; methods are named as those are."""
 
-    def __init__(self, version: MetastoreVersion, warehouse: Path) -> None:
+    def __init__(
+        self,
+        version: MetastoreVersion,
+        warehouse: Path,
+        dropped: Callable[[str, str], None],
+    ) -> None:
+        """An empty catalog.
+
+        Args:
+            version: Whose answers it gives.
+            warehouse: The folder of the default database.
+            dropped: Is told of every table that goes: its database and its name.
+        """
         self._version = version
+        self._dropped = dropped
         self._databases: dict[str, Any] = {}
         self._tables: dict[tuple[str, str], _Table] = {}
         self._ids = count(1)
@@ -87,17 +101,20 @@ class Catalog:
         if key in self._tables:
             raise idl_tables.AlreadyExistsException(f"Table hive.{'.'.join(key)} already exists")
         database = self.get_database(table.dbName)
-        table.sd.location = table.sd.location or f"{database.locationUri}/{table.tableName}"
+        if table.tableType != "VIRTUAL_VIEW":
+            location = table.sd.location or f"{database.locationUri}/{table.tableName}"
+            table.sd.location = location.replace("file:///", "file:/")
+            _folder(table.sd.location).mkdir(parents=True, exist_ok=True)
         table.createTime, table.catName = int(time.time()), "hive"
         if self._version is MetastoreVersion.HMS4:
             table.id = next(self._ids)
-        _folder(table.sd.location).mkdir(parents=True, exist_ok=True)
         self._tables[key] = _Table(table)
 
     def drop_table(self, database: str, name: str, delete_data: bool) -> None:
         table = self._table(database, name)
         del self._tables[database, name]
-        if delete_data:
+        self._dropped(database, name)
+        if delete_data and table.raw.sd.location:
             shutil.rmtree(_folder(table.raw.sd.location), ignore_errors=True)
 
     def alter_table_req(self, request: Any) -> Any:

@@ -42,6 +42,7 @@ class Compactions:
         self._version = version
         self._transactions = transactions
         self._entries: dict[int, _Entry] = {}
+        self._last = 0
 
     def compact2(self, request: Any) -> Any:
         place = (request.dbname, request.tablename, request.partitionname)
@@ -53,11 +54,11 @@ class Compactions:
                     f"Compaction is already scheduled with state='{entry.state}' and id={entry.id}"
                 )
                 return idl_compaction.CompactionResponse(-1, "refused", False, text)
-        number = len(self._entries) + 1
-        self._entries[number] = _Entry(
-            number, *place, request.type, request.poolName, request.runas, _now()
+        self._last += 1
+        self._entries[self._last] = _Entry(
+            self._last, *place, request.type, request.poolName, request.runas, _now()
         )
-        return idl_compaction.CompactionResponse(number, _INITIATED, True)
+        return idl_compaction.CompactionResponse(self._last, _INITIATED, True)
 
     def show_compact(self, request: Any) -> Any:
         shown = [
@@ -137,6 +138,13 @@ class Compactions:
     def mark_refused(self, info: Any) -> None:
         entry = self._entries[info.id]
         entry.state, entry.error = "refused", info.errorMessage
+
+    def forget_table(self, database: str, table: str) -> None:
+        self._entries = {
+            number: entry
+            for number, entry in self._entries.items()
+            if (entry.database, entry.table) != (database, table)
+        }
 
 
 def _now() -> int:

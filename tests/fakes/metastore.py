@@ -76,9 +76,14 @@ class FakeMetastore:
         self._is_4 = generation is MetastoreVersion.HMS4
         # One call at a time: that is how every call comes to be a transaction of the database.
         self._lock = threading.RLock()
-        catalog = Catalog(generation, self.warehouse)
         transactions = Transactions(generation)
         compactions = Compactions(generation, transactions)
+
+        def forget(database: str, table: str) -> None:
+            transactions.forget_table(database, table)
+            compactions.forget_table(database, table)
+
+        catalog = Catalog(generation, self.warehouse, forget)
         self._parts = (catalog, transactions, compactions)
         self._forget_empty = transactions.forget_empty
         self._server = _Server(("127.0.0.1", 0), partial(_Conversation, self))

@@ -238,6 +238,16 @@ class Transactions:
             if txn.state is TxnState.ABORTED and not txn.components:
                 txn.state = TxnState.COMMITTED
 
+    def forget_table(self, database: str, table: str) -> None:
+        self._last_write_id.pop(f"{database}.{table}", None)
+        for txn in self._txns.values():
+            txn.write_ids.pop(f"{database}.{table}", None)
+            txn.components = {
+                each: write_id
+                for each, write_id in txn.components.items()
+                if each.place[:2] != (database, table)
+            }
+
     # Locks
 
     def lock(self, request: Any) -> Any:
