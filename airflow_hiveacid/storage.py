@@ -162,6 +162,11 @@ class Storage(ReadOnlyStorage):
         with _translated(self._show(path)):
             self._filesystem.create_dir(self._full(path), recursive=True)
 
+    @property
+    def renames_at_once(self) -> bool:
+        """Whether a directory gets another name in one step, so that nobody sees half of it."""
+        return self._filesystem.type_name not in _OBJECT_STORES
+
     def rename(self, source: str, target: str) -> None:
         """Rename a file or a directory; never onto something that exists."""
         self._refuse_existing(target)

@@ -19,6 +19,7 @@ from airflow_hiveacid.acid.errors import (
     HiveAcidError,
     OutOfOrder,
     StorageError,
+    UnsupportedTable,
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import (
@@ -108,9 +109,15 @@ class PartitionCompactor:
         Raises:
             NothingToCompact: It would change nothing.
         """
+        hive3 = self.compaction.version is MetastoreVersion.HMS3
+        if hive3 and not self._storage.renames_at_once:
+            raise UnsupportedTable(
+                f"{self._name} is on an object store, where a base appears file by file. Only Hive"
+                " Metastore 4 hides it until it is complete.",
+                remedy="Let Hive compact the table.",
+            )
         with self.phases(Phase.READ):
             files = list_files(self._storage)
-            hive3 = self.compaction.version is MetastoreVersion.HMS3
             state = read_state(
                 self._storage,
                 files,

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_hiveacid.acid.errors import DiskFull
 from airflow_hiveacid.jobs.phases import Phase
+from airflow_hiveacid.storage import Storage
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At
@@ -117,3 +118,13 @@ def test_a_full_disk_leaves_nothing_behind(busy: Case, phase: Phase) -> None:
     assert left_behind(busy.client) == []
     (done,) = busy.compact("major").partitions
     assert busy.rows() == LEFT
+
+
+@pytest.mark.parametrize("hms", ["3.1.3"], indirect=True)
+def test_hive_3_is_never_shown_half_a_base(busy: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Storage, "renames_at_once", False)
+    before = everything(busy.client.get_table(busy.ref))
+    (done,) = busy.compact("major").partitions
+    assert done.outcome == "failed"
+    assert "file by file" in done.reason
+    assert everything(busy.client.get_table(busy.ref)) == before
