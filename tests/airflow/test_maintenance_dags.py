@@ -1,0 +1,70 @@
+"""The example DAGs that compact, by `airflow dags test` on a real metastore."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from airflow_hiveacid import AcidTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.quickstart import airflow_environment
+from tests.maintenance.acid_folders import AcidFolders
+from tests.rows import rows_of
+
+DELTAS = 12
+
+
+@pytest.fixture(scope="module")
+def airflow(hms4, tmp_path_factory):
+    """An Airflow of its own; runs a DAG and returns its log."""
+    folder = tmp_path_factory.mktemp("airflow")
+    environment = airflow_environment(folder, hms4.uri)
+
+    def run(*arguments):
+        ended = subprocess.run(
+            [sys.executable, "-m", "airflow", *arguments],
+            env=environment,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+        )
+        assert ended.returncode == 0, ended.stdout
+        return ended.stdout
+
+    run("db", "migrate")
+    return run
+
+
+@pytest.fixture(scope="module")
+def shop(hms4, spark):
+    """Two tables of twelve deltas each."""
+    with MetastoreClient(hms4.options) as client:
+        client.create_database("dag_shop")
+        tables = [AcidFolders.create(client, f"dag_shop.{name}") for name in ("orders", "visits")]
+        for folders in tables:
+            with AcidTable(folders.ref.full_name, hms4.uri, spark=spark) as table:
+                for number in range(DELTAS):
+                    table.append(spark.createDataFrame([(number,)], "id int").coalesce(1))
+        yield tables
+        client.drop_database("dag_shop", cascade=True)
+
+
+@pytest.mark.parametrize(
+    ("dag", "number"), [("automatic_compaction", 0), ("event_driven_compaction", 1)]
+)
+def test_twelve_deltas_come_out_compacted_and_cleaned(dag, number, airflow, shop, hms4):
+    table = shop[number]
+    name = table.ref.full_name
+    before, deltas = rows_of(hms4.uri, name), table.directories()
+    assert len(deltas) == DELTAS
+    log = airflow("dags", "test", dag, "--conf", json.dumps({"table": name}))
+    (base,) = table.directories()
+    assert re.fullmatch(rf"base_{DELTAS:07d}_v\d+", base)
+    assert rows_of(hms4.uri, name) == before
+    assert f"{name} needs a major compaction: {DELTAS} delta directories (limit 10)" in log
+    for delta in deltas:
+        assert f"Removed {delta}" in log
+    assert f"{base} holds its content." in log
