@@ -1,6 +1,6 @@
 """One look at all tables of interest, as sensors and triggers take it again and again."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -36,7 +36,11 @@ class CompactionPoll:
     """
 
     def __init__(
-        self, metastore: MetastoreOptions, policy: CompactionPolicy, budget: Budget | None = None
+        self,
+        metastore: MetastoreOptions,
+        policy: CompactionPolicy,
+        budget: Budget | None = None,
+        quiet: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Prepare a poll.
 
@@ -44,10 +48,16 @@ class CompactionPoll:
             metastore: How the metastore is reached.
             policy: When a partition is worth compacting.
             budget: How much may be found at once.
+            quiet: The ``quiet`` of an equal poll in another process.
         """
         self._client = MetastoreClient(metastore)
-        self._survey = Survey(self._client, policy)
+        self._survey = Survey(self._client, policy, quiet)
         self._budget = budget or Budget()
+
+    @property
+    def quiet(self) -> dict[str, list[str]]:
+        """The tables that need nothing before somebody writes them; see ``Survey``."""
+        return self._survey.quiet
 
     def look(
         self,
@@ -72,6 +82,8 @@ class CompactionPoll:
             *(f"{need.name} needs a {need.type} compaction: {need.reason}" for need in needs),
             *_summary(others, len(found)),
         )
+        if unwritten := len(found) - len({decision.size.table for decision in decisions}):
+            log = (*log, f"Not written since the last look, or empty: {_tables(unwritten)}.")
         return Findings(needs, log)
 
 
@@ -87,6 +99,10 @@ def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
         yield f"{name} needs none: {decision.reason}"
     if len(others) > _NAMED:
         rest = len(others) - _NAMED
-        yield f"{rest} more of {tables} table{'' if tables == 1 else 's'} need none."
+        yield f"{rest} more of {_tables(tables)} need none."
     if not others and not tables:
         yield "No full-ACID table matches."
+
+
+def _tables(count: int) -> str:
+    return f"{count} table{'' if count == 1 else 's'}"

@@ -74,16 +74,37 @@ class Survey:
     It needs one connection to the metastore, and none between two surveys.
     """
 
-    def __init__(self, client: MetastoreClient, policy: CompactionPolicy | None = None) -> None:
+    def __init__(
+        self,
+        client: MetastoreClient,
+        policy: CompactionPolicy | None = None,
+        quiet: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         """Prepare a survey.
 
         Args:
             client: The metastore.
             policy: When a partition is worth compacting; tables may set their own thresholds.
+            quiet: The ``quiet`` of a survey with the same policy of the same partitions.
         """
         self._client = client
         self._policy = policy or CompactionPolicy()
+        self._quiet = quiet or {}
         self._measured: dict[tuple[TableRef, tuple[str, ...] | None], _Measured] = {}
+
+    @property
+    def quiet(self) -> dict[str, list[str]]:
+        """The tables that need nothing before somebody writes them, as plain values.
+
+        A survey in another process goes on with them, and has no decisions on them to tell.
+        """
+        measured = {ref.full_name for ref, _ in self._measured}
+        before = {name: list(e) for name, e in self._quiet.items() if name not in measured}
+        return before | {
+            ref.full_name: [known.write_ids.format(), known.at.isoformat()]
+            for (ref, _), known in self._measured.items()
+            if not known.needed
+        }
 
     def survey(
         self,
@@ -128,6 +149,8 @@ class Survey:
     ) -> list[Decision]:
         place, write_ids = (ref, partitions), snapshot.write_ids[ref.full_name]
         known = self._measured.get(place)
+        if known is None and self._is_quiet(ref, write_ids, now):
+            return []
         if known is None or not known.holds(write_ids, now):
             known = self._measure(ref, partitions, snapshot, now, known)
         sizes = known.sizes_at(now)
@@ -138,6 +161,10 @@ class Survey:
         needed = any(decision.type is not None for decision in decisions)
         self._measured[place] = replace(known, needed=needed)
         return decisions
+
+    def _is_quiet(self, ref: TableRef, write_ids: ValidWriteIdList, now: datetime) -> bool:
+        then, at = self._quiet.get(ref.full_name, ("", ""))
+        return then == write_ids.format() and now - datetime.fromisoformat(at) < _TRUSTED
 
     def _measure(
         self,

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from airflow_hiveacid.maintenance.poll import CompactionPoll
 
 
+_QUIET = "hiveacid_quiet_tables"
+
+
 class HiveAcidCompactionSensor(BaseSensorOperator):
     """Waits until a partition is worth compacting, and returns all that are.
 
     It needs no Java: it asks the metastore and lists files. Every table is listed once in a poke,
-    and not at all when nobody has written it since the last one (in mode ``reschedule`` each poke
-    is a process of its own, which remembers nothing).
+    and not at all when nobody has written it since the last one (before Airflow 3.3 this is not
+    so in mode ``reschedule``, where each poke is a process of its own).
 
     The XCom value is a list with one dict for each partition, ready for ``.expand(need=...)`` of
     HiveAcidCompactOperator.
@@ -62,10 +65,15 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
 
     def poke(self, context: "Context") -> PokeReturnValue:
         """Look once."""
+        # Since Airflow 3.3: what the processes of a rescheduled sensor can tell each other.
+        store: Any = context.get("task_state_store") if self.reschedule else None
         try:
-            found = self._prepared_poll().look([self.table], self.partitions)
+            poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
+            found = poll.look([self.table], self.partitions)
         except HiveAcidError as error:
             raise task_failure(str(error), error.retryable) from error
+        if store is not None:
+            store.set(_QUIET, poll.quiet)
         for line in found.log:
             self.log.info("%s", line)
         return PokeReturnValue(bool(found.needs), [need.to_dict() for need in found.needs])
@@ -108,11 +116,11 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
         """How much is found at once."""
         return Budget()
 
-    def _prepared_poll(self) -> "CompactionPoll":
+    def _prepared_poll(self, quiet: dict[str, list[str]]) -> "CompactionPoll":
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.maintenance.poll import CompactionPoll
 
         if self._poll is None:
             options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
-            self._poll = CompactionPoll(options, self._policy(), self._budget())
+            self._poll = CompactionPoll(options, self._policy(), self._budget(), quiet)
         return self._poll

@@ -97,6 +97,37 @@ def test_a_table_that_is_not_written_is_not_listed_again(orders):
     assert not sensor.poke({})
 
 
+class Store:
+    """Airflow 3.3's memory of a task, which outlives its processes."""
+
+    def __init__(self):
+        self.values = {}
+
+    def get(self, key, default=None):
+        return self.values.get(key, default)
+
+    def set(self, key, value):
+        self.values[key] = json.loads(json.dumps(value))
+
+
+def test_a_rescheduled_sensor_remembers_in_airflow(orders, capsys):
+    context = {"task_state_store": Store()}
+
+    def poke_in_a_new_process():
+        return HiveAcidDeltaCountSensor(
+            task_id="t", table="shop.*", max_deltas=1, mode="reschedule"
+        ).poke(context)
+
+    write_id = int(orders.insert().split("_")[1])
+    assert not poke_in_a_new_process()
+    orders.make(Delta(write_id, write_id, 1).name)
+    assert not poke_in_a_new_process()
+    assert "Not written since the last look, or empty: 1 table." in capsys.readouterr().out
+    orders.insert()
+    for _ in range(2):
+        assert poke_in_a_new_process().is_done
+
+
 def test_rescheduling_frees_the_worker(orders):
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", mode="reschedule")
     with pytest.raises(AirflowRescheduleException):
