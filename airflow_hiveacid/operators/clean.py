@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.need import parse_needs, partitions_of
+from airflow_hiveacid.jobs.need import parse_needs
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
 
     :param job: What to clean. Every text in it is a template. (templated)
     :param need: What a compaction sensor found: one element of its output, or several of one
-        table. It says which table and partitions; all else is the job's. (templated)
+        table. It says which table, and all of it is cleaned: what was still read after an earlier
+        compaction may go by now. All else is the job's. (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself.
     """
 
@@ -45,8 +46,7 @@ class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
     def _complete(self, job: CleanJob) -> CleanJob:
         if self.need is None:
             return job
-        needs = parse_needs(self.need)
-        return dataclasses.replace(job, target=needs[0].table, partitions=partitions_of(needs))
+        return dataclasses.replace(job, target=parse_needs(self.need)[0].table)
 
     def _run(self, job: CleanJob, context: "Context") -> dict[str, Any]:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.

@@ -104,7 +104,11 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> list[dict[str, Any]]:
         """Return what the trigger has found."""
         if event["status"] == "error":
-            raise task_failure(event["message"], event["retryable"])
+            if event["retryable"]:
+                # No exception of Airflow's, which soft_fail would take for the end of the waiting:
+                # the task would be skipped as if there were nothing to do, and not be tried again.
+                raise RuntimeError(event["message"])
+            raise task_failure(event["message"], retryable=False)
         needs: list[dict[str, Any]] = event["needs"]
         return needs
 

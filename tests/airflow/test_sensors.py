@@ -4,7 +4,6 @@ import json
 
 import pytest
 from airflow.providers.common.compat.sdk import (
-    AirflowException,
     AirflowFailException,
     TaskDeferred,
 )
@@ -177,14 +176,20 @@ def test_it_defers_to_a_trigger_that_knows_all_but_no_secret(orders):
 
 
 @pytest.mark.parametrize(
-    ("retryable", "failure"), [(True, AirflowException), (False, AirflowFailException)]
+    ("retryable", "failure"), [(True, RuntimeError), (False, AirflowFailException)]
 )
 def test_what_fails_in_the_trigger_fails_the_task(retryable, failure):
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders")
     event = {"status": "error", "message": "It is gone.", "retryable": retryable}
-    with pytest.raises(AirflowException, match="It is gone") as failed:
+    with pytest.raises(failure, match="It is gone"):
         sensor.execute_complete({}, event)
-    assert type(failed.value) is failure
+
+
+def test_a_metastore_that_is_away_for_a_while_is_not_taken_for_nothing_to_do():
+    sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", soft_fail=True)
+    event = {"status": "error", "message": "It is away.", "retryable": True}
+    with pytest.raises(RuntimeError, match="It is away"):
+        sensor.resume_execution("execute_complete", {"event": event}, {})
 
 
 def test_the_table_and_the_policy_are_templates():
