@@ -29,7 +29,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-quickstart: setup ## Real metastore, demo table, one hourly merge by Airflow; shows what happened
+quickstart: setup ## Real metastore, demo table; Airflow merges, compacts and cleans it
 	@$(RUN) python -m airflow_hiveacid.quickstart
 
 test: setup ## Run all tests

@@ -1,4 +1,4 @@
-"""A first look: a real metastore, a demo table, one hourly merge run by Airflow.
+"""A first look: a real metastore, a demo table; Airflow merges, compacts and cleans it.
 
 ``make quickstart``, or ``python -m airflow_hiveacid.quickstart`` where Java 17 is installed. All it
 makes is in one folder, which each run begins anew; only the metastore's distribution is kept.
@@ -7,6 +7,7 @@ makes is in one folder, which each run begins anew; only the metastore's distrib
 import argparse
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -90,26 +91,26 @@ def run(directory: Path) -> None:
         feed = directory / "feed"
         for line in write_changes(feed / HOUR):
             print(f"   {line}")
-        airflow = [sys.executable, "-m", "airflow"]
-        log = directory / "airflow.log"
-        wait("airflow db migrate", [*airflow, "db", "migrate"], environment, log)
-        test = [
-            "dags",
-            "test",
-            "hourly_merge",
-            NEXT_HOUR,
-            "--conf",
-            json.dumps({"feed": str(feed)}),
-        ]
-        wait("airflow dags test hourly_merge", [*airflow, *test], environment, log)
+        airflow = Airflow(directory, environment)
+        airflow.run("db", "migrate")
+        merge = ["dags", "test", "hourly_merge"]
+        airflow.run(*merge, NEXT_HOUR, "--conf", json.dumps({"feed": str(feed)}))
 
         say("After it: new deltas hold new rows, and delete deltas the ids of old ones")
-        for line in files_of(metastore.warehouse):
-            print(f" {' ' if line in before else '+'} {line}")
+        merged = files_of(metastore.warehouse)
+        show_difference(before, merged)
         say("Its report, which the task returned as XCom")
         print(json.dumps(merge_report(directory / "airflow"), indent=2))
+
+        say("Running the DAG automatic_compaction, with two deltas taken for too many")
+        thresholds = {"table": str(TABLE), "max_deltas": 1}
+        log = airflow.run("dags", "test", "automatic_compaction", "--conf", json.dumps(thresholds))
+        for reason in re.findall(rf"\] ({re.escape(str(TABLE))}\S* needs .*?\.) +\[", log):
+            print(f"   {reason}")
+        say("After it: what was compacted is one base, and what it replaced has been cleaned")
+        show_difference(merged, files_of(metastore.warehouse))
         cat = ["cat", str(TABLE), "--metastore", metastore.uri, "--row-ids"]
-        say(f"The rows now: hiveacid {' '.join(cat)}")
+        say(f"The rows, with the row ids that they had before: hiveacid {' '.join(cat)}")
         rows = subprocess.run(
             [sys.executable, "-m", "airflow_hiveacid.cli.main", *cat],
             check=True,
@@ -117,6 +118,21 @@ def run(directory: Path) -> None:
             encoding="utf-8",
         )
         print(rows.stdout.expandtabs(20), end="")
+
+
+class Airflow:
+    """The Airflow that only this quickstart uses."""
+
+    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+        self._log = directory / "airflow.log"
+        self._environment = environment
+
+    def run(self, *command: str) -> str:
+        """Run a command of Airflow and return what it logged."""
+        before = self._log.stat().st_size if self._log.exists() else 0
+        title = " ".join(["airflow", *command[:3]])
+        wait(title, [sys.executable, "-m", "airflow", *command], self._environment, self._log)
+        return self._log.read_bytes()[before:].decode(errors="replace")
 
 
 def airflow_environment(directory: Path, metastore_uri: str) -> dict[str, str]:
@@ -199,6 +215,13 @@ def files_of(warehouse: Path) -> list[str]:
         f"{path.relative_to(table)}  {path.stat().st_size} bytes"
         for path in sorted(table.rglob("bucket_*"))
     ]
+
+
+def show_difference(before: Sequence[str], after: Sequence[str]) -> None:
+    """Print all files, with a sign at those that came and at those that went."""
+    for line in sorted({*before, *after}):
+        sign = "+" if line not in before else " " if line in after else "-"
+        print(f" {sign} {line}")
 
 
 def say(text: str) -> None:

@@ -2,13 +2,20 @@ import subprocess
 import sys
 
 
-def test_the_quickstart_shows_the_rows_of_an_hourly_merge(tmp_path):
+def test_the_quickstart_shows_an_hourly_merge_its_compaction_and_the_cleaning(tmp_path):
     command = [sys.executable, "-m", "airflow_hiveacid.quickstart", "--directory", str(tmp_path)]
     ended = subprocess.run(command, check=False, capture_output=True, encoding="utf-8")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    *_, rows = ended.stdout.split("== ")
+    *_, reasons, compacted, rows = ended.stdout.split("== ")
     names = [line.split()[2] for line in rows.splitlines() if "@" in line]
     # Henri was deleted, two came, and of the two changes of one row the last one won.
     assert sorted(names) == ["Emmy", "Maria", "Max", "Pál", "Sophie", "Évariste"]
     assert "max@example.org" in rows
     assert '"rows_inserted": 2,\n  "rows_updated": 1,\n  "rows_deleted": 1,' in ended.stdout
+    # Two partitions were inserted into and changed, two were only inserted into.
+    for country in ("de", "fr"):
+        assert f"country={country} needs a major compaction: 3 delta directories" in reasons
+    for country in ("hu", "pl"):
+        assert f"country={country} needs none: 1 delta directory" in reasons
+    signs = [line.split()[0] for line in compacted.splitlines() if "bucket_" in line]
+    assert (signs.count("+"), signs.count("-")) == (2, 6)
