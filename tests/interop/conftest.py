@@ -1,7 +1,7 @@
 """The engines that our tables are checked with: started once, ended with the tests."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.session import APPLICATION_SETTINGS
-from tests.interop.engines import Hive, HiveMetastore, Trino
+from tests.interop.checked import Checked
+from tests.interop.engines import Hive, Trino
 
 
 @pytest.fixture(scope="session")
@@ -25,20 +26,14 @@ def warehouse(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def metastore(folder: Path, warehouse: Path) -> Iterator[HiveMetastore]:
-    with closing(HiveMetastore(folder, warehouse)) as metastore:
-        yield metastore
-
-
-@pytest.fixture(scope="session")
-def hive(folder: Path, warehouse: Path, metastore: HiveMetastore) -> Iterator[Hive]:
-    with closing(Hive(folder, metastore.uri, warehouse)) as hive:
+def hive(folder: Path, warehouse: Path) -> Iterator[Hive]:
+    with closing(Hive(folder, warehouse)) as hive:
         yield hive
 
 
 @pytest.fixture(scope="session")
-def trino(folder: Path, metastore: HiveMetastore) -> Iterator[Trino]:
-    with closing(Trino(folder, metastore.uri)) as trino:
+def trino(folder: Path, hive: Hive) -> Iterator[Trino]:
+    with closing(Trino(folder, hive.metastore_uri)) as trino:
         yield trino
 
 
@@ -52,3 +47,11 @@ def spark() -> Iterator[SparkSession]:
         session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
         yield session
         session.stop()
+
+
+@pytest.fixture
+def create_table(
+    spark: SparkSession, hive: Hive, trino: Trino, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], Checked]:
+    """Create a table of one of the SHAPES."""
+    return lambda shape: Checked(shape, spark, hive, trino, capsys)

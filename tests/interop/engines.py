@@ -1,4 +1,4 @@
-"""A Hive Metastore, Hive's query engine and Trino as child processes on free ports."""
+"""Hive, its metastore included, and Trino as child processes on free ports."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 from xml.sax.saxutils import escape
 
-from airflow_hiveacid.metastore.distribution import Distribution, find_java, prepare, write_site
+from airflow_hiveacid.metastore.distribution import Distribution, find_java, prepare
 from tests.interop.software import hive_libraries, trino_home, trino_java
 
 START_SECONDS = 180
@@ -63,23 +63,15 @@ _HIVE_SETTINGS = {
     "mapreduce.task.io.sort.mb": "64",
     "hive.compactor.initiator.on": "false",
     "hive.compactor.worker.threads": "1",
-    "hive.compactor.worker.sleep.time": "200ms",
-    "hive.compactor.worker.max.sleep.time": "400ms",
     "hive.compactor.crud.query.based": "false",
-    "hive.metastore.runworker.in": "hs2",
-}
-
-_METASTORE_SETTINGS = {
-    "hive.txn.manager": "org.apache.hadoop.hive.ql.lockmgr.DbTxnManager",
-    "hive.support.concurrency": "true",
+    # Worker and cleaner run when they are told to, and only then.
+    "metastore.compactor.cleaner.on": "false",
+    "metastore.housekeeping.threads.on": "true",
     # Hive asks the metastore to evaluate its conditions on partitions: this class can.
     "metastore.expression.proxy": (
         "org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore"
     ),
-    "metastore.housekeeping.threads.on": "true",
-    "metastore.compactor.initiator.on": "false",
-    "metastore.compactor.cleaner.on": "false",
-    "metastore.compactor.worker.threads": "1",
+    "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
 }
 
 _TRINO_FILES = {
@@ -202,17 +194,26 @@ class Server:
 
 
 class Hive:
-    """Hive's query engine and its compaction worker."""
+    """A metastore with Hive's query engine and compactor, as one process.
 
-    def __init__(self, folder: Path, metastore_uri: str, warehouse: Path) -> None:
-        port = _free_port()
+    Attributes:
+        metastore_uri: Where the metastore is.
+    """
+
+    def __init__(self, folder: Path, warehouse: Path) -> None:
+        port, metastore_port = _free_port(), _free_port()
+        self.metastore_uri = f"thrift://127.0.0.1:{metastore_port}"
+        database = folder / "metastore_db"
+        shutil.copytree(_release().database, database)
         conf = folder / "hive-conf"
         _write_hive_site(
             conf,
             {
                 **_HIVE_SETTINGS,
-                "hive.metastore.uris": metastore_uri,
-                "hive.metastore.warehouse.dir": str(warehouse),
+                "hive.metastore.uris": self.metastore_uri,
+                "metastore.thrift.bind.host": "127.0.0.1",
+                "hive.metastore.warehouse.dir": warehouse.as_uri(),
+                "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={database}",
                 "fs.defaultFS": "file:///",
                 "hadoop.tmp.dir": str(folder / "hadoop"),
                 "hive.exec.scratchdir": str(folder / "scratch"),
@@ -227,18 +228,31 @@ class Hive:
         self._server = Server(
             "hive",
             [
-                *(find_java(), "-Xmx2g", "-XX:+UseSerialGC", *_OPENS),
+                *(find_java(), "-Xmx2500m", "-XX:+UseSerialGC", *_OPENS),
                 f"-Dlog4j.configurationFile={conf / 'log4j2.properties'}",
-                *("-cp", os.pathsep.join(map(str, classpath)), str(_SOURCE), str(port)),
+                *("-cp", os.pathsep.join(map(str, classpath)), str(_SOURCE)),
+                *(str(port), str(metastore_port)),
             ],
             folder,
             port,
         )
-        self._server.await_answer(lambda: self.sql("show databases"))
+        for answers in (
+            lambda: socket.create_connection(("127.0.0.1", metastore_port)).close(),
+            lambda: self.sql("show databases"),
+        ):
+            self._server.await_answer(answers)
 
     def sql(self, statement: str) -> Rows:
         """Run one statement; NULL is the text NULL."""
         return [tuple(line.split("\t")) for line in self._post("/sql", statement).splitlines()]
+
+    def roll_back(self, statement: str) -> None:
+        """Run one statement and abort its transaction; what it wrote stays."""
+        self._post("/roll-back", statement)
+
+    def clean(self) -> None:
+        """Have Hive's cleaner go through the queue once."""
+        self._post("/clean", "")
 
     def compact(self, table: str, kind: str, partition: str = "") -> None:
         """Have Hive compact a table or one of its partitions, and wait."""
@@ -256,7 +270,7 @@ class Hive:
             raise EngineError(f"{body}\n{error.read().decode()}") from None
 
     def close(self) -> None:
-        """End the engine."""
+        """End the process."""
         self._server.close()
 
 
@@ -299,36 +313,4 @@ class Trino:
 
     def close(self) -> None:
         """End the server."""
-        self._server.close()
-
-
-class HiveMetastore:
-    """A metastore with Hive's own classes, as Hive's installations have it."""
-
-    def __init__(self, folder: Path, warehouse: Path) -> None:
-        port = _free_port()
-        shutil.copytree(_release().database, folder / "metastore_db")
-        settings = {
-            **_METASTORE_SETTINGS,
-            "metastore.thrift.bind.host": "127.0.0.1",
-            "metastore.thrift.port": str(port),
-            "metastore.warehouse.dir": warehouse.as_uri(),
-        }
-        write_site(folder / "metastore-conf", folder / "metastore_db", settings)
-        classpath = [folder / "metastore-conf", *_hive_classpath()]
-        self.uri = f"thrift://127.0.0.1:{port}"
-        self._server = Server(
-            "metastore",
-            [
-                *(find_java(), "-Xmx768m", "-XX:+UseSerialGC", *_OPENS),
-                *("-cp", os.pathsep.join(map(str, classpath))),
-                *("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)),
-            ],
-            folder,
-            port,
-        )
-        self._server.await_answer(lambda: socket.create_connection(("127.0.0.1", port)).close())
-
-    def close(self) -> None:
-        """End the metastore."""
         self._server.close()

@@ -7,9 +7,11 @@ import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
 import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hadoop.hive.conf.HiveConf.ConfVars;
+import org.apache.hadoop.hive.metastore.HiveMetaStore;
 import org.apache.hadoop.hive.metastore.HiveMetaStoreClient;
 import org.apache.hadoop.hive.metastore.IMetaStoreClient;
 import org.apache.hadoop.hive.metastore.api.CompactionResponse;
@@ -18,24 +20,25 @@ import org.apache.hadoop.hive.metastore.api.ShowCompactResponseElement;
 import org.apache.hadoop.hive.ql.DriverFactory;
 import org.apache.hadoop.hive.ql.IDriver;
 import org.apache.hadoop.hive.ql.session.SessionState;
+import org.apache.hadoop.hive.ql.txn.compactor.Cleaner;
 import org.apache.hadoop.hive.ql.txn.compactor.CompactorThread;
 import org.apache.hadoop.hive.ql.txn.compactor.Worker;
 
 /**
- * Hive's query engine and its compaction worker behind a local port.
+ * A metastore, Hive's query engine and its compactor in one process, behind local ports.
  *
  * <p>POST /sql with a statement as body answers its rows, one a line, values between tabs.
+ * POST /roll-back does the same and then aborts the transaction: the files stay.
  * POST /compact with "database table type [partition]" has Hive's own worker compact, and waits.
- * An error is answered with status 500 and its chain of causes. ALTER TABLE ... COMPACT cannot be
- * used: in 4.0.1 it opens the metastore's database itself, which Derby allows one process only.
+ * POST /clean has Hive's own cleaner look through the queue once.
+ * An error is answered with status 500 and its chain of causes. One process, because the cleaner
+ * and ALTER TABLE ... COMPACT open the metastore's database, which Derby allows one process only.
  */
 public class HiveEngine {
-  private static final long COMPACTION_MILLIS = 300_000;
   private static final String[] CAPABILITIES = {
     "EXTWRITE", "EXTREAD", "HIVEBUCKET2", "HIVEFULLACIDREAD", "HIVEFULLACIDWRITE",
     "HIVEMANAGESTATS", "HIVEMANAGEDINSERTREAD", "HIVEMANAGEDINSERTWRITE", "HIVESQL"
   };
-  private static final Set<String> UNFINISHED = Set.of("initiated", "working");
   private static HiveConf conf;
 
   private interface Answer {
@@ -65,12 +68,16 @@ public class HiveEngine {
     }
   }
 
-  private static String sql(String statement) throws Exception {
+  private static HiveConf session() {
     if (SessionState.get() == null) {
       SessionState.start(new HiveConf(conf));
     }
+    return SessionState.get().getConf();
+  }
+
+  private static String run(HiveConf settings, String statement) throws Exception {
     StringBuilder answer = new StringBuilder();
-    try (IDriver driver = DriverFactory.newDriver(SessionState.get().getConf())) {
+    try (IDriver driver = DriverFactory.newDriver(settings)) {
       driver.run(statement);
       List<String> rows = new ArrayList<>();
       while (driver.getFetchTask() != null && driver.getResults(rows)) {
@@ -83,6 +90,31 @@ public class HiveEngine {
     return answer.toString();
   }
 
+  private static String sql(String statement) throws Exception {
+    return run(session(), statement);
+  }
+
+  private static String rollBack(String statement) throws Exception {
+    HiveConf settings = new HiveConf(session());
+    settings.setBoolVar(ConfVars.HIVE_IN_TEST, true);
+    settings.setBoolVar(ConfVars.HIVE_TEST_MODE_ROLLBACK_TXN, true);
+    // The statistics would stay as if it had been committed.
+    settings.setBoolVar(ConfVars.HIVESTATSAUTOGATHER, false);
+    return run(settings, statement);
+  }
+
+  /** Runs one of Hive's background threads here, for one round: it is told to stop from the start. */
+  private static void runOnce(CompactorThread thread) throws Exception {
+    thread.setConf(new HiveConf(conf));
+    thread.init(new AtomicBoolean(true));
+    thread.run();
+  }
+
+  private static String clean(String nothing) throws Exception {
+    runOnce(new Cleaner());
+    return nothing;
+  }
+
   private static String compact(String request) throws Exception {
     String[] words = request.split(" ", 4);
     IMetaStoreClient client = new HiveMetaStoreClient(conf);
@@ -92,20 +124,27 @@ public class HiveEngine {
       if (!asked.isAccepted()) {
         return "not accepted: " + asked;
       }
-      long deadline = System.currentTimeMillis() + COMPACTION_MILLIS;
-      String state = "initiated";
-      while (System.currentTimeMillis() < deadline && UNFINISHED.contains(state)) {
-        Thread.sleep(100);
-        for (ShowCompactResponseElement element : client.showCompactions().getCompacts()) {
-          if (element.getId() == asked.getId()) {
-            state = element.getState();
-          }
+      runOnce(new Worker());
+      for (ShowCompactResponseElement element : client.showCompactions().getCompacts()) {
+        if (element.getId() == asked.getId()) {
+          return element.getState();
         }
       }
-      return state;
+      return "forgotten";
     } finally {
       client.close();
     }
+  }
+
+  private static void startMetastore(String port) {
+    new Thread(() -> {
+      try {
+        HiveMetaStore.main(new String[] {"-p", port});
+      } catch (Throwable failure) {
+        failure.printStackTrace();
+        System.exit(1);
+      }
+    }, "metastore").start();
   }
 
   public static void main(String[] arguments) throws Exception {
@@ -113,14 +152,16 @@ public class HiveEngine {
     // What HiveServer2 says about itself; the metastore lets nobody else create ACID tables.
     HiveMetaStoreClient.setProcessorIdentifier("HiveEngine");
     HiveMetaStoreClient.setProcessorCapabilities(CAPABILITIES);
-    CompactorThread.initializeAndStartThread(new Worker(), conf);
+    startMetastore(arguments[1]);
     InetSocketAddress address =
         new InetSocketAddress(InetAddress.getLoopbackAddress(), Integer.parseInt(arguments[0]));
     HttpServer server = HttpServer.create(address, 0);
     // One thread: a Hive session belongs to its thread, and statements follow one another here.
     server.setExecutor(Executors.newSingleThreadExecutor());
     serve(server, "/sql", HiveEngine::sql);
+    serve(server, "/roll-back", HiveEngine::rollBack);
     serve(server, "/compact", HiveEngine::compact);
+    serve(server, "/clean", HiveEngine::clean);
     server.start();
   }
 }
