@@ -53,7 +53,8 @@ _STEPS = {
     "stream": 2,
     "overwrite": 1,
     "finish": 3,
-    "open_reader": 4,
+    "open_reader": 3,
+    "open_reader_in_between": 3,
     "close_reader": 2,
     "minor": 3,
     "major": 2,
@@ -152,7 +153,7 @@ class History:
     def _change(self) -> None:
         self._write(self._random.choice([Operation.UPDATE, Operation.DELETE, Operation.MERGE]))
 
-    def _write(self, operation: Operation) -> None:
+    def _write(self, operation: Operation, *, goes_on: bool = False) -> None:
         """One transaction of one or several statements in some partitions."""
         if len(self._writers) >= _MOST_WRITERS:
             return self._finish()
@@ -176,7 +177,8 @@ class History:
             for partition in partitions:
                 written += self._write_statement(operation, statement, partition, change)
         abort = partial(txn.abort, "the history wants it")
-        self._begun(f"{operation}", _Writer(change, txn.commit, abort, written))
+        writer = _Writer(change, txn.commit, abort, written)
+        self._begun(f"{operation}", writer, goes_on=goes_on)
 
     def _write_statement(
         self, operation: Operation, statement: int, partition: str | None, change: Change
@@ -293,11 +295,11 @@ class History:
     def _lock(self, components: Sequence[LockComponent], txn: int) -> bool:
         return self._client.lock(components, txn, *_WHO).state is LockState.ACQUIRED
 
-    def _begun(self, what: str, writer: _Writer) -> None:
+    def _begun(self, what: str, writer: _Writer, *, goes_on: bool = False) -> None:
         names = [f"{path.parent.name}/{path.name}" for path in writer.directories]
         self._note(f"{what}, write id {writer.change.write_id}: {', '.join(names)}")
         self._writers.append(writer)
-        if self._random.random() < 0.7:
+        if not goes_on and self._random.random() < 0.7:
             self._end(writer)
 
     def _finish(self) -> None:
@@ -305,18 +307,26 @@ class History:
             self._end(self._random.choice(self._writers))
 
     def _end(self, writer: _Writer) -> None:
-        self._writers.remove(writer)
-        write_id = writer.change.write_id
         if self._random.random() < 0.75:
-            writer.commit()
-            self._model.commit(writer.change)
-            return self._note(f"{write_id} commits")
+            self._commit(writer)
+        else:
+            self._abort(writer)
+
+    def _commit(self, writer: _Writer) -> None:
+        self._writers.remove(writer)
+        writer.commit()
+        self._model.commit(writer.change)
+        self._note(f"{writer.change.write_id} commits")
+
+    def _abort(self, writer: _Writer) -> None:
+        self._writers.remove(writer)
         is_overwrite = bool(writer.change.replaces)
         cleans_up = self._random.random() < 0.3 or (is_overwrite and not self._is_4)
         for directory in writer.directories if cleans_up else ():
             shutil.rmtree(directory, ignore_errors=True)
         writer.abort()
-        return self._note(f"{write_id} aborts{' and removes its files' if cleans_up else ''}")
+        fate = " and removes its files" if cleans_up else ""
+        self._note(f"{writer.change.write_id} aborts{fate}")
 
     # Readers
 
@@ -334,6 +344,17 @@ class History:
         reader = self._new_reader(txn.snapshot)
         self._readers.append((txn, reader))
         reader.check()
+
+    def _open_reader_in_between(self) -> None:
+        """Of two writers the younger one commits, then a reader comes, then the older one commits."""
+        while self._writers:
+            self._finish()
+        for _ in range(2):
+            self._write(Operation.INSERT, goes_on=True)
+        older, younger = self._writers
+        self._commit(younger)
+        self._open_reader()
+        self._commit(older)
 
     def _close_reader(self) -> None:
         if self._readers:
