@@ -47,6 +47,10 @@ from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage, storage_error
 
 BUCKET_NUMBER = "_acid_bucket_number"
+_STRIPE_SIZE = "orc.stripe.size"
+_USUAL_STRIPE_SIZE = 64 << 20
+# Hive's orc.base.delta.ratio.
+_STRIPES_OF_DELTAS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ class TableOutput:
         by = [key.name for key in self.table.partition_keys]
         frame = self._arrange(frame, by, gather)
         by += [BUCKET_NUMBER] if self._bucketed else []
-        writer = frame.write.format("orc").options(**self._orc_options())
+        writer = frame.write.format("orc").options(**self._orc_options(directory))
         writer = writer.option("compression", self.codec)
         writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         with spark_errors_as_ours(f"Writing rows for {self.table.ref.full_name}"):
@@ -333,12 +337,18 @@ class TableOutput:
     def _row_types(self) -> Sequence[bytes]:
         return row_types(row_struct([(c.name, c.type) for c in self.table.columns]))
 
-    def _orc_options(self) -> dict[str, str]:
-        return {
+    def _orc_options(self, directory: Base | Delta) -> dict[str, str]:
+        options = {
             key: value
             for key, value in self.table.parameters.items()
             if key.startswith("orc.") and key != "orc.compress"
         }
+        if isinstance(directory, Delta):
+            # As Hive does: what a delete hits must be written anew in a compaction, stripe by
+            # stripe, and what it does not hit is copied.
+            size = int(options.get(_STRIPE_SIZE, _USUAL_STRIPE_SIZE))
+            options[_STRIPE_SIZE] = str(size // _STRIPES_OF_DELTAS)
+        return options
 
 
 def _deletes(directory: str) -> bool:

@@ -37,6 +37,7 @@ from airflow_hiveacid.engine.bucket_sorting import sort_bucket
 from airflow_hiveacid.engine.compact_tasks import (
     AssembleWork,
     BucketInputs,
+    CopiedBucket,
     DeleteWork,
     EncodedPart,
     EncodeWork,
@@ -228,11 +229,14 @@ class PartitionCompactor:
         parts = Folder(self._storage.location, f"{self._staging}/parts")
         plans: dict[BucketInputs, StripePlan] = {}
         sorting: dict[BucketInputs, HiveAcidError] = {}
-        for bucket, planned in zip(inputs, self._tried_in_tasks(plan_bucket, inputs), strict=True):
-            if isinstance(planned, OutOfOrder):
-                sorting[bucket] = planned
+        planned = self._tried_in_tasks(partial(plan_bucket, out), inputs)
+        for bucket, tried in zip(inputs, planned, strict=True):
+            if isinstance(tried, OutOfOrder):
+                sorting[bucket] = tried
+            elif isinstance(tried, CopiedBucket):
+                self._keep_rows(plan, tried.work, tried.file)
             else:
-                plans[bucket] = _result(planned)
+                plans[bucket] = _result(tried)
         work = [
             EncodeWork(bucket, found.layout, piece, parts)
             for bucket, found in plans.items()
@@ -243,21 +247,18 @@ class PartitionCompactor:
             stripes = sum(len(each.piece.stripes) for each in work)
             self.phases.note(f"Writing {stripes} stripes anew in {len(work)} tasks")
         encoded: dict[tuple[BucketInputs, Piece], EncodedPart] = {}
-        for each, tried in zip(work, self._tried_in_tasks(encode_piece, work), strict=True):
-            if isinstance(tried, BeyondArrow):
-                sorting[each.inputs] = tried
+        for each, done in zip(work, self._tried_in_tasks(encode_piece, work), strict=True):
+            if isinstance(done, BeyondArrow):
+                sorting[each.inputs] = done
             else:
-                encoded[each.inputs, each.piece] = _result(tried)
+                encoded[each.inputs, each.piece] = _result(done)
         assembling = [
-            AssembleWork(
-                bucket, found, tuple(encoded.get((bucket, piece)) for piece in found.pieces), out
-            )
+            AssembleWork(bucket, found, tuple(encoded.get((bucket, p)) for p in found.pieces), out)
             for bucket, found in plans.items()
             if bucket not in sorting
         ]
-        for done, file in zip(assembling, self._in_tasks(assemble_bucket, assembling), strict=True):
-            self._check_rows(done, file)
-            self._keep(plan.inserts, file)
+        for last, file in zip(assembling, self._in_tasks(assemble_bucket, assembling), strict=True):
+            self._keep_rows(plan, last, file)
         for bucket, why in sorting.items():
             self.phases.note(f"Sorting bucket {bucket.bucket}: {why.what}")
             file = sort_bucket(self.spark, self.table, bucket, self.compaction.write_ids, out)
@@ -289,8 +290,8 @@ class PartitionCompactor:
         if file.rows:
             self._staged.setdefault(directory, []).append(file)
 
-    def _check_rows(self, work: AssembleWork, file: StagedFile) -> None:
-        """Compare what stands in the new file with what stands in the old ones."""
+    def _keep_rows(self, plan: CompactionPlan, work: AssembleWork, file: StagedFile) -> None:
+        """Compare what stands in the new file with what stands in the old ones, and keep it."""
         wanted = 0
         for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
             if encoded is None:
@@ -310,6 +311,7 @@ class PartitionCompactor:
                 f" not {wanted}.",
                 remedy="Nothing was published; look at the bucket's files.",
             )
+        self._keep(plan.inserts, file)
 
     def _publish(self, plan: CompactionPlan) -> None:
         """Let the new directories appear, each by one rename."""
