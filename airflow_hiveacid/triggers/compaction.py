@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
@@ -11,6 +11,10 @@ from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.options import MetastoreOptions
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.maintenance.poll import CompactionPoll
 
 
 class HiveAcidCompactionTrigger(BaseTrigger):
@@ -58,16 +62,10 @@ class HiveAcidCompactionTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look again and again, in a thread: Thrift and listings block."""
-        # Thrift and Arrow are heavy, and sensors are imported while DAGs are parsed.
-        from airflow_hiveacid.maintenance.poll import CompactionPoll
-
         event: dict[str, Any]
         try:
-            # Airflow's own calls must go through this: in other threads those of 3.1 would wait
-            # for an event loop that isn't the triggerer's.
-            options = await sync_to_async(HiveAcidMetastoreHook(self.metastore_conn_id).options)()
-            poll = CompactionPoll(
-                options,
+            poll = await prepare_poll(
+                self.metastore_conn_id,
                 codec.decode(CompactionPolicy, self.policy, "policy"),
                 codec.decode(Budget, self.budget, "budget"),
             )
@@ -82,3 +80,27 @@ class HiveAcidCompactionTrigger(BaseTrigger):
         except HiveAcidError as error:
             event = {"status": "error", "message": str(error), "retryable": error.retryable}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+
+
+async def prepare_poll(
+    metastore_conn_id: str, policy: CompactionPolicy, budget: Budget
+) -> "CompactionPoll":
+    """Build a poll without holding up the other triggers.
+
+    :param metastore_conn_id: The metastore.
+    :param policy: When a partition is worth compacting.
+    :param budget: How much is found at once.
+    """
+    # Airflow's own calls must go through sync_to_async: in other threads those of 3.1 would wait
+    # for an event loop that isn't the triggerer's.
+    options = await sync_to_async(HiveAcidMetastoreHook(metastore_conn_id).options)()
+    return await asyncio.to_thread(_build_poll, options, policy, budget)
+
+
+def _build_poll(
+    options: MetastoreOptions, policy: CompactionPolicy, budget: Budget
+) -> "CompactionPoll":
+    # Thrift and Arrow take a second to import, and DAG files may import this module.
+    from airflow_hiveacid.maintenance.poll import CompactionPoll
+
+    return CompactionPoll(options, policy, budget)

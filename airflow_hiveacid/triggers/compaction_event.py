@@ -10,12 +10,12 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-from asgiref.sync import sync_to_async
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.triggers.compaction import prepare_poll
 
 log = logging.getLogger(__name__)
 
@@ -101,17 +101,12 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
         cls, kwargs: dict[str, Any]
     ) -> AsyncIterator[Sequence[dict[str, Any]]]:
         """Look at the tables of all triggers that share the poll, again and again, in a thread."""
-        # Thrift and Arrow are heavy, and DAG files import this module.
-        from airflow_hiveacid.maintenance.poll import CompactionPoll
-
         watched, poll = _watched[_key(kwargs)], None
         while True:
             try:
                 if poll is None:
-                    hook = HiveAcidMetastoreHook(kwargs["metastore_conn_id"])
-                    # As in HiveAcidCompactionTrigger, Airflow's own calls need this.
-                    options = await sync_to_async(hook.options)()
-                    poll = CompactionPoll(options, _decode_policy(kwargs["policy"]))
+                    policy = _decode_policy(kwargs["policy"])
+                    poll = await prepare_poll(kwargs["metastore_conn_id"], policy, Budget())
                 found = await asyncio.to_thread(poll.look, sorted(watched))
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.

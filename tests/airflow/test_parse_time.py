@@ -4,6 +4,8 @@ import sys
 _HEAD = "from airflow.sdk import DAG\n"
 _OURS = """
 from airflow_hiveacid import (
+    CompactionPolicy, HiveAcidCleanOperator, HiveAcidCompactionNeededSensor,
+    HiveAcidCompactOperator, HiveAcidDeltaCountSensor, HiveAcidDeltaSizeSensor,
     HiveAcidMergeOperator, MatchedDelete, MatchedUpdate, MergeJob, NotMatchedInsert, PathSource
 )
 CLAUSES = (MatchedDelete(condition="s.op = 'd'"), MatchedUpdate(), NotMatchedInsert())
@@ -15,6 +17,13 @@ _TASKS = """
             task_id=f"merge_{number}",
             job=MergeJob(target="db.t", source=SOURCE, on="t.id = s.id", when=CLAUSES),
         )
+    needed = HiveAcidCompactionNeededSensor(
+        task_id="needed", table="db.*", policy=CompactionPolicy(max_deltas=3), deferrable=True
+    )
+    HiveAcidDeltaCountSensor(task_id="count", table="db.t")
+    HiveAcidDeltaSizeSensor(task_id="size", table="db.t", measure="rows")
+    for operator in (HiveAcidCompactOperator, HiveAcidCleanOperator):
+        operator.partial(task_id=operator.__name__).expand(need=needed.output)
 """
 _TIMED = """
 import sys, time
@@ -35,7 +44,7 @@ def parse(path, text):
     return float(seconds), heavy
 
 
-def test_a_hundred_operators_parse_quickly_and_load_nothing_heavy(tmp_path):
+def test_a_hundred_operators_and_all_sensors_parse_quickly_and_load_nothing_heavy(tmp_path):
     empty, _ = parse(tmp_path / "empty.py", f"{_HEAD}with DAG('d'):\n    pass\n")
     full, heavy = parse(tmp_path / "full.py", f"{_HEAD}{_OURS}with DAG('d'):{_TASKS}")
     assert full - empty < 2

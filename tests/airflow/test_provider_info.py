@@ -6,7 +6,8 @@ from pathlib import Path
 import airflow
 import jsonschema
 import pytest
-from airflow.sdk import BaseHook, BaseOperator
+from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
+from airflow.triggers.base import BaseTrigger
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.provider_info import get_provider_info
@@ -34,7 +35,15 @@ def test_the_connection_type_is_the_hook_s():
     assert connection["hook-name"] == HiveAcidMetastoreHook.hook_name
 
 
-@pytest.mark.parametrize(("kind", "base"), [("operators", BaseOperator), ("hooks", BaseHook)])
+@pytest.mark.parametrize(
+    ("kind", "base"),
+    [
+        ("operators", BaseOperator),
+        ("sensors", BaseSensorOperator),
+        ("triggers", BaseTrigger),
+        ("hooks", BaseHook),
+    ],
+)
 def test_each_named_module_holds_its_class(kind, base):
     for entry in get_provider_info()[kind]:
         for module in map(import_module, entry["python-modules"]):
