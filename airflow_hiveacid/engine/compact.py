@@ -118,7 +118,13 @@ class TableCompactor:
 
         # Each thread has its own Spark jobs, and its own connection to the metastore.
         with ThreadPoolExecutor(max(1, min(self._job.parallel, len(orders)))) as pool:
-            return list(pool.map(inheritable_thread_target(self._spark)(compact), orders))
+            # Each with a wrapper of its own: those who share one share a job group, too, and are
+            # cancelled together.
+            running = [
+                pool.submit(inheritable_thread_target(self._spark)(compact), order)
+                for order in orders
+            ]
+            return [each.result() for each in running]
 
     def _compact(
         self, table: HiveTable, partition: HivePartition | None, order: _Order
