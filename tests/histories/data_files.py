@@ -46,10 +46,11 @@ class FileStyle:
     @classmethod
     def random(cls, random: Random, *, large: bool, attempt: bool) -> "FileStyle":
         # Only without compression does the library heed a small stripe size.
-        codec = random.choice(["zlib", "zlib", "snappy", "none", "none", "none"])
+        codecs = ["snappy", "none"] if large else ["zlib", "zlib", "snappy", "none", "none", "none"]
+        codec = random.choice(codecs)
         return cls(
             codec,
-            random.choice([0, 2, 5]) if codec == "none" and not large else 0,
+            random.choice([0, 3, 8]) if codec == "none" and not large else 0,
             random.choice([10_000, 10_000, 1000]),
             large,
             attempt,

@@ -109,7 +109,7 @@ class History:
         self._values: list[str | None] = random.choice(
             [[None], [None], ["1", "2"], ["1", "2", "3"]]
         )
-        self._num_buckets = random.choice([-1, 1, 3])
+        self._num_buckets = random.choice([-1, 1, 2])
         self._writes_large_rows = random.random() < 0.25
         self._create()
         self._model = TableModel()
@@ -173,7 +173,7 @@ class History:
             return self._note(f"{operation} had to wait and gave up")
         change = Change(txn.write_id)
         written: list[Path] = []
-        for statement in range(self._random.choice([1, 1, 2, 3])):
+        for statement in range(self._random.choice([1, 1, 1, 2])):
             for partition in partitions:
                 written += self._write_statement(operation, statement, partition, change)
         abort = partial(txn.abort, "the history wants it")
@@ -451,7 +451,7 @@ class History:
         buckets = range(max(1, self._num_buckets))
         # Without buckets the files of an insert are numbered by the tasks that write them.
         if self._num_buckets < 0:
-            buckets = range(self._random.choice([1, 1, 3]))
+            buckets = range(self._random.choice([1, 1, 2]))
         return sorted(self._random.sample(buckets, self._random.randint(1, len(buckets))))
 
     def _style(self) -> FileStyle:
