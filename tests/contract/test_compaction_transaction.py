@@ -1,97 +1,38 @@
 """What compactions promise each other and everybody else, on real metastores of both versions."""
 
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.errors import (
     AlreadyCompacting,
-    AnswerLost,
     LockTimeout,
     TransactionAborted,
 )
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.metastore import idl_compaction
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction import Compaction
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.queue import CompactionQueue
 from airflow_hiveacid.metastore.settle import (
     Outcome,
-    abort_open_transactions,
     find_open_transactions,
     outcome,
 )
 from airflow_hiveacid.metastore.transaction import Transaction
+from tests.contract.compactions import (
+    DAY,
+    HMS4,
+    MAJOR,
+    MINOR,
+    begin_write,
+    finish,
+    only_hms4,
+    states,
+    write,
+)
 from tests.fakes.metastore import REAL_AND_FAKE
-from tests.proxy import Proxy
-
-MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
-DAY = "day=1"
-HMS4 = MetastoreVersion.HMS4
-
-
-@pytest.fixture
-def table(client: MetastoreClient, database: str) -> TableRef:
-    ref = TableRef(database, "events")
-    keys = [Column("day", "string")]
-    columns = [Column("id", "bigint")]
-    client.create_table(HiveTable.new(ref, columns, partition_keys=keys, owner="olga"))
-    write(client, ref)
-    return ref
-
-
-@pytest.fixture
-def queue(client: MetastoreClient) -> CompactionQueue:
-    return CompactionQueue(client)
-
-
-@pytest.fixture
-def begin(client: MetastoreClient, table: TableRef) -> Callable[..., Compaction]:
-    """Describe a compaction of a partition of the table; by default it never waits."""
-
-    def describe(partition: str = DAY, type_: CompactionType = MAJOR, **options: Any) -> Compaction:
-        options = {"lock_wait_seconds": 0, **options}
-        return Compaction(client, table, partition, type_, **options)
-
-    return describe
-
-
-def begin_write(
-    client: MetastoreClient, ref: TableRef, operation: Operation = Operation.INSERT
-) -> Transaction:
-    return Transaction(
-        client,
-        operation=operation,
-        target=ref,
-        partitioned=True,
-        partitions=[DAY],
-        lock_wait_seconds=0,
-    )
-
-
-def write(client: MetastoreClient, ref: TableRef) -> int:
-    with begin_write(client, ref) as transaction:
-        transaction.commit()
-    return transaction.write_id
-
-
-def finish(compaction: Compaction) -> None:
-    compaction.record(compaction.write_ids.high_watermark)
-    compaction.commit()
-
-
-def states(queue: CompactionQueue, ref: TableRef) -> list[str]:
-    return [entry.state for entry in queue.show(ref)]
 
 
 @REAL_AND_FAKE
@@ -276,70 +217,6 @@ def test_a_request_that_somebody_else_made_is_not_done_twice(
         finish(elsewhere)
 
 
-# A compactor that dies at a given moment, without a chance to clean up.
-DYING = """
-import os, signal, sys
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.jobs.options import MetastoreOptions
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction import Compaction
-from airflow_hiveacid.metastore.queue import CompactionQueue
-from tests.observers import At
-
-uri, table, partition, moment = sys.argv[1:]
-
-def die(*_):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-if moment == "claim":
-    CompactionQueue.claim = die
-phases = PhaseClock([] if moment == "claim" else [At(Phase(moment), die)])
-client = MetastoreClient(MetastoreOptions(uris=uri))
-with Compaction(
-    client, TableRef.parse(table), partition, CompactionType.MAJOR, run_token="dying", phases=phases
-) as compaction:
-    compaction.record(compaction.write_ids.high_watermark)
-    compaction.commit()
-"""
-LEFT_BEHIND = {"claim": "initiated", "snapshot": "working", "commit": "ready for cleaning"}
-
-
-@pytest.mark.parametrize(
-    ("hms", "moment"),
-    [*(("4.0.1", moment) for moment in LEFT_BEHIND), ("3.1.3", "snapshot"), ("3.1.3", "commit")],
-    indirect=["hms"],
-)
-def test_after_a_killed_compactor_the_next_one_goes_on_as_soon_as_its_transaction_is_ended(
-    hms: EmbeddedMetastore,
-    client: MetastoreClient,
-    queue: CompactionQueue,
-    table: TableRef,
-    begin: Callable[..., Compaction],
-    moment: str,
-) -> None:
-    command = [sys.executable, "-c", DYING, hms.uri, table.full_name, DAY, moment]
-    ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
-    assert ended.returncode == -signal.SIGKILL
-    if client.version is HMS4:
-        assert states(queue, table) == [LEFT_BEHIND[moment]]
-    with pytest.raises(AlreadyCompacting), begin():
-        pass
-
-    # What the next try of the same task does first; else the metastore does it, five minutes later.
-    (dead,) = abort_open_transactions(client, "dying")
-    with begin() as compaction:
-        finish(compaction)
-    if client.version is HMS4:
-        failed, done = queue.show(table)
-        assert (failed.state, done.state) == ("failed", "ready for cleaning")
-        assert f"transaction {dead} " in str(failed.error)
-
-
-only_hms4 = pytest.mark.parametrize("hms", ["4.0.1", "fake 4.0.1"], indirect=True)
-
-
 @only_hms4
 def test_until_it_is_cleaned_a_partition_is_compacted_again_only_after_a_write(
     client: MetastoreClient,
@@ -410,65 +287,6 @@ def test_what_only_hive_can_do_is_left_to_hive(
     queue.request(table, DAY, MAJOR, pool=pool)
     assert Compaction.serve(client, pool=pool) is None
     assert states(queue, table) == ["initiated", "initiated"]
-
-
-@only_hms4
-@pytest.mark.parametrize(
-    ("call", "arrives"),
-    [
-        *((call, True) for call in ("compact2", "find_next_compact2", "lock")),
-        ("compact2", False),
-        *(
-            (call, arrives)
-            for call in ("mark_compacted", "commit_txn")
-            for arrives in (True, False)
-        ),
-    ],
-)
-def test_a_lost_answer_neither_loses_nor_doubles_a_compaction(
-    hms: EmbeddedMetastore,
-    client: MetastoreClient,
-    queue: CompactionQueue,
-    table: TableRef,
-    call: str,
-    arrives: bool,
-) -> None:
-    removed: list[str] = []
-    proxy = Proxy(hms, call, arrives=arrives)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
-    with far, Compaction(far, table, DAY, MAJOR) as compaction:
-        compaction.own(lambda: removed.append("base"), "base")
-        finish(compaction)
-    proxy.close()
-    assert proxy.cuts == 1
-    assert compaction.settled == (call == "commit_txn")
-    assert outcome(client, compaction.txn_id, None, None) is Outcome.COMMITTED
-    assert states(queue, table) == ["ready for cleaning"]
-    assert client.show_locks() == []
-    assert removed == []
-
-
-@only_hms4
-@pytest.mark.parametrize("call", ["find_next_compact2", "lock"])
-def test_a_question_that_never_arrives_ends_one_attempt_and_does_not_hinder_the_next(
-    hms: EmbeddedMetastore,
-    client: MetastoreClient,
-    queue: CompactionQueue,
-    table: TableRef,
-    begin: Callable[..., Compaction],
-    call: str,
-) -> None:
-    proxy = Proxy(hms, call, arrives=False)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
-    with far, pytest.raises((AnswerLost, AlreadyCompacting)) as error:
-        Compaction(far, table, DAY, MAJOR, run_token="far").__enter__()
-    proxy.close()
-    assert proxy.cuts == 1
-    assert error.value.retryable
-    assert find_open_transactions(client, "far") == []
-    with begin() as again:
-        finish(again)
-    assert states(queue, table) == ["failed", "ready for cleaning"]
 
 
 @REAL_AND_FAKE

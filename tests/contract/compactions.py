@@ -1,0 +1,43 @@
+"""What the tests of compactions of the metastore begin and look at."""
+
+import pytest
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction import Compaction
+from airflow_hiveacid.metastore.queue import CompactionQueue
+from airflow_hiveacid.metastore.transaction import Transaction
+
+MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
+DAY = "day=1"
+HMS4 = MetastoreVersion.HMS4
+only_hms4 = pytest.mark.parametrize("hms", ["4.0.1", "fake 4.0.1"], indirect=True)
+
+
+def begin_write(
+    client: MetastoreClient, ref: TableRef, operation: Operation = Operation.INSERT
+) -> Transaction:
+    return Transaction(
+        client,
+        operation=operation,
+        target=ref,
+        partitioned=True,
+        partitions=[DAY],
+        lock_wait_seconds=0,
+    )
+
+
+def write(client: MetastoreClient, ref: TableRef) -> int:
+    with begin_write(client, ref) as transaction:
+        transaction.commit()
+    return transaction.write_id
+
+
+def finish(compaction: Compaction) -> None:
+    compaction.record(compaction.write_ids.high_watermark)
+    compaction.commit()
+
+
+def states(queue: CompactionQueue, ref: TableRef) -> list[str]:
+    return [entry.state for entry in queue.show(ref)]

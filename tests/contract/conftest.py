@@ -1,0 +1,40 @@
+"""A table to compact, for the tests that do not make their own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction import Compaction
+from airflow_hiveacid.metastore.queue import CompactionQueue
+from tests.contract.compactions import DAY, MAJOR, write
+
+
+@pytest.fixture
+def table(client: MetastoreClient, database: str) -> TableRef:
+    ref = TableRef(database, "events")
+    keys = [Column("day", "string")]
+    columns = [Column("id", "bigint")]
+    client.create_table(HiveTable.new(ref, columns, partition_keys=keys, owner="olga"))
+    write(client, ref)
+    return ref
+
+
+@pytest.fixture
+def queue(client: MetastoreClient) -> CompactionQueue:
+    return CompactionQueue(client)
+
+
+@pytest.fixture
+def begin(client: MetastoreClient, table: TableRef) -> Callable[..., Compaction]:
+    """Describe a compaction of a partition of the table; by default it never waits."""
+
+    def describe(partition: str = DAY, type_: CompactionType = MAJOR, **options: Any) -> Compaction:
+        options = {"lock_wait_seconds": 0, **options}
+        return Compaction(client, table, partition, type_, **options)
+
+    return describe
