@@ -45,11 +45,14 @@ format: setup ## Rewrite the code in the house style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-interop: setup ## Check what we write with real Hive and Trino (downloads them; slow)
+interop: setup ## Check what we write and compact with real Hive and Trino (downloads them; slow)
 	@$(RUN) python -m pytest -m interop tests/interop
 
-bench: setup ## Measure our writing against plain Spark ORC
-	@$(RUN) python bench/write.py --rows 4000000 --json out.json
+bench: setup ## Measure writing, compacting and polling against their peers (15 minutes)
+	@mkdir -p build
+	@$(RUN) python bench/write.py --rows 4000000 --json build/write.json
+	@$(RUN) python bench/compaction.py --rows 16000000 --json build/compaction.json
+	@$(RUN) python bench/poke.py --json build/poke.json
 
 lock: setup ## Pin all packages anew from pyproject.toml
 	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url \
@@ -57,4 +60,4 @@ lock: setup ## Pin all packages anew from pyproject.toml
 		--output-file requirements.lock
 
 clean: ## Remove what the quickstart and the tools left
-	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist out.json
+	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
