@@ -129,7 +129,7 @@ def test_a_table_is_compacted_and_cleaned_by_the_program(table, hms, hiveacid):
     }
     compacted = report["partitions"][0]
     assert (compacted["type"], compacted["rows"], len(compacted["replaced"])) == ("major", 12, 12)
-    assert "hiveacid: publish" in done.stderr
+    assert "/day=mon: publish ..." in done.stderr
     assert sorted(hiveacid("cat", str(ref))[1].splitlines()) == before
     assert "hiveacid: clean ... (0 removed)" in program("clean", str(ref)).stderr
     assert directories(root, "mon") == compacted["published"]

@@ -21,10 +21,15 @@ from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.maintenance.since import mark_visible
+from airflow_hiveacid.metastore import idl
 from airflow_hiveacid.metastore.answers import TxnType
 from airflow_hiveacid.metastore.transaction import Transaction
 from airflow_hiveacid.storage import Storage
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
+
+# Only locks without a transaction are ever unlocked.
+UNLOCK_REQUEST = idl.struct("UnlockRequest", "1:i64 lockid")
+UNLOCK = idl.call("unlock", "1:UnlockRequest rqst")
 
 
 @pytest.fixture
@@ -108,6 +113,8 @@ def test_a_lock_without_a_transaction_is_waited_for(folders):
     report = folders.clean()
     assert report.removed == ()
     assert f"lock {held.lock_id} of somebody" in kept(report)[old[0]]
+    folders.client.call(UNLOCK, UNLOCK_REQUEST(lockid=held.lock_id))
+    assert removed(folders.clean()) == old
 
 
 def test_the_first_cleaning_remembers_who_is_there_for_the_next(folders, compacted):

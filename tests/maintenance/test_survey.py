@@ -182,6 +182,26 @@ def test_a_table_that_nobody_has_written_is_not_listed_again(folders):
     assert (len(written.size.deltas), written.type) == (3, CompactionType.MAJOR)
 
 
+def test_partitions_that_come_and_go_are_noticed_with_the_next_write(parted, tmp_path):
+    parted.insert("p=1")
+    survey = Survey(parted.client, EAGER)
+    survey.survey([parted.ref], now=NOW)
+
+    def found(minutes):
+        parted.insert("p=1")
+        decisions = survey.survey([parted.ref], now=NOW + timedelta(minutes=minutes))
+        return {each.size.partition: len(each.size.deltas) for each in decisions}
+
+    assert found(1) == {"p=1": 2, "p=2": 0}
+    parted.add("p=3", location=f"file:{tmp_path}/far")
+    parted.make(Delta(1, 1, 0).name, folder=tmp_path / "far")
+    assert found(2) == {"p=1": 3, "p=2": 0, "p=3": 1}
+    parted.client.drop_table(parted.ref)
+    again = AcidFolders.create(parted.client, parted.ref.full_name, ["p=1"])
+    again.insert("p=1")
+    assert found(3) == {"p=1": 2}
+
+
 def test_what_needed_a_compaction_is_looked_at_until_it_has_had_it(folders):
     for _ in range(3):
         folders.insert()
