@@ -1,6 +1,6 @@
 """What tables need: every partition measured, and a decision with its reason for each."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -46,6 +46,8 @@ class _Measured:
         policy: The policy with the table's own thresholds.
         sizes: Its partitions.
         rows: The rows of the directories that were counted.
+        locations: Where the partitions lie, by name; None when only some were looked at.
+        located_at: Since when that is known.
         needed: Something called for a compaction.
     """
 
@@ -54,6 +56,8 @@ class _Measured:
     policy: CompactionPolicy
     sizes: tuple[PartitionSize, ...]
     rows: Mapping[str, int]
+    locations: Mapping[str, str] | None
+    located_at: datetime
     needed: bool = False
 
     def holds(self, write_ids: ValidWriteIdList, now: datetime) -> bool:
@@ -191,37 +195,52 @@ class Survey:
             counted=counted,
         )
         found: list[PartitionSize] = []
-        for folder, inside in self._folders(table, partitions):
-            found += sizes.measure(folder, inside, now)
+        locations, located_at = None, now
+        if not table.partition_keys:
+            found += sizes.measure(_list(table.folder), {"": None}, now)
+        elif partitions is not None:
+            # Some of many: the rest of the table's folder is not of interest.
+            for each in self._client.get_partitions(ref, partitions):
+                found += sizes.measure(_list(each.folder), {"": each.name}, now)
+        else:
+            with ThreadPoolExecutor(1) as pool:
+                # Thousands of partitions take both sides their time.
+                listing = pool.submit(_list, table.folder)
+                locations, located_at = self._locations(table, now, before)
+            inside, outside = _parted(table.folder, locations)
+            found += sizes.measure(listing.result(), inside, now)
+            for name, location in outside.items():
+                found += sizes.measure(_list(location), {"": name}, now)
         found.sort(key=lambda size: size.partition or "")
         if off:
             found = [replace(size, auto_off=True) for size in found]
-        return _Measured(write_ids, now, policy, tuple(found), sizes.rows)
+        return _Measured(write_ids, now, policy, tuple(found), sizes.rows, locations, located_at)
 
-    def _folders(
-        self, table: HiveTable, partitions: tuple[str, ...] | None
-    ) -> Iterator[tuple[DirectorySizes, dict[str, str | None]]]:
-        """The listings to make, each with the partitions in it by their paths."""
-        if not table.partition_keys:
-            yield _list(table.folder), {"": None}
-            return
-        if partitions is not None:
-            # Some of many: the rest of the table's folder is not of interest.
-            for each in self._client.get_partitions(table.ref, partitions):
-                yield _list(each.folder), {"": each.name}
-            return
-        root = f"{table.folder.rstrip('/')}/"
-        with ThreadPoolExecutor(1) as pool:
-            # Thousands of partitions take both sides their time.
-            listing = pool.submit(_list, table.folder)
-            locations = partition_locations(self._client, table)
-        inside: dict[str, str | None] = {}
-        for name, location in locations.items():
-            if location.startswith(root):
-                inside[location.removeprefix(root)] = name
-            else:
-                yield _list(location), {"": name}
-        yield listing.result(), inside
+    def _locations(
+        self, table: HiveTable, now: datetime, before: _Measured | None
+    ) -> tuple[Mapping[str, str], datetime]:
+        """Where the partitions lie, and since when that is known."""
+        if before is not None and before.locations and now - before.located_at < _TRUSTED:
+            # Names cost the metastore a fraction of what locations do.
+            names = self._client.get_partition_names(table.ref)
+            if before.locations.keys() >= set(names):
+                return {name: before.locations[name] for name in names}, before.located_at
+        return partition_locations(self._client, table), now
+
+
+def _parted(
+    folder: str, locations: Mapping[str, str]
+) -> tuple[dict[str, str | None], dict[str, str]]:
+    """The partitions in a table's folder by their paths below it, and the others by their names."""
+    root = f"{folder.rstrip('/')}/"
+    inside: dict[str, str | None] = {}
+    outside = {}
+    for name, location in locations.items():
+        if location.startswith(root):
+            inside[location.removeprefix(root)] = name
+        else:
+            outside[name] = location
+    return inside, outside
 
 
 def _list(location: str) -> DirectorySizes:
