@@ -1,0 +1,69 @@
+"""The table that a history happens to."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from tests.histories.data_files import COLUMNS
+from tests.histories.table_model import TableModel
+
+
+class RandomTable:
+    """A table of a random make, partitioned or not, bucketed or not.
+
+    Attributes:
+        client: Its metastore.
+        ref: Its name.
+        folders: Its folder, or those of its partitions by their names.
+        num_buckets: How many buckets it has; -1 if it is not bucketed.
+        has_large_rows: Whether some rows are so large that a few of them fill a stripe.
+        model: What it should hold.
+        log: What has happened to it, to be shown when something turns out wrong.
+    """
+
+    def __init__(self, client: MetastoreClient, database: str, name: str, random: Random) -> None:
+        self.client = client
+        self.ref = TableRef(database, name)
+        self._random = random
+        values = random.choice([(), (), ("1", "2"), ("1", "2", "3")])
+        self.num_buckets = random.choice([-1, 1, 2])
+        self.has_large_rows = random.random() < 0.25
+        self.model = TableModel()
+        self.log = [
+            f"The history of {name}: {len(values)} partitions, {self.num_buckets} buckets, {client.version}"
+        ]
+        self.folders = self._create(values)
+
+    @property
+    def is_hive4(self) -> bool:
+        return self.client.version is MetastoreVersion.HMS4
+
+    def some_partitions(self) -> list[str | None]:
+        """The names of some; None where the table is not partitioned."""
+        everything = list(self.folders)
+        return sorted(self._random.sample(everything, self._random.randint(1, len(everything))))
+
+    def note(self, text: str) -> None:
+        self.log.append(text)
+
+    def _create(self, values: tuple[str, ...]) -> Mapping[str | None, Path]:
+        bucketed = {"bucket_columns": ["k"], "num_buckets": self.num_buckets}
+        table = HiveTable.new(
+            self.ref,
+            [Column(*column) for column in COLUMNS.items()],
+            partition_keys=[Column("p", "string")] if values else [],
+            **(bucketed if self.num_buckets > 0 else {}),
+        )
+        self.client.create_table(table)
+        table = self.client.get_table(self.ref)
+        root = Path(table.folder.removeprefix("file:"))
+        if not values:
+            return {None: root}
+        partitions = [HivePartition.new(table, [value]) for value in values]
+        self.client.add_partitions(self.ref, partitions)
+        names = [partition_name(["p"], [value]) for value in values]
+        return {name: root / name for name in names}
