@@ -4,7 +4,7 @@ import select
 import socket
 import threading
 
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore, free_port
 
 
 class Proxy:
@@ -23,7 +23,7 @@ class Proxy:
         self.cuts = 0
         self.open = self.most_open = 0
         self._counting = threading.Lock()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", free_port()))
         self.uri = f"thrift://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 

@@ -6,6 +6,7 @@ one in the foreground.
 
 import argparse
 import os
+import random
 import shutil
 import signal
 import socket
@@ -33,6 +34,9 @@ START_SECONDS = 180
 PROBE_SECONDS = 10
 HOST = "127.0.0.1"
 DEFAULT_VERSION = "4.0.1"
+
+# Above those of well-known services, and below those that systems hand out by themselves.
+_PORTS = (20_000, 32_000)
 
 # Standard input is a pipe whose other end only our process holds. When that ends, however it ends,
 # the pipe closes and the watcher kills its whole process group: the server and itself.
@@ -128,7 +132,7 @@ class EmbeddedMetastore:
         self._directory.mkdir(parents=True, exist_ok=True)
         self.warehouse.mkdir(parents=True, exist_ok=True)
         if self._port == 0:
-            self._port = _free_port()
+            self._port = free_port()
         elif _listens(self._port):
             raise EmbeddedMetastoreFailed(f"Something else already listens at {self.uri}.")
         database = self._directory / "metastore_db"
@@ -245,10 +249,20 @@ class EmbeddedMetastore:
         return True
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+def free_port() -> int:
+    """A port of this machine that nothing listens at.
+
+    The system hands out ports of its ephemeral range to whoever asks for any, Spark for example,
+    also between this look and the start of the server: so the port is chosen below that range.
+    """
+    while True:
+        port = random.SystemRandom().randrange(*_PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
 
 
 def _listens(port: int) -> bool:

@@ -27,6 +27,7 @@ from airflow_hiveacid.metastore import (
     idl_txns,
     partition_locations,
 )
+from airflow_hiveacid.metastore.embedded import free_port
 from airflow_hiveacid.metastore.idl import Call, ServerException
 from tests.fakes.catalog import Catalog
 from tests.fakes.compactions import Compactions
@@ -86,7 +87,7 @@ class FakeMetastore:
         catalog = Catalog(generation, self.warehouse, forget)
         self._parts = (catalog, transactions, compactions)
         self._forget_empty = transactions.forget_empty
-        self._server = _Server(("127.0.0.1", 0), partial(_Conversation, self))
+        self._server = _Server(("127.0.0.1", free_port()), partial(_Conversation, self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
     def __enter__(self) -> Self:

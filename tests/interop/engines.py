@@ -14,6 +14,7 @@ from string import Template
 from xml.sax.saxutils import escape
 
 from airflow_hiveacid.metastore.distribution import Distribution, find_java, prepare
+from airflow_hiveacid.metastore.embedded import free_port
 from tests.interop.software import hive_libraries, trino_home, trino_java
 
 START_SECONDS = 180
@@ -137,12 +138,6 @@ def _release() -> Distribution:
     return prepare("4.0.1", print)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class EngineError(Exception):
     """An engine answered a statement with an error."""
 
@@ -201,7 +196,7 @@ class Hive:
     """
 
     def __init__(self, folder: Path, warehouse: Path) -> None:
-        port, metastore_port = _free_port(), _free_port()
+        port, metastore_port = free_port(), free_port()
         self.metastore_uri = f"thrift://127.0.0.1:{metastore_port}"
         database = folder / "metastore_db"
         shutil.copytree(_release().database, database)
@@ -278,7 +273,7 @@ class Trino:
     """A Trino server with a single node and a single catalog."""
 
     def __init__(self, folder: Path, metastore_uri: str) -> None:
-        home, port = trino_home(), _free_port()
+        home, port = trino_home(), free_port()
         values = {"port": port, "folder": folder / "trino", "metastore": metastore_uri}
         for name, text in _TRINO_FILES.items():
             path = folder / "trino" / name

@@ -50,9 +50,12 @@ def server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
             thread.join()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """A port that refuses connections, and is nobody else's meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield int(taken.getsockname()[1])
 
 
 def saying(answer: bytes) -> Callable[[socket.socket], None]:
@@ -92,10 +95,10 @@ def test_malformed_uris_are_refused(uris: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["thrift", "http"])
 def test_when_nobody_listens_every_tried_host_is_named(scheme: str) -> None:
-    first, second = free_port(), free_port()
-    uris = f"{scheme}://127.0.0.1:{first},{scheme}://127.0.0.1:{second}"
-    with pytest.raises(MetastoreUnreachable) as caught:
-        client(uris).get_databases()
+    with closed_port() as first, closed_port() as second:
+        uris = f"{scheme}://127.0.0.1:{first},{scheme}://127.0.0.1:{second}"
+        with pytest.raises(MetastoreUnreachable) as caught:
+            client(uris).get_databases()
     assert f"127.0.0.1:{first} cannot be reached: connection refused" in str(caught.value)
     assert f"127.0.0.1:{second} cannot be reached: connection refused" in str(caught.value)
     assert caught.value.retryable
