@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 # Each has metastores and a Spark of its own, about 3 GB in all.
 WORKERS ?= 2
 
-.PHONY: help setup quickstart test lint format interop bench lock clean
+.PHONY: help setup quickstart test lint format interop live bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ format: setup ## Rewrite the code in the house style
 
 interop: setup ## Check what we write and compact with real Hive and Trino (downloads them; slow)
 	@$(RUN) python -m pytest -m interop tests/interop
+
+live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
+	@$(RUN) python -m pytest -m live tests/live
 
 bench: setup ## Measure writing, compacting and polling against their peers (15 minutes)
 	@mkdir -p build
