@@ -5,7 +5,8 @@ HiveAcidError
 ├── DataError               exit 30  the rows or the files are not what the job needs
 ├── ConflictError           exit 10  somebody else was first; trying again can help
 ├── MetastoreError          exit 40  the metastore did not do what it was asked
-└── StorageError            exit 50  files could not be read, written or moved
+├── StorageError            exit 50  files could not be read, written or moved
+└── ClusterUnreachable      exit 60  the cluster that runs Spark did not answer
 """
 
 from typing import ClassVar
@@ -36,6 +37,14 @@ class HiveAcidError(Exception):
     def id(self) -> str:
         """The stable name of this kind of error, for programs."""
         return type(self).__name__
+
+
+class ClusterUnreachable(HiveAcidError):
+    """The cluster that runs a Spark application did not answer, or not as it should."""
+
+    retryable = True
+    exit_code = 60
+    default_remedy = "Check its address in the Spark connection and that the service runs."
 
 
 class UserError(HiveAcidError):
