@@ -1,12 +1,47 @@
-"""How a failure of ours ends a task."""
+"""How a failure of ours ends a task: an exception that says what kind it is and what to do."""
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_hiveacid.acid.errors import ConflictError, HiveAcidError
+from airflow_hiveacid.jobs.report import ErrorReport
 
 
-def task_failure(text: str, retryable: bool) -> AirflowException:
+class HiveAcidTaskFailure(Exception):
+    """A task of ours has failed; a callback or a notifier finds it as ``context["exception"]``.
+
+    It isn't an AirflowException, which sensors with ``soft_fail`` take for the end of the waiting:
+    trouble with the metastore must not skip the task as if there were nothing to do.
+
+    :param error: What went wrong: its ``id``, ``message``, ``remedy`` and ``retryable``.
+    """
+
+    def __init__(self, error: ErrorReport) -> None:
+        super().__init__(error)
+        self.error = error
+
+    def __str__(self) -> str:
+        return f"{self.error.id}: {self.error.message} {self.error.remedy}".strip()
+
+
+class HiveAcidTaskConflict(HiveAcidTaskFailure):
+    """Somebody else was first; the next try may well succeed."""
+
+
+class HiveAcidTaskTrouble(HiveAcidTaskFailure):
+    """The metastore or the cluster did not answer; a later try may succeed."""
+
+
+class HiveAcidTaskRefused(HiveAcidTaskFailure, AirflowFailException):
+    """The same job will fail again, so that Airflow doesn't try it again."""
+
+
+def task_failure(error: HiveAcidError | ErrorReport) -> HiveAcidTaskFailure:
     """The exception to raise: what can't succeed shouldn't wait for the remaining tries.
 
-    :param text: What the log says.
-    :param retryable: Whether trying again can help.
+    :param error: What went wrong, here or in the Spark application.
     """
-    return AirflowException(text) if retryable else AirflowFailException(text)
+    told = error if isinstance(error, ErrorReport) else ErrorReport.of(error)
+    if not told.retryable:
+        return HiveAcidTaskRefused(told)
+    conflict = told.exit_code == ConflictError.exit_code
+    return HiveAcidTaskConflict(told) if conflict else HiveAcidTaskTrouble(told)

@@ -65,7 +65,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
             self._running = self._prepare(context)
             return self._run(self._running, context)
         except HiveAcidError as error:
-            raise task_failure(str(error), error.retryable) from error
+            raise task_failure(error) from error
         except KeyboardInterrupt:
             self.on_kill()
             raise

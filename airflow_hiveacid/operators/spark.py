@@ -106,9 +106,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
                 report = self._read_report(report_file)
                 if report is None or report.error is None:
                     raise
-                told = report.error
-                text = f"{told.id}: {told.message} {told.remedy}".strip()
-                raise task_failure(text, told.retryable) from error
+                raise task_failure(report.error) from error
             report = self._read_report(report_file)
             if report is None:
                 raise AirflowException("The application ended well but left no report.")

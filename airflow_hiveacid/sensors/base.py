@@ -14,6 +14,7 @@ from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options import is_template, require_text
+from airflow_hiveacid.jobs.report import ErrorReport
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -71,7 +72,7 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
             poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
             found = poll.look([self.table], self.partitions)
         except HiveAcidError as error:
-            raise task_failure(str(error), error.retryable) from error
+            raise task_failure(error) from error
         if store is not None:
             store.set(_QUIET, poll.quiet)
         for line in found.log:
@@ -104,11 +105,7 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> list[dict[str, Any]]:
         """Return what the trigger has found."""
         if event["status"] == "error":
-            if event["retryable"]:
-                # No exception of Airflow's, which soft_fail would take for the end of the waiting:
-                # the task would be skipped as if there were nothing to do, and not be tried again.
-                raise RuntimeError(event["message"])
-            raise task_failure(event["message"], retryable=False)
+            raise task_failure(codec.decode(ErrorReport, event["error"], "event"))
         needs: list[dict[str, Any]] = event["needs"]
         return needs
 

@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.report import ErrorReport
 
 if TYPE_CHECKING:
     from airflow_hiveacid.maintenance.poll import CompactionPoll
@@ -78,7 +79,7 @@ class HiveAcidCompactionTrigger(BaseTrigger):
                 await asyncio.sleep(self.poke_interval)
             event = {"status": "found", "needs": [need.to_dict() for need in found.needs]}
         except HiveAcidError as error:
-            event = {"status": "error", "message": str(error), "retryable": error.retryable}
+            event = {"status": "error", "error": codec.encode(ErrorReport.of(error))}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
 

@@ -29,7 +29,14 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.hooks.failures import (
+    HiveAcidTaskConflict,
+    HiveAcidTaskFailure,
+    HiveAcidTaskRefused,
+    HiveAcidTaskTrouble,
+)
 from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.transaction import Transaction
@@ -162,19 +169,29 @@ def test_the_driver_is_told_to_die_with_the_task(spark_submit, context):
 
 
 @pytest.mark.parametrize(
-    ("retryable", "failure"), [(True, AirflowException), (False, AirflowFailException)]
+    ("retryable", "exit_code", "failure"),
+    [
+        (True, 10, HiveAcidTaskConflict),
+        (True, 40, HiveAcidTaskTrouble),
+        (False, 20, HiveAcidTaskRefused),
+    ],
 )
-def test_a_reported_error_is_raised_with_its_remedy(retryable, failure, spark_submit, context):
+def test_a_reported_error_is_raised_with_its_remedy(
+    retryable, exit_code, failure, spark_submit, context
+):
     error = {
         "id": "LockTimeout",
         "message": "Waited 300 s for db.t.",
         "remedy": "Ask ada to commit.",
         "retryable": retryable,
+        "exit_code": exit_code,
     }
-    spark_submit.will(report=report(error=error), exit_code=10)
-    with pytest.raises(AirflowException) as caught:
+    spark_submit.will(report=report(error=error), exit_code=exit_code)
+    with pytest.raises(HiveAcidTaskFailure) as caught:
         HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
     assert type(caught.value) is failure
+    assert isinstance(caught.value, AirflowFailException) is not retryable
+    assert caught.value.error == ErrorReport(**error)
     assert str(caught.value) == "LockTimeout: Waited 300 s for db.t. Ask ada to commit."
 
 

@@ -19,6 +19,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.hooks.failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs.need import parse_needs
 
 SENSORS = [HiveAcidCompactionNeededSensor, HiveAcidDeltaCountSensor, HiveAcidDeltaSizeSensor]
@@ -176,19 +177,21 @@ def test_it_defers_to_a_trigger_that_knows_all_but_no_secret(orders):
 
 
 @pytest.mark.parametrize(
-    ("retryable", "failure"), [(True, RuntimeError), (False, AirflowFailException)]
+    ("retryable", "failure"), [(True, HiveAcidTaskTrouble), (False, AirflowFailException)]
 )
 def test_what_fails_in_the_trigger_fails_the_task(retryable, failure):
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders")
-    event = {"status": "error", "message": "It is gone.", "retryable": retryable}
+    error = {"id": "MetastoreError", "message": "It is gone.", "retryable": retryable}
+    event = {"status": "error", "error": error}
     with pytest.raises(failure, match="It is gone"):
         sensor.execute_complete({}, event)
 
 
 def test_a_metastore_that_is_away_for_a_while_is_not_taken_for_nothing_to_do():
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", soft_fail=True)
-    event = {"status": "error", "message": "It is away.", "retryable": True}
-    with pytest.raises(RuntimeError, match="It is away"):
+    error = {"id": "MetastoreUnreachable", "message": "It is away.", "retryable": True}
+    event = {"status": "error", "error": error}
+    with pytest.raises(HiveAcidTaskTrouble, match="It is away"):
         sensor.resume_execution("execute_complete", {"event": event}, {})
 
 

@@ -111,8 +111,8 @@ def test_the_trigger_of_a_sensor_hands_its_failure_to_the_task(
             return await next_event(events)
 
     event = asyncio.run(wait())
-    assert (event["status"], event["retryable"]) == ("error", retryable)
-    assert message in event["message"]
+    assert (event["status"], event["error"]["retryable"]) == ("error", retryable)
+    assert message in event["error"]["message"]
 
 
 def test_an_event_tells_of_a_need_once_and_again_after_the_next_one(orders):
