@@ -1,0 +1,233 @@
+"""How a table is: what a page or a command shows of it, and the points that it loses for it.
+
+A score begins at 100 and loses points for what makes readers slow or somebody wait:
+
+- 10 to 30 for more delta directories in a partition than the policy's limit: 20 from twice the
+  limit, 30 from five times,
+- 10 or 20 for deltas above the policy's share of the base: 20 when they are larger than the base,
+- 10 for deletes of more than a fifth of what is read,
+- 5 or 10 for obsolete and aborted directories above a quarter of what is read: 10 when they are
+  larger than that,
+- 5 for directories of aborted transactions,
+- 10 or 20 for a transaction on the table that is open for more than an hour: 20 for a day,
+- 5 or 10 for a request that waits for more than an hour: 10 when it waits to be cleaned,
+- 10 for a partition whose last compaction failed,
+- 30 for a partition that cannot be read or compacted,
+- all for a table that cannot be measured.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.report import ErrorReport
+
+# In Hive's words.
+_CLEANING = "ready for cleaning"
+_UNFINISHED = ("initiated", "working", _CLEANING)
+
+_FULL = 100
+_HOUR = 3600
+_DAY = 24 * _HOUR
+_MANY_DELETES = 0.2
+_MUCH_OBSOLETE = 0.25
+_USUAL_DELTAS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Penalty:
+    """Points that a table loses, and for what.
+
+    Attributes:
+        points: How many.
+        reason: A sentence.
+    """
+
+    points: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockingTxn:
+    """The transaction, or the lock, that is at work on a table for the longest time.
+
+    Attributes:
+        txn_id: The transaction; None is a lock without one.
+        user: Whose it is.
+        host: The machine that it was opened from.
+        run_token: "dag/run/task/map index" of the Airflow task; None is somebody else's work.
+        opened_at: Since when, in seconds since 1970, if known.
+    """
+
+    txn_id: int | None
+    user: str
+    host: str
+    run_token: str | None = None
+    opened_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueEntry:
+    """A request in the metastore's compaction queue.
+
+    Attributes:
+        id: Its number.
+        partition: The partition's name; None is a table without.
+        type: "minor", "major", or what only Hive can do.
+        state: "initiated", "working" or "ready for cleaning"; that of a compaction that failed, in
+            Hive's words, until another one of the same partition comes.
+        worker: Who works on it.
+        since: When it was asked for or begun, in seconds since 1970, if known.
+        error: Why it failed.
+    """
+
+    id: int
+    partition: str | None
+    type: str
+    state: str
+    worker: str | None = None
+    since: float | None = None
+    error: str | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether somebody still waits for it, or works on it."""
+        return self.state in _UNFINISHED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHealth:
+    """How a table is.
+
+    Attributes:
+        table: "database.table".
+        kind: "full_acid" or "insert_only".
+        partitions: How many there are; 1 for a table without.
+        deltas: How many directories of deltas, those of deletes included, in all partitions.
+        max_deltas: How many in the partition that has most.
+        base_bytes: The size of the bases, or of original files where there is none.
+        delta_bytes: The size of all deltas, those of deletes included.
+        delete_bytes: The size of the deletes.
+        delete_ratio: The size of the deletes as a share of all that is read; 0 to 1.
+        base_written_at: When the oldest base was written, in seconds since 1970; None when there
+            is no base, or nobody knows.
+        obsolete_bytes: The size of what no new reader looks at: obsolete and aborted.
+        obsolete_directories: How many directories something newer replaces.
+        aborted_directories: How many directories of aborted transactions.
+        oldest_txn: Who is at work on the table for the longest time; None is nobody.
+        queue: Its requests in the compaction queue.
+        needs: What is worth compacting, as the compaction sensors return it.
+        verdict: A sentence on what the policy would do now, and why.
+        penalties: What the table loses points for, the most first.
+        score: 0 to 100.
+        measured_at: When, in seconds since 1970.
+        error: Why it could not be measured; None when it could.
+    """
+
+    table: str
+    kind: str
+    partitions: int = 0
+    deltas: int = 0
+    max_deltas: int = 0
+    base_bytes: int = 0
+    delta_bytes: int = 0
+    delete_bytes: int = 0
+    delete_ratio: float = 0.0
+    base_written_at: float | None = None
+    obsolete_bytes: int = 0
+    obsolete_directories: int = 0
+    aborted_directories: int = 0
+    oldest_txn: BlockingTxn | None = None
+    queue: tuple[QueueEntry, ...] = ()
+    needs: tuple[Mapping[str, Any], ...] = ()
+    verdict: str = ""
+    penalties: tuple[Penalty, ...] = ()
+    score: int = _FULL
+    measured_at: float
+    error: "ErrorReport | None" = None
+
+
+def score_of(
+    health: TableHealth, policy: CompactionPolicy, problems: Sequence[str] = ()
+) -> tuple[int, tuple[Penalty, ...]]:
+    """The score of a table and what it loses points for.
+
+    Args:
+        health: What was measured; its score is not looked at.
+        policy: The thresholds, those of the table included.
+        problems: Why partitions cannot be read or compacted.
+
+    Returns:
+        The score, 0 to 100, and the penalties, the most points first.
+    """
+    if health.error is not None:
+        return 0, (Penalty(_FULL, f"It cannot be measured: {health.error.message}"),)
+    penalties = [
+        *_for_deltas(health, policy),
+        *_for_garbage(health),
+        *_for_waiting(health),
+    ]
+    if problems:
+        more = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
+        penalties.append(Penalty(30, f"{problems[0]}{more}"))
+    penalties.sort(key=lambda penalty: -penalty.points)
+    lost = sum(penalty.points for penalty in penalties)
+    return max(0, _FULL - lost), tuple(penalties)
+
+
+def _for_deltas(health: TableHealth, policy: CompactionPolicy) -> Iterator[Penalty]:
+    limit = _USUAL_DELTAS if policy.max_deltas is None else policy.max_deltas
+    if health.max_deltas > limit:
+        points = (
+            30 if health.max_deltas >= 5 * limit else 20 if health.max_deltas >= 2 * limit else 10
+        )
+        yield Penalty(
+            points, f"Readers open {health.max_deltas} delta directories (limit {limit})."
+        )
+    share = policy.max_delta_ratio
+    if share is not None and health.base_bytes and health.delta_bytes > share * health.base_bytes:
+        deltas, base = bytes_in_words(health.delta_bytes), bytes_in_words(health.base_bytes)
+        points = 20 if health.delta_bytes > health.base_bytes else 10
+        yield Penalty(points, f"{deltas} of deltas lie above a base of {base}.")
+    if health.delete_ratio > _MANY_DELETES:
+        yield Penalty(10, f"{100 * health.delete_ratio:.0f} % of what is read are deletes.")
+
+
+def _for_garbage(health: TableHealth) -> Iterator[Penalty]:
+    read = health.base_bytes + health.delta_bytes
+    if health.obsolete_bytes > _MUCH_OBSOLETE * read:
+        size = bytes_in_words(health.obsolete_bytes)
+        points = 10 if health.obsolete_bytes > read else 5
+        yield Penalty(points, f"{size} that nobody needs wait to be cleaned.")
+    if count := health.aborted_directories:
+        what = "directory is" if count == 1 else "directories are"
+        yield Penalty(5, f"{count} {what} of aborted transactions.")
+
+
+def _for_waiting(health: TableHealth) -> Iterator[Penalty]:
+    now, txn = health.measured_at, health.oldest_txn
+    if txn is not None and txn.opened_at is not None and now - txn.opened_at > _HOUR:
+        what = "A lock" if txn.txn_id is None else f"Transaction {txn.txn_id}"
+        points = 20 if now - txn.opened_at > _DAY else 10
+        yield Penalty(points, f"{what} of {txn.user} is open for {_words(now - txn.opened_at)}.")
+    late = [
+        (10 if entry.state == _CLEANING else 5, now - entry.since, entry)
+        for entry in health.queue
+        if entry.unfinished and entry.since is not None and now - entry.since > _HOUR
+    ]
+    if late:
+        points, age, entry = max(late, key=lambda each: each[:2])
+        yield Penalty(points, f"Request {entry.id} is {entry.state} for {_words(age)}.")
+    failed = [entry for entry in health.queue if not entry.unfinished]
+    if failed:
+        why = f": {failed[-1].error}" if failed[-1].error else "."
+        yield Penalty(10, f"The last compaction (request {failed[-1].id}) {failed[-1].state}{why}")
+
+
+def _words(seconds: float) -> str:
+    return duration_in_words(timedelta(seconds=seconds))
