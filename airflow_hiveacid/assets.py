@@ -1,0 +1,156 @@
+"""Tables as Airflow assets: ``hiveacid://host:port/database/table``."""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urlsplit
+
+from airflow.sdk import Asset, AssetAlias
+from airflow.sdk.definitions.asset import AssetRef
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.options import MetastoreOptions
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+    from airflow.sdk import Context
+
+log = logging.getLogger(__name__)
+
+SCHEME = "hiveacid"
+_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORT = 9083
+# What Airflow has room for.
+_LONGEST_PARTITION_KEY = 250
+
+
+def asset_of(table: str, metastore: str, **options: Any) -> Asset:
+    """Describe a table as an asset, for ``outlets``, ``inlets`` and ``schedule``.
+
+    Example::
+
+        ORDERS = asset_of("sales.orders", "hms-1:9083")
+
+        merge = HiveAcidMergeOperator(task_id="merge", job=..., outlets=[ORDERS])
+
+    :param table: ``database.table``.
+    :param metastore: Where its metastore is: a host, ``host:port`` or the uri of a client. Of
+        several, separated by commas, the first one counts.
+    :param options: What else an Asset takes, such as ``name``, ``group``, ``extra`` or
+        ``watchers``.
+    """
+    ref = TableRef.parse(table)
+    server = metastore.split(",")[0].strip()
+    parts = urlsplit(server if "://" in server else f"thrift://{server}")
+    port = parts.port or _PORTS.get(parts.scheme, _DEFAULT_PORT)
+    return Asset(uri=f"{SCHEME}://{_host(parts)}:{port}/{ref.database}/{ref.name}", **options)
+
+
+def sanitize_uri(uri: SplitResult) -> SplitResult:
+    """Give every table one uri; Airflow calls this for each that starts with ``hiveacid://``.
+
+    :param uri: What the author of the DAG wrote.
+    :raises ValueError: It does not name a table.
+    """
+    names = uri.path.strip("/").split("/")
+    if not uri.hostname or len(names) != 2 or not all(names) or uri.query:
+        raise ValueError(f"{uri.geturl()!r} is not of the form {SCHEME}://host:port/database/table")
+    return uri._replace(
+        netloc=f"{_host(uri)}:{uri.port or _DEFAULT_PORT}", path="/" + "/".join(names).lower()
+    )
+
+
+def to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
+    """Translate an asset for OpenLineage.
+
+    :param asset: One with a sanitized ``hiveacid://`` uri.
+    :param lineage_context: Who asks.
+    """
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+
+    uri = urlsplit(asset.uri)
+    return Dataset(namespace=f"hive://{uri.netloc}", name=uri.path.strip("/").replace("/", "."))
+
+
+def emit_assets(context: "Context", report: Mapping[str, Any], metastore: MetastoreOptions) -> None:
+    """Let the events of a task's outlets tell what has been done to the table.
+
+    Of outlets with ``hiveacid://`` uris, only the table's own is told. An AssetAlias gets an event
+    of the table's asset. In a DAG with ``schedule=PartitionedAtRuntime()`` (since Airflow 3.3)
+    there is an event for each partition that was touched; elsewhere these would keep the DAGs
+    that wait for the whole table from running.
+
+    :param context: The context of the running task.
+    :param report: What the job has done.
+    :param metastore: Where the table is.
+    """
+    table, extra, partitions = report["target"], _extra(report), _partitions(report)
+    for outlet in context["task"].outlets:
+        if isinstance(outlet, AssetAlias):
+            asset = asset_of(table, metastore.uris)
+            context["outlet_events"][outlet].add(asset, extra=extra)
+        elif isinstance(outlet, Asset | AssetRef) and _may_be(outlet, table):
+            event = context["outlet_events"][outlet]
+            event.extra.update(extra)
+            if _keys_are_set_at_runtime(context):
+                _add_partitions(event, partitions)
+
+
+def _may_be(outlet: object, table: str) -> bool:
+    uri = urlsplit(getattr(outlet, "uri", ""))
+    return uri.scheme != SCHEME or uri.path.strip("/").replace("/", ".") == table.lower()
+
+
+def _keys_are_set_at_runtime(context: "Context") -> bool:
+    return bool(getattr(context["dag"].timetable, "partitioned_at_runtime", False))
+
+
+def _add_partitions(event: Any, partitions: list[str]) -> None:
+    fitting = [name for name in partitions if len(name) <= _LONGEST_PARTITION_KEY]
+    if len(fitting) < len(partitions):
+        log.warning(
+            "No event of their own for %d partitions: their names have more than %d characters.",
+            len(partitions) - len(fitting),
+            _LONGEST_PARTITION_KEY,
+        )
+    event.add_partitions(fitting)
+
+
+def _partitions(report: Mapping[str, Any]) -> list[str]:
+    """The names of the partitions that were touched."""
+    names = (
+        (each["partition"] if each["outcome"] == "compacted" else None)
+        if isinstance(each, Mapping)
+        else each
+        for each in report.get("partitions", ())
+    )
+    return [name for name in names if name is not None]
+
+
+def _extra(report: Mapping[str, Any]) -> dict[str, Any]:
+    extra = {
+        key: report[key]
+        for key in (
+            "job",
+            "txn_id",
+            "write_ids",
+            "rows_inserted",
+            "rows_updated",
+            "rows_deleted",
+            "bytes",
+            "settled",
+        )
+        if key in report
+    }
+    extra |= {"table": report["target"], "partitions": _partitions(report)}
+    if report["job"] == "compact":
+        done = [each for each in report["partitions"] if each["outcome"] == "compacted"]
+        extra["txn_ids"] = [each["txn_id"] for each in done]
+        for key in ("rows", "deletes", "bytes_read", "bytes_written"):
+            extra[key] = sum(each[key] for each in done)
+    return extra
+
+
+def _host(uri: SplitResult) -> str:
+    host = (uri.hostname or "").lower()
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,64 @@
+"""The buttons that tasks of ours have in Airflow's pages."""
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import attrs
+from airflow.providers.common.compat.sdk import XCom, conf
+from airflow.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+
+@attrs.define
+class _PushedLink(BaseOperatorLink):
+    """A link whose whole address the running task pushes, so that it is there from the start.
+
+    It is the XCom ``xcom_key``.
+    """
+
+    def get_link(self, operator: "BaseOperator", *, ti_key: "TaskInstanceKey") -> str:
+        """Return what the task has pushed; Airflow asks when the task has ended.
+
+        :param operator: The operator.
+        :param ti_key: The task instance.
+        """
+        return XCom.get_value(key=self.xcom_key, ti_key=ti_key) or ""
+
+
+@attrs.define
+class SparkApplicationLink(_PushedLink):
+    """Leads to the application in its cluster, or in Spark's history server."""
+
+    name = "Spark application"
+
+
+@attrs.define
+class TableHealthLink(_PushedLink):
+    """Leads to the health of the table that the task works on."""
+
+    name = "Table health"
+
+
+def spark_application_url(application_id: str, tracking_url: str | None = None) -> str | None:
+    """Return the address for SparkApplicationLink; None when there is none.
+
+    :param application_id: The application.
+    :param tracking_url: What its cluster says. Without it, there has to be a history server in
+        Airflow's configuration: ``[hive_acid] spark_history_url``.
+    """
+    history: str = conf.get("hive_acid", "spark_history_url", fallback="")
+    if tracking_url is None and history:
+        return f"{history.rstrip('/')}/history/{quote(application_id)}/"
+    return tracking_url
+
+
+def table_health_url(table: str) -> str:
+    """Return the address for TableHealthLink.
+
+    :param table: ``database.table``.
+    """
+    base: str = conf.get("api", "base_url", fallback="/")
+    return f"{base.rstrip('/')}/plugin/hiveacid?table={quote(table)}"
