@@ -49,7 +49,7 @@ class ReadOnlyStorage:
         """Open a location: ``file:/a``, ``file:///a``, ``/a``, ``hdfs://nn:8020/a``, ``s3a://b/a``.
 
         ``gs:`` and ``abfs:`` are known, too. Credentials come from the environment, as each file
-        system's own tools take them.
+        system's own tools take them; so does the endpoint of an S3 store (``AWS_ENDPOINT_URL``).
         """
         return ReadOnlyStorage(location, *_filesystem_of(location))
 
@@ -318,7 +318,9 @@ def _filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
             cluster, _ = fs.FileSystem.from_uri(f"{scheme}://{host}/")
             return cluster, path
         if scheme in _S3:
-            return fs.S3FileSystem(), host + path
+            # Arrow knows the variables of Amazon's tools for credentials and region, not this one.
+            endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+            return fs.S3FileSystem(endpoint_override=endpoint), host + path
         if scheme == "gs":
             return fs.GcsFileSystem(), host + path
         if scheme in _AZURE and "@" in host:

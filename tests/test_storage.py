@@ -1,7 +1,10 @@
 import os
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from pyarrow import fs
@@ -60,6 +63,35 @@ def test_object_stores_are_found_by_their_scheme(monkeypatch: pytest.MonkeyPatch
     azure = Storage.of("abfs://container@account.dfs.core.windows.net/t")
     assert azure._filesystem.type_name == "abfs"
     assert azure._full("x") == "container/t/x"
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_an_s3_store_is_asked_at_the_endpoint_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    asked = []
+
+    class Nothing(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def do_GET(self) -> None:
+            self.do_HEAD()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    with HTTPServer(("127.0.0.1", 0), Nothing) as server:
+        monkeypatch.setenv(variable, f"http://127.0.0.1:{server.server_port}")
+        Thread(target=server.serve_forever, daemon=True).start()
+        with suppress(StorageError):  # It says 404 to everything, so that it has no bucket either.
+            Storage.of("s3a://bucket/warehouse/t").exists("base_1")
+        server.shutdown()
+    assert asked[0].startswith("/bucket/warehouse/t/base_1")
 
 
 def test_a_listing_is_relative_to_the_asked_directory_and_hides_nothing(storage: Storage) -> None:
