@@ -155,7 +155,8 @@ def application_seconds(bench: Bench, source: TableRef) -> float:
     settings = {"spark.master": f"local[{TASKS}]", "spark.ui.enabled": "false"}
     lines = [f"{key} {value}\n" for key, value in settings.items()]
     (bench.folder / "spark-defaults.conf").write_text("".join(lines))
-    command = [sys.executable, spark_app_path("compact"), "--job", "job.json", "--report", "report"]
+    files = ["--job", "job.json", "--report", str(bench.folder / "report")]
+    command = [sys.executable, spark_app_path("compact"), *files]
     run = partial(
         subprocess.run,
         command,

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from airflow_hiveacid.jobs.phases import Phase
+from airflow_hiveacid.jobs.phases import Phase, PhaseObserver
 
 
-class At:
+class At(PhaseObserver):
     """An observer that does something when a phase is entered, for the first times."""
 
     def __init__(self, phase: Phase, action: Callable[[], Any], times: int = 1) -> None:
@@ -16,7 +16,3 @@ class At:
         if phase is self.phase and self.times > 0:
             self.times -= 1
             self.action()
-
-    def leave(self, phase: Phase, seconds: float) -> None: ...
-
-    def note(self, text: str) -> None: ...

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.phases import FaultInjector, Phase, PhaseClock
+from airflow_hiveacid.jobs.phases import FaultInjector, Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-class _Progress:
+class _Progress(PhaseObserver):
     """Says on stderr what is going on: every new phase, and then one line a second at most."""
 
     def __init__(self) -> None:

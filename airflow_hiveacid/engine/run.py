@@ -1,11 +1,10 @@
 """Running one job in a Spark application: the only thing that an application calls."""
 
 import argparse
-import json
-import os
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.engine.compact import TableCompactor
 from airflow_hiveacid.engine.failures import translate
 from airflow_hiveacid.engine.session import application_session
+from airflow_hiveacid.engine.settled import AlreadyApplied
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write import WriteOptions
 from airflow_hiveacid.jobs import codec
@@ -28,16 +28,17 @@ from airflow_hiveacid.jobs.options import (
     UpdateJob,
 )
 from airflow_hiveacid.jobs.phases import FaultInjector, PhaseLog, PhaseObserver
-from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, Report, RunReport
+from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.settle import abort_open_transactions
+from airflow_hiveacid.run_files import RunFiles, Started
 
 
 def main(argv: Sequence[str], job_type: type[Job]) -> int:
     """Run the job in a file and write its report to another.
 
     Args:
-        argv: ``--job FILE --report FILE``.
+        argv: ``--job FILE --report LOCATION``.
         job_type: The kind of job that the application runs.
 
     Returns:
@@ -45,26 +46,60 @@ def main(argv: Sequence[str], job_type: type[Job]) -> int:
     """
     parser = argparse.ArgumentParser(description=f"Run a {job_type.__name__}.")
     parser.add_argument("--job", required=True, type=Path, help="the job, as JSON")
-    parser.add_argument("--report", required=True, type=Path, help="where the report goes")
+    parser.add_argument(
+        "--report", required=True, help="where the report goes: a path or a url, see RunFiles"
+    )
     arguments = parser.parse_args(argv)
+    place = arguments.report
+    files = RunFiles(place if ":/" in place else str(Path(place).absolute()))
     name, target = job_type.__name__, ""
     try:
         job = codec.from_json(arguments.job.read_text())
         target = job.target
         if not isinstance(job, job_type):
             raise InvalidJob(f"{arguments.job} holds a {type(job).__name__}, not a {name}.")
-        report = run(application_session(f"{name} {target}"), job)
+        spark = application_session(f"{name} {target}")
+        files = files.of(spark.sparkContext.applicationId)
+        report = run(spark, job, [Progress(files, spark)])
     except Exception as error:  # noqa: BLE001 - whatever it is, the report must say so
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
         if ours is not error:
             traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
         kind = CompactReport if job_type is CompactJob else RunReport
         report = kind(job=name, target=target, error=ErrorReport.of(ours))
-    _write(arguments.report, report)
+    if files.known:
+        files.write_report(report)
     if (failure := report.error) is None:
         return 0
     print(f"{failure.id}: {failure.message} {failure.remedy}".strip(), file=sys.stderr, flush=True)
     return failure.exit_code
+
+
+class Progress(PhaseObserver):
+    """Lets the submitter know which transactions an application has opened, before they do a thing.
+
+    Args:
+        files: What the submitter reads.
+        spark: The session of the application.
+    """
+
+    def __init__(self, files: RunFiles, spark: SparkSession) -> None:
+        context = spark.sparkContext
+        self._files = files
+        self._started = Started(application_id=context.applicationId, ui_url=context.uiWebUrl)
+        # Several compactions run side by side.
+        self._one_at_a_time = threading.Lock()
+        files.write_started(self._started)
+
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        """Tell of one more transaction."""
+        with self._one_at_a_time:
+            self._started = replace(
+                self._started,
+                txn_ids=(*self._started.txn_ids, txn_id),
+                write_ids={**self._started.write_ids, **write_ids},
+            )
+            self._files.write_started(self._started)
 
 
 def run(
@@ -81,7 +116,8 @@ def run(
     if job.metastore is None:
         raise InvalidJob("The job does not say which metastore to use.")
     fault = FaultInjector.from_environment()
-    watching = [PhaseLog(), *observers, *([fault] if fault else [])]
+    # In this order: what is told in the log can already be looked up.
+    watching = [*observers, PhaseLog(), *([fault] if fault else [])]
     if isinstance(job, CompactJob):
         return _compact(spark, job.metastore, job, watching)
     options = WriteOptions(
@@ -93,11 +129,11 @@ def run(
     with AcidTable(
         job.target, job.metastore, spark=spark, options=options, observers=watching
     ) as table:
-        if job.run_token is not None:
-            done = table.settle(job.run_token)
-            if done is not None:
-                return replace(done, settled=True)
-        return _run(table, job)
+        try:
+            done = None if job.run_token is None else table.settle(job.run_token)
+            return _run(table, job) if done is None else replace(done, settled=True)
+        except AlreadyApplied as applied:
+            return replace(applied.report, settled=True)
 
 
 def _compact(
@@ -132,10 +168,3 @@ def _run(table: AcidTable, job: Job) -> RunReport:
             )
             return replace(merge, clauses=tuple(job.when)).execute()
     raise InvalidJob(f"{type(job).__name__} is no job that can be run.")
-
-
-def _write(path: Path, report: Report) -> None:
-    """Let the report appear at once, so that nobody reads half of it."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    unfinished.write_text(json.dumps(report.to_dict()))
-    unfinished.replace(path)

@@ -22,7 +22,7 @@ from airflow_hiveacid.engine.merge_builder import MergeBuilder
 from airflow_hiveacid.engine.merging import merge_rows
 from airflow_hiveacid.engine.pruning import Scope, matching_partitions
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.settled import settle_run
+from airflow_hiveacid.engine.settled import Fence, settle_run
 from airflow_hiveacid.engine.source import SourceFrame
 from airflow_hiveacid.engine.write import (
     Counts,
@@ -98,6 +98,8 @@ class AcidTable:
     def settle(self, run_token: str) -> RunReport | None:
         """Find out what earlier tries of a run did, and make sure that they do nothing more.
 
+        Every write from now on looks once more, and raises AlreadyApplied if one was faster.
+
         Args:
             run_token: Under which they opened their transactions.
 
@@ -106,6 +108,7 @@ class AcidTable:
         """
         table = self._client.get_table(self.ref)
         check_kind(table, Operation.SELECT)
+        self._observers = (*self._observers, Fence(self._client, table, run_token))
         return settle_run(self._client, table, run_token)
 
     def to_df(self) -> DataFrame:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import Self
 
 from airflow_hiveacid.acid.errors import DiskFull, InvalidJob
 
@@ -27,14 +27,17 @@ class Phase(StrEnum):
     CLEAN = "clean"
 
 
-class PhaseObserver(Protocol):
-    """Is told what a run is doing."""
+class PhaseObserver:
+    """Is told what a run is doing; whoever inherits from it takes what it wants to know."""
 
     def enter(self, phase: Phase) -> None:
         """A phase begins."""
 
     def leave(self, phase: Phase, seconds: float) -> None:
         """A phase ended well after so many seconds, inner phases not counted."""
+
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        """A transaction was opened and got its write ids; nothing is done in it yet."""
 
     def note(self, text: str) -> None:
         """Something worth a line happened within a phase."""
@@ -83,13 +86,18 @@ class PhaseClock:
         for observer in self._observers:
             observer.leave(phase, own)
 
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        """Tell the observers of a transaction that was opened."""
+        for observer in self._observers:
+            observer.opened(txn_id, write_ids)
+
     def note(self, text: str) -> None:
         """Pass a line on to the observers."""
         for observer in self._observers:
             observer.note(text)
 
 
-class PhaseLog:
+class PhaseLog(PhaseObserver):
     """Prints a line for every phase, for whoever watches the task's log.
 
     Args:
@@ -107,6 +115,11 @@ class PhaseLog:
         """A phase is over."""
         print(f"{self._head}{phase.value} done in {seconds:.2f} s", flush=True)
 
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        """A transaction was opened."""
+        written = "".join(f", write id {number} of {table}" for table, number in write_ids.items())
+        print(f"{self._head}transaction {txn_id}{written}", flush=True)
+
     def note(self, text: str) -> None:
         """Something worth a line."""
         print(f"{self._head}{text}", flush=True)
@@ -116,7 +129,7 @@ class InjectedFault(RuntimeError):
     """The error that HIVEACID_FAULT asked for."""
 
 
-class FaultInjector:
+class FaultInjector(PhaseObserver):
     """Breaks a run on purpose at the edge of a phase, to prove that nothing half-done shows.
 
     It is asked for by the environment variable HIVEACID_FAULT=<phase>:<kind>[:before|after], where
@@ -156,9 +169,6 @@ class FaultInjector:
         """Strike after the phase when asked to."""
         if phase is self._phase and self._after:
             self._strike()
-
-    def note(self, text: str) -> None:
-        """Nothing strikes at a note."""
 
 
 def _kill() -> None:

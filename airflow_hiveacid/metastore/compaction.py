@@ -224,6 +224,7 @@ class Compaction(LiveTransaction):
             # Where the answer gets lost, a transaction stays open until it times out: it cannot be
             # told from those in which the same run compacts other partitions.
             self._open(TxnType.COMPACTION if queued else TxnType.DEFAULT)
+            self._phases.opened(self.txn_id, {})
             if queued:
                 self._claim()
         with self._phases(Phase.LOCK):

@@ -88,12 +88,15 @@ def find_open_transactions(client: MetastoreClient, run_token: str) -> list[int]
     )
 
 
-def abort_open_transactions(client: MetastoreClient, run_token: str) -> list[int]:
+def abort_open_transactions(
+    client: MetastoreClient, run_token: str, *, before: int | None = None
+) -> list[int]:
     """Abort what a run has left open, so that nothing of it can be committed any more.
 
     Args:
         client: Whom to tell.
         run_token: The run's token, in full.
+        before: Leave this transaction and younger ones as they are.
 
     Returns:
         The ids of the transactions that were aborted; one that was committed at the last moment
@@ -101,6 +104,8 @@ def abort_open_transactions(client: MetastoreClient, run_token: str) -> list[int
     """
     aborted = []
     for txn_id in find_open_transactions(client, run_token):
+        if before is not None and txn_id >= before:
+            continue
         try:
             client.abort_txn(txn_id)
         except TransactionAborted:

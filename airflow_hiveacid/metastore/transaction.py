@@ -149,6 +149,7 @@ class Transaction(LiveTransaction):
                     # Before the lock, or the lock's rows in the metastore stay without a write id
                     # and are never cleaned.
                     self.write_id = self._client.allocate_write_id(self.txn_id, self._target)
+                    self._phases.opened(self.txn_id, {self._target.full_name: self.write_id})
             with self._phases(Phase.LOCK):
                 if components:
                     lock = LockRequest(self._client, components, self.txn_id, self._owner)

@@ -11,10 +11,11 @@ from airflow_hiveacid.jobs.phases import (
     InjectedFault,
     Phase,
     PhaseClock,
+    PhaseObserver,
 )
 
 
-class Recorder:
+class Recorder(PhaseObserver):
     def __init__(self):
         self.lines = []
 

@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel,
 from airflow_hiveacid.acid.names import SINCE_FILE, Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock
+from airflow_hiveacid.jobs.phases import Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore import idl
@@ -279,21 +279,17 @@ def test_a_half_removed_directory_is_removed_by_the_next_cleaning(folders, compa
     assert folders.directories() == [base]
 
 
-class AfterDeciding:
+class AfterDeciding(PhaseObserver):
     """An observer that does something between a decision and what follows from it."""
 
     def __init__(self, action):
         self.reads, self.action = 0, action
-
-    def enter(self, phase): ...
 
     def leave(self, phase, seconds):
         self.reads += phase is Phase.READ
         if self.reads == 2:  # The first one was for the folders.
             self.reads += 1
             self.action()
-
-    def note(self, text): ...
 
 
 def test_a_table_that_is_created_anew_meanwhile_is_left_alone(folders, compacted, eventually):
