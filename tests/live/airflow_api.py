@@ -1,0 +1,151 @@
+"""Airflow's REST API, as far as the tests need it."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Collection
+from typing import Any
+from urllib.parse import quote, urlencode
+
+ENDED = ("success", "failed")
+
+
+class AirflowApi:
+    """Asks an api-server at which everybody is an administrator."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._token: str | None = None
+
+    def health(self) -> dict[str, dict[str, str | None]] | None:
+        """What the components last said of themselves; None as long as nobody answers."""
+        try:
+            health: dict[str, dict[str, str | None]] = self._ask("GET", "/api/v2/monitor/health")
+        except OSError:
+            return None
+        return health
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The answer below /api/v2; None where there is no such thing."""
+        try:
+            return self.ask("GET", f"{path}?{urlencode(query, doseq=True)}")
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+            return None
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer to any call below /api/v2; the error tells what the server said."""
+        if self._token is None:
+            self._token = self._ask("GET", "/auth/token")["access_token"]
+        try:
+            return self._ask(method, f"/api/v2{path}", body)
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                error.add_note(error.read().decode(errors="replace")[:2000])
+            raise
+
+    def unpause(self, dag_id: str) -> None:
+        self.ask("PATCH", f"/dags/{dag_id}", {"is_paused": False})
+
+    def trigger(self, dag_id: str, conf: dict[str, Any] | None = None) -> str:
+        """Start a run of a DAG; its id."""
+        run = self.ask("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})
+        return str(run["dag_run_id"])
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """All runs of a DAG, oldest first."""
+        answer = self.get(f"/dags/{dag_id}/dagRuns", limit=1000, order_by="id")
+        return list(answer["dag_runs"])
+
+    def task_instances(self, dag_id: str, run_id: str = "~") -> list[dict[str, Any]]:
+        """The last tries of the tasks of a run, or of all runs."""
+        path = f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='~')}/taskInstances"
+        return list(self.get(path, limit=1000)["task_instances"])
+
+    def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, Any]:
+        """The last try of one task."""
+        for found in self.task_instances(dag_id, run_id):
+            if (found["task_id"], found["map_index"]) == (task_id, map_index):
+                return found
+        raise LookupError(f"{run_id} has no {task_id} {map_index}")
+
+    def xcom(
+        self, dag_id: str, run_id: str, task_id: str, key: str = "return_value", map_index: int = -1
+    ) -> Any:
+        """An XCom as the value that it was; None when there is none."""
+        path = (
+            f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries"
+        )
+        found = self.get(f"{path}/{key}", map_index=map_index, stringify="false")
+        return None if found is None else found["value"]
+
+    def set_task_state(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
+        """Do as a user does who marks a task as failed, or as a success."""
+        path = f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}"
+        self.ask("PATCH", path, {"new_state": state})
+
+    def clear_task(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Do as a user does who clears a task of a run, whatever its state."""
+        body = {
+            "dag_run_id": run_id,
+            "task_ids": [task_id],
+            "dry_run": False,
+            "only_failed": False,
+            "reset_dag_runs": True,
+        }
+        self.ask("POST", f"/dags/{dag_id}/clearTaskInstances", body)
+
+    def backfills(self, dag_id: str) -> list[dict[str, Any]]:
+        """The backfills of a DAG, oldest first; those that go on have no ``completed_at``."""
+        return list(self.get("/backfills", dag_id=dag_id, order_by="id")["backfills"])
+
+    def wait_for_run(
+        self, dag_id: str, run_id: str, state: str = "success", seconds: float = 300
+    ) -> None:
+        """Wait until a run has ended, and in this state."""
+        ended: dict[str, Any] = {}
+
+        def has_ended() -> bool:
+            ended.update(self.get(f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"))
+            return ended["state"] in ENDED
+
+        wait_until(f"{dag_id} {run_id} has ended", has_ended, seconds)
+        assert ended["state"] == state, self.task_instances(dag_id, run_id)
+
+    def wait_for_task(
+        self,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        states: Collection[str],
+        seconds: float = 120,
+    ) -> None:
+        """Wait until the last try of a task is in one of these states, for example deferred."""
+
+        def is_there() -> bool:
+            return self.task(dag_id, run_id, task_id)["state"] in states
+
+        wait_until(f"{dag_id} {run_id} {task_id} is {states}", is_there, seconds)
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        request = urllib.request.Request(
+            f"{self.url}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        if self._token is not None:
+            request.add_header("Authorization", f"Bearer {self._token}")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            content = answer.read()
+        return json.loads(content) if content else None
+
+
+def wait_until(what: str, holds: Callable[[], bool], seconds: float, every: float = 0.5) -> None:
+    """Look again and again until something holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(every)
