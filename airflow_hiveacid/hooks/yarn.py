@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from airflow_hiveacid.acid.errors import ClusterUnreachable, InvalidConnection
 from airflow_hiveacid.hooks.applications import Application, ApplicationState
@@ -91,18 +91,19 @@ class YarnApplications:
         The node that ran the driver is asked. When it has handed its logs on, it says to whom.
         """
         try:
-            found = self._ask("GET", f"/{application_id}")
-            page = urlsplit((found or {"app": {}})["app"].get("amContainerLogs") or "")
-            # .../node/containerlogs/<container>/<user>
-            container = page.path.split("/")[-2:-1]
-            for name in ("stdout", "stderr") if container else ():
+            found = self._ask("GET", f"/{application_id}") or {"app": {}}
+            # http://<node>/node/containerlogs/<container>/<user>, once there is a container.
+            node, _, rest = (
+                found["app"].get("amContainerLogs", "").partition("/node/containerlogs/")
+            )
+            for name in ("stdout", "stderr") if rest else ():
                 query = urlencode({"size": -_LOG_BYTES, "user.name": self._user})
-                path = f"/ws/v1/node/containers/{container[0]}/logs/{name}"
-                url = f"{page.scheme}://{page.netloc}{path}?{query}"
+                container = rest.partition("/")[0]
+                url = f"{node}/ws/v1/node/containers/{container}/logs/{name}?{query}"
                 with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
-                    text = answer.read().decode(errors="replace")
-                if text.strip():
-                    return text.splitlines()[-lines:]
+                    printed = _contents(answer.read().decode(errors="replace"))
+                if printed:
+                    return printed[-lines:]
         except (ClusterUnreachable, InvalidConnection, OSError, http.client.HTTPException):
             pass
         return []
@@ -137,7 +138,7 @@ class YarnApplications:
     ) -> dict[str, Any] | None:
         """Return the answer of the active ResourceManager; None when it knows no such thing."""
         trouble = []
-        for address in list(self._addresses):
+        for address in self._addresses:
             asked = urlencode({**(query or {}), "user.name": self._user})
             request = urllib.request.Request(
                 f"{address}/ws/v1/cluster/apps{path}?{asked}",
@@ -158,16 +159,16 @@ class YarnApplications:
                             remedy="Set a login in the Spark connection that may see and end the "
                             "application. Kerberos is not supported here.",
                         ) from error
-                    trouble.append(f"{address}: {error}")
+                    # One on standby redirects, or answers so when it knows none that is active.
+                    standby = 300 <= error.code < 400
+                    trouble.append(f"{address}: {'on standby' if standby else error}")
             except (OSError, http.client.HTTPException) as error:
                 trouble.append(f"{address}: {error}")
             except ValueError:
-                # A ResourceManager on standby answers with a page for people.
-                trouble.append(f"{address}: on standby, or no ResourceManager")
+                trouble.append(f"{address}: not the answer of a ResourceManager")
             else:
                 # The next question goes first to the one that is active.
-                self._addresses.remove(address)
-                self._addresses.insert(0, address)
+                self._addresses = [address, *(a for a in self._addresses if a != address)]
                 return found if isinstance(found, dict) else {}
         raise ClusterUnreachable(f"No YARN ResourceManager answers ({'; '.join(trouble)}).")
 
@@ -188,6 +189,12 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 _OPENER = urllib.request.build_opener(_NoRedirects)
+
+
+def _contents(text: str) -> list[str]:
+    # YARN 3 puts a header and a footer of its own around a log.
+    _, header, rest = text.partition("\nLogContents:\n")
+    return (rest.rpartition("End of LogType:")[0] if header else text).strip().splitlines()
 
 
 def _with_scheme(address: str) -> str:
