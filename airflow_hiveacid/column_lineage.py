@@ -1,0 +1,88 @@
+"""Which columns of the source, or of the table itself, the columns of a table are made of."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+
+from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedBySourceUpdate, NotMatchedInsert
+from airflow_hiveacid.jobs.options import InsertJob, Job, MergeJob, QuerySource, UpdateJob
+
+TARGET = "the target"
+SOURCE = "the source"
+
+# An input and a column of it; the input is TARGET, SOURCE or a view that a query reads.
+Origin = tuple[str, str]
+
+
+def column_origins(job: Job, columns: Sequence[str]) -> dict[str, list[Origin]]:
+    """Tell of each column that a job writes what its values come from.
+
+    Columns that are made of constants are left out. It needs OpenLineage's parser of SQL.
+
+    :param job: The job.
+    :param columns: The columns of the target.
+    """
+    columns = [column.lower() for column in columns]
+    origins: dict[str, set[Origin]] = defaultdict(set)
+    if isinstance(job, InsertJob):
+        origins |= {column: {(SOURCE, column)} for column in columns}
+    elif isinstance(job, UpdateJob):
+        for column, expression in job.set.items():
+            read = _parse(f"SELECT {expression} AS c FROM t").get("c", [])
+            origins[column.lower()] |= {(TARGET, name) for _, name in read}
+    elif isinstance(job, MergeJob):
+        for column, expression in _merged(job, columns):
+            origins[column.lower()] |= set(_read_by_merge(job, expression, columns))
+    if isinstance(job, InsertJob | MergeJob) and isinstance(job.source, QuerySource):
+        origins = _through_query(job.source.sql, origins)
+    return {column: sorted(read) for column, read in origins.items() if read}
+
+
+def _merged(job: MergeJob, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The columns that a merge writes, each with its expression in one of the clauses."""
+    by_name = {column: f"{job.source_alias}.`{column}`" for column in columns}
+    for clause in job.when:
+        if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
+            yield from (by_name if clause.set is None else clause.set).items()
+        elif isinstance(clause, NotMatchedInsert):
+            yield from (by_name if clause.values is None else clause.values).items()
+
+
+def _read_by_merge(job: MergeJob, expression: str, columns: Sequence[str]) -> Iterator[Origin]:
+    target, source = job.target_alias.lower(), job.source_alias.lower()
+    sql = f"SELECT {expression} AS c FROM `{target}` JOIN `{source}`"
+    for name, column in _parse(sql).get("c", []):
+        # What has no alias, the parser takes for a column of the first table.
+        yield (TARGET if name == target and column in columns else SOURCE, column)
+
+
+def _through_query(sql: str, origins: dict[str, set[Origin]]) -> dict[str, set[Origin]]:
+    """Put what a query reads in the place of the columns that it returns."""
+    returned = _parse(sql)
+    return {
+        column: {
+            each
+            for name, field in read
+            for each in ([(name, field)] if name == TARGET else returned.get(field, []))
+        }
+        for column, read in origins.items()
+    }
+
+
+def _parse(sql: str) -> dict[str, list[Origin]]:
+    """The columns of a query, and what table and column each of them reads."""
+    parsed = import_module("openlineage_sql").parse([sql], dialect="spark")
+    return {
+        column.descendant.name.lower(): [
+            _origin(read.origin.qualified_name, read.name)
+            for read in column.lineage
+            if read.origin is not None
+        ]
+        for column in (parsed.column_lineage if parsed else ())
+    }
+
+
+def _origin(table: str, column: str) -> Origin:
+    # "t.struct" and "field" is how the parser puts a field of a struct.
+    name, _, field = table.lower().partition(".")
+    return name, (field or column).lower()
