@@ -1,4 +1,4 @@
-"""One run of a packaged application by the Spark provider's connection and its spark-submit."""
+"""The submission of a packaged application by the Spark provider's connection and spark-submit."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +23,20 @@ if TYPE_CHECKING:
 
 
 class SparkSubmission:
-    """Submits an application with its driver on this machine, and can kill it.
+    """Runs spark-submit, and can kill it.
 
-    Args:
-        application: Name of the application in ``spark_apps``, for example ``"merge"``.
-        arguments: Its command line. Everybody on the machine can read it, so nothing secret.
-        environment: Variables for the driver alone; the place for what is secret.
-        folder: Where to put files that are needed as long as the application runs.
-        spark_conn_id: The Spark connection.
-        options: Further arguments of ``SparkSubmitHook``.
+    Where the driver runs on this machine that is the whole application. Where it runs in the
+    cluster, spark-submit ends once the application is accepted.
+
+    :param application: Name of the application in ``spark_apps``, for example ``"merge"``.
+    :param arguments: Its command line. Everybody on the machine can read it, so nothing secret.
+    :param environment: Variables for spark-submit, and so for a driver on this machine; the place
+        for what is secret.
+    :param folder: Where to put files that are needed as long as spark-submit runs.
+    :param connection: The Spark connection, see ``spark_connection``.
+    :param in_cluster: Whether the driver runs in the cluster.
+    :param options: Further arguments of ``SparkSubmitHook``.
+    :param on_line: Is called before a line of the output goes to the log.
     """
 
     def __init__(
@@ -41,26 +46,30 @@ class SparkSubmission:
         *,
         environment: Mapping[str, str],
         folder: Path,
-        spark_conn_id: str,
+        connection: "Connection",
+        in_cluster: bool,
         options: Mapping[str, Any],
+        on_line: Callable[[], None] | None = None,
     ) -> None:
-        connection = _connection(spark_conn_id)
         self._application = spark_app_path(application)
-        self._environment = _driver_environment(connection.host or "") | dict(environment)
+        self._environment = _environment(None if in_cluster else connection.host or "")
+        self._environment |= environment
         _check_programs(connection, self._environment)
         self._hook = _submit_hook(
-            conn_id=spark_conn_id,
+            conn_id=connection.conn_id,
             application_args=arguments,
             py_files=str(package_zip(folder)),
+            deploy_mode="cluster" if in_cluster else "client",
             **options,
         )
+        if on_line is not None:
+            _watch_lines(self._hook, on_line)
 
     def run(self) -> None:
-        """Submit the application and wait until it has ended.
+        """Run spark-submit and wait until it has ended.
 
-        Raises:
-            AirflowException: It ended with an error; the message has its last lines of output.
-            JavaMissing: The Java found is too old to run Spark.
+        :raises AirflowException: It ended with an error; the message has its last lines of output.
+        :raises JavaMissing: The Java found is too old to run Spark.
         """
         try:
             # A session of its own makes the JVM and the Python driver one group that kill() hits.
@@ -92,32 +101,59 @@ def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
     return SparkSubmitHook(**arguments)
 
 
-def _connection(conn_id: str) -> "Connection":
+def _watch_lines(hook: "SparkSubmitHook", on_line: Callable[[], None]) -> None:
+    process = hook._process_spark_submit_log
+
+    def watch(lines: Iterator[Any]) -> Iterator[Any]:
+        for line in lines:
+            on_line()
+            yield line
+
+    def process_watched(itr: Iterator[Any]) -> None:
+        process(watch(itr))
+
+    # The hook has no other way to see the output while it comes.
+    hook._process_spark_submit_log = process_watched  # type: ignore[method-assign]
+
+
+def spark_connection(conn_id: str) -> "Connection":
+    """Return a Spark connection.
+
+    :raises InvalidConnection: There is none of that name.
+    """
     # SparkSubmitHook takes an unknown connection for "yarn" without a word.
     try:
-        connection = BaseHook.get_connection(conn_id)
+        return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:
         raise InvalidConnection(
             f"There is no Spark connection {conn_id!r}.",
             remedy="Create it with type spark and the master as host, for example local[*].",
         ) from error
-    if connection.extra_dejson.get("deploy-mode") == "cluster":
-        raise InvalidConnection(
-            f"Spark connection {conn_id!r} asks for deploy mode cluster.",
-            remedy="Use deploy mode client: the driver runs where the Airflow task runs.",
-        )
-    return connection
 
 
-def _driver_environment(master: str) -> dict[str, str]:
+def runs_in_cluster(connection: "Connection", deploy_mode: str | None) -> bool:
+    """Whether the driver runs in the cluster, and not where the Airflow task runs.
+
+    :param connection: The Spark connection.
+    :param deploy_mode: What the operator says; None leaves it to the connection.
+    """
+    return (deploy_mode or connection.extra_dejson.get("deploy-mode")) == "cluster"
+
+
+def _environment(master_of_driver: str | None) -> dict[str, str]:
+    """The environment of spark-submit.
+
+    :param master_of_driver: The master, when the driver runs on this machine.
+    """
     environment = dict(os.environ)
-    environment[DIE_WITH_PARENT] = str(os.getpid())
-    # Spark writes timestamps by the clock of its JVM, and Hive's have no zone.
-    environment["TZ"] = "UTC"
-    # The driver needs this package and its dependencies: the interpreter we run in has them.
-    environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if master.startswith("local"):
-        environment.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master_of_driver is not None:
+        environment[DIE_WITH_PARENT] = str(os.getpid())
+        # Spark writes timestamps by the clock of its JVM, and Hive's have no zone.
+        environment["TZ"] = "UTC"
+        # The driver needs this package and its dependencies: the interpreter we run in has them.
+        environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        if master_of_driver.startswith("local"):
+            environment.setdefault("PYSPARK_PYTHON", sys.executable)
     # An Airflow started by its full path has the spark-submit next to it off the PATH.
     programs = [environment.get("PATH", os.defpath), str(Path(sys.executable).parent)]
     environment["PATH"] = os.pathsep.join(programs)

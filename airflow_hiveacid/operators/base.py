@@ -1,12 +1,13 @@
 """HiveAcidJobOperator: what the operators of all jobs have in common."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs.options import Job
@@ -49,6 +50,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         self.job = job
         self.metastore_conn_id = metastore_conn_id
         self._running: JobT | None = None
+        self._report: dict[str, Any] | None = None
 
     def render_template(self, content: Any, context: "Context", *args: Any, **kwargs: Any) -> Any:
         """Render a job, which is frozen, into a new one; anything else as Airflow does."""
@@ -61,14 +63,22 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Run the job and return its report."""
+        return self._guarded(context, self._run)
+
+    def _guarded(
+        self, context: "Context", run: "Callable[[JobT, Context], dict[str, Any]]"
+    ) -> dict[str, Any]:
+        """Run what brings the report, with our errors as failures of the task."""
         try:
             self._running = self._prepare(context)
-            return self._run(self._running, context)
+            report = run(self._running, context)
         except HiveAcidError as error:
             raise task_failure(error) from error
         except KeyboardInterrupt:
             self.on_kill()
             raise
+        self._tell(self._running, report, context)
+        return report
 
     def on_kill(self) -> None:
         """Abort the transactions of the job, so that their locks don't outlive the task."""
@@ -80,6 +90,21 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
             self.log.warning("The transaction is left to the metastore's timeout: %s", error)
         else:
             self.log.info("Aborted transactions: %s", aborted or "none was open")
+
+    def get_openlineage_facets_on_complete(self, task_instance: object) -> object:
+        """Answer OpenLineage's listener, when the task has ended well or not.
+
+        :param task_instance: The task instance.
+        """
+        from airflow_hiveacid.lineage import lineage_of
+
+        return None if self._running is None else lineage_of(self._running, self._report)
+
+    def _tell(self, job: JobT, report: dict[str, Any], context: "Context") -> None:
+        """Let assets and lineage know what has been done."""
+        assert job.metastore is not None
+        self._report = report
+        emit_assets(context, report, job.metastore)
 
     def _run(self, job: JobT, context: "Context") -> dict[str, Any]:
         """Do the work, and return the report as plain values."""

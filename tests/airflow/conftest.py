@@ -98,8 +98,18 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSubmit
 
 @pytest.fixture
 def context() -> dict[str, Any]:
-    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=2)
-    return {"ti": ti, "run_id": "r", "params": {"table": "db.orders"}}
+    xcoms: dict[str, Any] = {}
+    ti = SimpleNamespace(
+        dag_id="d",
+        run_id="r",
+        task_id="t",
+        map_index=-1,
+        try_number=2,
+        xcoms=xcoms,
+        xcom_push=lambda key, value: xcoms.update({key: value}),
+    )
+    task = SimpleNamespace(outlets=[])
+    return {"ti": ti, "task": task, "run_id": "r", "params": {"table": "db.orders"}}
 
 
 @pytest.fixture

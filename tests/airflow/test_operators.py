@@ -212,12 +212,17 @@ def test_success_without_a_report_is_a_failure(spark_submit, context):
     ("variable", "value", "message"),
     [
         ("AIRFLOW_CONN_SPARK_DEFAULT", None, "no Spark connection 'spark_default'"),
+        (
+            "AIRFLOW_CONN_SPARK_DEFAULT",
+            '{"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "cluster"}}',
+            "deploy mode cluster does not work for Python applications",
+        ),
         ("AIRFLOW_CONN_HIVE_ACID_DEFAULT", None, "no metastore connection 'hive_acid_default'"),
         ("AIRFLOW_CONN_HIVE_ACID_DEFAULT", '{"conn_type": "http", "host": "h"}', "type 'http'"),
         (
             "AIRFLOW_CONN_SPARK_DEFAULT",
             '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}',
-            "deploy mode cluster",
+            "does not say where YARN's ResourceManager answers",
         ),
         (
             "AIRFLOW_CONN_SPARK_DEFAULT",

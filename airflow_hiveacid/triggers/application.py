@@ -1,0 +1,168 @@
+"""HiveAcidApplicationTrigger: the waiting for an application in the cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.execution_time.xcom import XCom
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
+
+from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.hooks.applications import applications_of
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.submit import spark_connection
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.report import ErrorReport
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.hooks.cluster_run import ClusterRun
+    from airflow_hiveacid.run_files import Started
+
+
+class HiveAcidApplicationTrigger(BaseTrigger):
+    """Fires once an application has ended, or is not to be found any more.
+
+    Meanwhile, it lets the task's XComs tell which transactions the application has opened.
+
+    :param application_id: The application.
+    :param run_token: The token of the run.
+    :param report: Where the application leaves its report.
+    :param spark_conn_id: The Spark connection.
+    :param metastore_conn_id: The metastore, where the job does not name one.
+    :param metastore: The metastore that the job names, as plain values.
+    :param poll_seconds: Seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        application_id: str,
+        run_token: str,
+        report: str,
+        spark_conn_id: str,
+        metastore_conn_id: str,
+        metastore: dict[str, Any] | None,
+        poll_seconds: float,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.application_id = application_id
+        self.run_token = run_token
+        self.report = report
+        self.spark_conn_id = spark_conn_id
+        self.metastore_conn_id = metastore_conn_id
+        self.metastore = metastore
+        self.poll_seconds = poll_seconds
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Say how to build the same trigger again."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "application_id": self.application_id,
+                "run_token": self.run_token,
+                "report": self.report,
+                "spark_conn_id": self.spark_conn_id,
+                "metastore_conn_id": self.metastore_conn_id,
+                "metastore": self.metastore,
+                "poll_seconds": self.poll_seconds,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look again and again, in a thread: the cluster and the storage make us wait."""
+        event: dict[str, Any] = {"application_id": self.application_id, "report": self.report}
+        try:
+            run = await self._cluster_run()
+            while True:
+                look = await asyncio.to_thread(run.look, self.application_id)
+                if look.trouble:
+                    self.log.warning("%s", look.trouble)
+                if look.started is not None:
+                    await self._tell(look.started)
+                if look.application is not None and look.application.state.ended:
+                    event |= {
+                        "state": look.application.state.value,
+                        "diagnostics": look.application.diagnostics,
+                    }
+                    break
+                if look.lost:
+                    event |= {"state": "lost", "diagnostics": look.trouble}
+                    break
+                await asyncio.sleep(self.poll_seconds)
+        except HiveAcidError as error:
+            event["error"] = codec.encode(ErrorReport.of(error))
+        yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+
+    async def on_kill(self) -> None:
+        """End the application and abort its transactions: a user has ended the task."""
+        run = await self._cluster_run()
+        killed = await asyncio.to_thread(run.kill)
+        metastore = await sync_to_async(self._metastore)()
+        aborted = await asyncio.to_thread(_abort, metastore, self.run_token)
+        self.log.info("Ended applications: %s, transactions: %s", killed, aborted)
+
+    async def _tell(self, started: "Started") -> None:
+        ti = self.task_instance
+        if ti is None:
+            return
+        for key, value in xcoms_of(started).items():
+            self.log.info("%s: %s", key, value)
+            await sync_to_async(XCom.set)(
+                key,
+                value,
+                dag_id=ti.dag_id,
+                task_id=ti.task_id,
+                run_id=ti.run_id,
+                map_index=-1 if ti.map_index is None else ti.map_index,
+            )
+
+    async def _cluster_run(self) -> "ClusterRun":
+        # Airflow's own calls must go through sync_to_async: in other threads those of 3.1 would
+        # wait for an event loop that isn't the triggerer's.
+        connection = await sync_to_async(spark_connection)(self.spark_conn_id)
+        applications = applications_of(connection)
+        return await asyncio.to_thread(cluster_run, applications, self.run_token, self.report)
+
+    def _metastore(self) -> MetastoreOptions:
+        if self.metastore is None:
+            return HiveAcidMetastoreHook(self.metastore_conn_id).options()
+        options: MetastoreOptions = codec.decode(MetastoreOptions, self.metastore, "metastore")
+        return options
+
+
+def cluster_run(applications: Any, run_token: str, report: str) -> "ClusterRun":
+    """Return the run of a token.
+
+    :param applications: The applications of the cluster.
+    :param run_token: The run's token.
+    :param report: Where its application leaves its report.
+    """
+    # Arrow takes a second to import, and DAG files import this module.
+    from airflow_hiveacid.hooks.cluster_run import ClusterRun
+
+    return ClusterRun(applications, run_token, report)
+
+
+def xcoms_of(started: "Started") -> Mapping[str, Any]:
+    """Return what a task's XComs say of an application before its work begins.
+
+    :param started: What the application has begun.
+    """
+    told: dict[str, Any] = {"application_id": started.application_id}
+    if started.txn_ids:
+        # Of a write the last one counts: those before it were given up when the table moved.
+        told["txn_id"] = started.txn_ids[-1]
+        told["txn_ids"] = list(started.txn_ids)
+    if started.write_ids:
+        told["write_ids"] = dict(started.write_ids)
+    return told
+
+
+def _abort(metastore: MetastoreOptions, run_token: str) -> list[int]:
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.settle import abort_open_transactions
+
+    with MetastoreClient(metastore) as client:
+        return abort_open_transactions(client, run_token)
