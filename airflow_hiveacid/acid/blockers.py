@@ -14,6 +14,7 @@ class Blocker:
         txn_id: The transaction; None is a lock without one.
         lock_id: The lock; None is a transaction without one.
         user: Whose it is.
+        host: The machine that it was opened from, if known.
         run: The run token of a job of ours: "dag/run/task/map index" of an Airflow task; None is
             somebody else's work.
         since: When it began, if known.
@@ -22,6 +23,7 @@ class Blocker:
     txn_id: int | None = None
     lock_id: int | None = None
     user: str
+    host: str = ""
     run: str | None = None
     since: datetime | None = None
 

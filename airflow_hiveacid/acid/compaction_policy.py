@@ -122,10 +122,12 @@ class PartitionSize:
         base_bytes: Its size, or that of the original files where there is no base.
         deltas: The deltas and delete deltas that a compaction may take, in reading order.
         delta_bytes: Their size.
+        delete_bytes: The size of the delete deltas among them.
         base_rows: The rows of the base; None when they were not counted.
         delta_rows: The rows and delete events of the deltas; None when they were not counted.
         obsolete: Directories that something newer replaces.
         aborted: Directories that nobody will ever read.
+        useless_bytes: The size of both.
         invisible: Directories that cannot be taken yet, because a write id in them is open.
         aborted_write_ids: How many write ids of the table are aborted.
         oldest_abort_hours: The age of the oldest of them, if known.
@@ -141,10 +143,12 @@ class PartitionSize:
     base_bytes: int = 0
     deltas: tuple[str, ...] = ()
     delta_bytes: int = 0
+    delete_bytes: int = 0
     base_rows: int | None = None
     delta_rows: int | None = None
     obsolete: tuple[str, ...] = ()
     aborted: tuple[str, ...] = ()
+    useless_bytes: int = 0
     invisible: tuple[str, ...] = ()
     aborted_write_ids: int = 0
     oldest_abort_hours: float | None = None

@@ -40,20 +40,52 @@ def blockers_of(
     told = {txn.txn_id for txn in infos}
     blockers = [_of_txn(txn, by_txn.get(txn.txn_id)) for txn in infos]
     blockers += [_of_lock(lock) for lock in locks if lock.txn_id not in told]
-    return sorted(blockers, key=lambda blocker: blocker.since or _LONG_AGO)
+    return sorted(blockers, key=_age)
+
+
+def blockers_by_table(client: MetastoreClient) -> dict[TableRef, list[Blocker]]:
+    """Who holds or waits for a lock, for all tables at once, the oldest first.
+
+    Args:
+        client: Whom to ask: one question, and a second one when there is any lock.
+    """
+    by_table: dict[TableRef, dict[int, HeldLock]] = {}
+    for lock in client.show_locks():
+        if lock.table is not None:
+            by_table.setdefault(lock.table, {})[lock.txn_id or -lock.lock_id] = lock
+    infos = client.get_open_txns_info() if by_table else ()
+    txns = {txn.txn_id: txn for txn in infos if txn.state is TxnState.OPEN}
+    return {
+        table: sorted(
+            (
+                _of_txn(txn, lock) if (txn := txns.get(holder)) else _of_lock(lock)
+                for holder, lock in locks.items()
+            ),
+            key=_age,
+        )
+        for table, locks in by_table.items()
+    }
+
+
+def _age(blocker: Blocker) -> datetime:
+    return blocker.since or _LONG_AGO
 
 
 def _of_txn(txn: TxnInfo, lock: HeldLock | None) -> Blocker:
+    # Transactions of ours have their run token behind the name of the host.
+    host, _, run = txn.host.partition("/")
     return Blocker(
         txn_id=txn.txn_id,
         lock_id=None if lock is None else lock.lock_id,
         user=txn.user,
-        # Transactions of ours have their run token behind the name of the host.
-        run=txn.host.partition("/")[2] or None,
+        host=host,
+        run=run or None,
         since=txn.started_at,
     )
 
 
 def _of_lock(lock: HeldLock) -> Blocker:
     since = lock.acquired_at or lock.last_heartbeat
-    return Blocker(txn_id=lock.txn_id, lock_id=lock.lock_id, user=lock.user, since=since)
+    return Blocker(
+        txn_id=lock.txn_id, lock_id=lock.lock_id, user=lock.user, host=lock.host, since=since
+    )

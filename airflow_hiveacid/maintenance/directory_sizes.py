@@ -35,8 +35,9 @@ class DirectorySizes:
     marked: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, storage: ReadOnlyStorage) -> "DirectorySizes":
+    def of(cls, location: str) -> "DirectorySizes":
         """List a folder."""
+        storage = ReadOnlyStorage.of(location)
         found = cls(storage)
         for path, size, written in storage.walk():
             if size is None:
@@ -79,6 +80,30 @@ class DirectorySizes:
         if not times:
             return None
         return max(0.0, (now.timestamp() * 10**9 - min(times)) / _NANOSECONDS_PER_HOUR)
+
+
+def parted(
+    folder: str, locations: Mapping[str, str]
+) -> tuple[dict[str, str | None], dict[str, str]]:
+    """Tell the partitions in a table's folder, which one listing shows, from all others.
+
+    Args:
+        folder: The table's.
+        locations: Where the partitions lie, by their names.
+
+    Returns:
+        The names of those in the folder by their paths below it, and the locations of the others
+        by their names.
+    """
+    root = f"{folder.rstrip('/')}/"
+    inside: dict[str, str | None] = {}
+    outside = {}
+    for name, location in locations.items():
+        if location.startswith(root):
+            inside[location.removeprefix(root)] = name
+        else:
+            outside[name] = location
+    return inside, outside
 
 
 def _place(path: str, contents: Mapping[str, object]) -> tuple[str, str] | None:

@@ -25,6 +25,7 @@ from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import ReadOnlyStorage
 
 _ORIGINAL_FILE = FileStatus("000000_0", 1)
+_DELETES = "delete_delta_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +118,12 @@ class PartitionSizes:
             base_bytes=originals if state.base is None else sizes[state.base],
             deltas=state.deltas,
             delta_bytes=sum(map(sizes.__getitem__, state.deltas)),
+            delete_bytes=sum(sizes[each] for each in state.deltas if each.startswith(_DELETES)),
             base_rows=base_rows,
             delta_rows=delta_rows,
             obsolete=state.obsolete,
             aborted=state.aborted,
+            useless_bytes=sum(map(sizes.__getitem__, (*state.obsolete, *state.aborted))),
             invisible=state.invisible,
             aborted_write_ids=len(self._write_ids.aborted),
             oldest_abort_hours=folder.age((f"{prefix}{each}" for each in state.aborted), now),

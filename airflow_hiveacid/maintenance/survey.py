@@ -1,6 +1,6 @@
 """What tables need: every partition measured, and a decision with its reason for each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -24,13 +24,12 @@ from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.maintenance.blockers import blockers_of
-from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
+from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes, parted
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.partition_locations import partition_locations
 from airflow_hiveacid.metastore.snapshot import Snapshot
-from airflow_hiveacid.storage import ReadOnlyStorage
 
 # Not every change of a table shows in its write ids: a property, a moved partition, a cleaning.
 _TRUSTED = timedelta(hours=1)
@@ -48,7 +47,7 @@ class _Measured:
         rows: The rows of the directories that were counted.
         locations: Where the partitions lie, by name; None when only some were looked at.
         located_at: Since when that is known.
-        needed: Something called for a compaction.
+        needed: Something called for a compaction, or is expected to change otherwise.
     """
 
     write_ids: ValidWriteIdList
@@ -83,6 +82,8 @@ class Survey:
         client: MetastoreClient,
         policy: CompactionPolicy | None = None,
         quiet: Mapping[str, Sequence[str]] | None = None,
+        *,
+        everything: bool = False,
     ) -> None:
         """Prepare a survey.
 
@@ -90,8 +91,11 @@ class Survey:
             client: The metastore.
             policy: When a partition is worth compacting; tables may set their own thresholds.
             quiet: The ``quiet`` of a survey with the same policy of the same partitions.
+            everything: Measure tables, too, that cannot be compacted; the sizes of their
+                partitions say why.
         """
         self._client = client
+        self._everything = everything
         self._policy = policy or CompactionPolicy()
         self._quiet = quiet or {}
         self._measured: dict[tuple[TableRef, tuple[str, ...] | None], _Measured] = {}
@@ -131,22 +135,48 @@ class Survey:
             UnsupportedTable: The only table is of a kind that cannot be compacted.
         """
         now = now or datetime.now(UTC)
-        snapshot = Snapshot.take(self._client, tables)
-        wanted = None if partitions is None else tuple(partitions)
-        decisions = []
-        for table in tables:
-            try:
-                decisions += self._survey(table, wanted, snapshot, now)
-            except TableNotFound:
-                self._measured.pop((table, wanted), None)
-                if len(tables) == 1:
-                    raise
-            except HiveAcidError as error:
-                if len(tables) == 1 or isinstance(error, MetastoreError):
-                    raise
-                unknown = PartitionSize(table=table.full_name, problem=str(error))
+        decisions: list[Decision] = []
+        for table, found in self.look(tables, partitions, now):
+            if not isinstance(found, HiveAcidError):
+                decisions += found
+            elif len(tables) == 1:
+                raise found
+            elif not isinstance(found, TableNotFound):
+                unknown = PartitionSize(table=table.full_name, problem=str(found))
                 decisions.append(decide(unknown, self._policy, now=now))
         return decisions
+
+    def look(
+        self,
+        tables: Sequence[TableRef],
+        partitions: Sequence[str] | None = None,
+        now: datetime | None = None,
+    ) -> Iterator[tuple[TableRef, list[Decision] | HiveAcidError]]:
+        """Survey tables one by one; see ``survey``.
+
+        Yields:
+            Each table with the decisions on its partitions, or with why it cannot be measured.
+
+        Raises:
+            MetastoreError: The metastore does not answer as it should.
+        """
+        now = now or datetime.now(UTC)
+        snapshot = Snapshot.take(self._client, tables)
+        wanted = None if partitions is None else tuple(partitions)
+        for table in tables:
+            try:
+                yield table, self._survey(table, wanted, snapshot, now)
+            except MetastoreError:
+                raise
+            except HiveAcidError as error:
+                self._measured.pop((table, wanted), None)
+                yield table, error
+
+    def mistrust(self, table: TableRef) -> None:
+        """List a table anew the next time, though nobody may have written it since."""
+        for key, known in self._measured.items():
+            if key[0] == table:
+                self._measured[key] = replace(known, needed=True)
 
     def _survey(
         self, ref: TableRef, partitions: tuple[str, ...] | None, snapshot: Snapshot, now: datetime
@@ -178,7 +208,13 @@ class Survey:
         now: datetime,
         before: _Measured | None,
     ) -> _Measured:
-        table = compactable(self._client, ref)
+        table, why_not = self._client.get_table(ref), None
+        try:
+            require_compactable(table)
+        except UnsupportedTable as error:
+            if not self._everything:
+                raise
+            why_not = str(error)
         database = self._client.get_database(ref.database)
         off = auto_compaction_off(table.parameters, database.parameters)
         policy = self._policy.for_table(table.parameters)
@@ -197,23 +233,23 @@ class Survey:
         found: list[PartitionSize] = []
         locations, located_at = None, now
         if not table.partition_keys:
-            found += sizes.measure(_list(table.folder), {"": None}, now)
+            found += sizes.measure(DirectorySizes.of(table.folder), {"": None}, now)
         elif partitions is not None:
             # Some of many: the rest of the table's folder is not of interest.
             for each in self._client.get_partitions(ref, partitions):
-                found += sizes.measure(_list(each.folder), {"": each.name}, now)
+                found += sizes.measure(DirectorySizes.of(each.folder), {"": each.name}, now)
         else:
             with ThreadPoolExecutor(1) as pool:
                 # Thousands of partitions take both sides their time.
-                listing = pool.submit(_list, table.folder)
+                listing = pool.submit(DirectorySizes.of, table.folder)
                 locations, located_at = self._locations(table, now, before)
-            inside, outside = _parted(table.folder, locations)
+            inside, outside = parted(table.folder, locations)
             found += sizes.measure(listing.result(), inside, now)
             for name, location in outside.items():
-                found += sizes.measure(_list(location), {"": name}, now)
+                found += sizes.measure(DirectorySizes.of(location), {"": name}, now)
         found.sort(key=lambda size: size.partition or "")
-        if off:
-            found = [replace(size, auto_off=True) for size in found]
+        if off or why_not:
+            found = [replace(size, auto_off=off, problem=size.problem or why_not) for size in found]
         return _Measured(write_ids, now, policy, tuple(found), sizes.rows, locations, located_at)
 
     def _locations(
@@ -228,50 +264,36 @@ class Survey:
         return partition_locations(self._client, table), now
 
 
-def _parted(
-    folder: str, locations: Mapping[str, str]
-) -> tuple[dict[str, str | None], dict[str, str]]:
-    """The partitions in a table's folder by their paths below it, and the others by their names."""
-    root = f"{folder.rstrip('/')}/"
-    inside: dict[str, str | None] = {}
-    outside = {}
-    for name, location in locations.items():
-        if location.startswith(root):
-            inside[location.removeprefix(root)] = name
-        else:
-            outside[name] = location
-    return inside, outside
-
-
-def _list(location: str) -> DirectorySizes:
-    return DirectorySizes.of(ReadOnlyStorage.of(location))
-
-
 def compactable(client: MetastoreClient, ref: TableRef) -> HiveTable:
-    """Describe a table that can be compacted.
+    """Describe a table that can be compacted; see ``require_compactable``.
 
-    Args:
-        client: Whom to ask.
-        ref: The table.
+    Raises:
+        TableNotFound: It does not exist.
+    """
+    table = client.get_table(ref)
+    require_compactable(table)
+    return table
+
+
+def require_compactable(table: HiveTable) -> None:
+    """Refuse a table that cannot be compacted.
 
     Raises:
         NotTransactional: There is nothing to compact in such a table.
-        TableNotFound: It does not exist.
         UnsupportedTable: It is insert-only, or sorted inside of its buckets.
     """
-    table = client.get_table(ref)
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{ref} is not a transactional table.")
+        raise NotTransactional(f"{table.ref} is not a transactional table.")
     if table.kind is TableKind.INSERT_ONLY:
         raise UnsupportedTable(
-            f"{ref} is insert-only, which cannot be compacted yet.", remedy="Compact it with Hive."
+            f"{table.ref} is insert-only, which cannot be compacted yet.",
+            remedy="Compact it with Hive.",
         )
     if table.sort_columns:
         raise UnsupportedTable(
-            f"{ref} is sorted by {', '.join(table.sort_columns)}, which no compaction keeps.",
+            f"{table.ref} is sorted by {', '.join(table.sort_columns)}, which no compaction keeps.",
             remedy="Create the table without SORTED BY.",
         )
-    return table
 
 
 def _aged(size: PartitionSize, elapsed: timedelta) -> PartitionSize:

@@ -6,7 +6,8 @@ from typing import Any
 from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.client import MetastoreClient
 
-_TABLES_PER_CALL = 1000
+# With many more names in one query, Derby runs out of stack.
+_TABLES_PER_CALL = 200
 
 
 def projected_tables(
@@ -15,7 +16,7 @@ def projected_tables(
     """The metastore's structs of the tables of these names that exist.
 
     Args:
-        client: Whom to ask, once for every 1000 tables.
+        client: Whom to ask, once for every 200 tables.
         database: Where the tables are.
         names: Their names.
         fields: What is needed of them, like "sd.location". Version 4 then leaves out the rest;

@@ -267,7 +267,7 @@ def test_the_only_table_must_be_one_that_can_be_compacted(
 
 
 def measured(sizes, folder, partitions):
-    return sizes.measure(DirectorySizes.of(ReadOnlyStorage.of(str(folder))), partitions, NOW)
+    return sizes.measure(DirectorySizes.of(str(folder)), partitions, NOW)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,217 @@
+"""The health of tables, measured again and again: thousands of them at little cost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from airflow_hiveacid.acid.blockers import Blocker
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, Decision
+from airflow_hiveacid.acid.errors import HiveAcidError, TableNotFound
+from airflow_hiveacid.acid.health import BlockingTxn, QueueEntry, TableHealth, score_of
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.jobs.need import CompactionNeed
+from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.maintenance.blockers import blockers_by_table
+from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.queue import CompactionQueue, QueuedCompaction
+from airflow_hiveacid.metastore.table_pattern import TransactionalTable, transactional_tables
+
+_FAILED = ("failed", "did not initiate")
+
+
+class HealthMeter:
+    """Measures the health of tables; one that nobody has written since is not listed again.
+
+    What needs a compaction or a cleaning, or is in the compaction queue, is listed every time: both
+    change a table without a write. What was compacted although it needed none shows after an hour
+    at the latest. One thread at a time uses a meter, any thread.
+    """
+
+    def __init__(self, client: MetastoreClient, policy: CompactionPolicy | None = None) -> None:
+        """Prepare a meter.
+
+        Args:
+            client: The metastore.
+            policy: When a partition is worth compacting; tables may set their own thresholds.
+        """
+        self._client = client
+        self._policy = policy or CompactionPolicy()
+        self._survey = Survey(client, self._policy, everything=True)
+        self._requests: dict[TableRef, list[tuple[int, str]]] = {}
+
+    def databases(self) -> list[str]:
+        """The names of all databases."""
+        return sorted(self._client.get_databases())
+
+    def measure(
+        self, database: str | None = None, tables: Sequence[str] | None = None
+    ) -> Iterator[TableHealth]:
+        """Measure tables, one after the other, by name.
+
+        Args:
+            database: The transactional tables of this database; None is of all databases.
+            tables: These tables instead, "database.table".
+
+        Yields:
+            The health of each table. One that cannot be measured has an ``error``; one that has
+            gone meanwhile is left out.
+
+        Raises:
+            MetastoreError: The metastore does not answer as it should.
+            TableNotFound: There is no such database.
+        """
+        now = datetime.now(UTC)
+        known = {table.ref: table for table in self._known(database, tables)}
+        wanted = sorted(known if tables is None else map(TableRef.parse, tables))
+        queue: dict[TableRef, list[QueuedCompaction]] = {}
+        for entry in CompactionQueue(self._client).show() if wanted else ():
+            queue.setdefault(entry.table, []).append(entry)
+        self._mistrust_compacted(queue)
+        blockers = blockers_by_table(self._client) if wanted else {}
+        for ref, found in self._survey.look(wanted, now=now):
+            if isinstance(found, TableNotFound) and tables is None:
+                continue
+            yield self._health(
+                ref, known.get(ref), found, blockers.get(ref, ()), queue.get(ref, ()), now
+            )
+
+    def _known(
+        self, database: str | None, tables: Sequence[str] | None
+    ) -> Iterator[TransactionalTable]:
+        if tables is None:
+            for name in self.databases() if database is None else [database]:
+                yield from transactional_tables(self._client, name)
+            return
+        names: dict[str, list[str]] = {}
+        for ref in map(TableRef.parse, tables):
+            names.setdefault(ref.database, []).append(ref.name)
+        for name, listed in names.items():
+            yield from transactional_tables(self._client, name, listed)
+
+    def _mistrust_compacted(self, queue: Mapping[TableRef, Sequence[QueuedCompaction]]) -> None:
+        """A compaction moves no write id, but a request for it changes its state."""
+        requests = {ref: [(e.id, e.state) for e in entries] for ref, entries in queue.items()}
+        for ref in requests.keys() | self._requests.keys():
+            if requests.get(ref) != self._requests.get(ref):
+                self._survey.mistrust(ref)
+        self._requests = requests
+
+    def _health(
+        self,
+        ref: TableRef,
+        known: TransactionalTable | None,
+        found: list[Decision] | HiveAcidError,
+        blockers: Sequence[Blocker],
+        queue: Sequence[QueuedCompaction],
+        now: datetime,
+    ) -> TableHealth:
+        health = TableHealth(
+            table=ref.full_name,
+            kind=(known.kind if known else TableKind.NOT_ACID).value,
+            oldest_txn=_oldest(blockers),
+            queue=_pending(queue),
+            measured_at=now.timestamp(),
+        )
+        policy = self._policy
+        if not isinstance(found, HiveAcidError):
+            health = _measured(health, found, now)
+            policy = policy.for_table(known.parameters if known else {})
+            if health.obsolete_bytes or health.obsolete_directories or health.aborted_directories:
+                self._survey.mistrust(ref)
+        else:
+            health = replace(health, error=ErrorReport.of(found), verdict=str(found))
+        problems = []
+        if not isinstance(found, HiveAcidError) and health.kind == TableKind.FULL_ACID:
+            problems = [_named(each) for each in found if each.size.problem is not None]
+        score, penalties = score_of(health, policy, problems)
+        return replace(health, score=score, penalties=penalties)
+
+
+def _measured(health: TableHealth, decisions: Sequence[Decision], now: datetime) -> TableHealth:
+    sizes = [decision.size for decision in decisions]
+    base_bytes = sum(size.base_bytes for size in sizes)
+    delta_bytes = sum(size.delta_bytes for size in sizes)
+    delete_bytes = sum(size.delete_bytes for size in sizes)
+    read = base_bytes + delta_bytes
+    ages = [size.base_age_hours for size in sizes if size.base_age_hours is not None]
+    needs = sorted(
+        (decision for decision in decisions if decision.type is not None),
+        key=lambda decision: -decision.benefit,
+    )
+    return replace(
+        health,
+        partitions=len(sizes),
+        deltas=sum(len(size.deltas) for size in sizes),
+        max_deltas=max((len(size.deltas) for size in sizes), default=0),
+        base_bytes=base_bytes,
+        delta_bytes=delta_bytes,
+        delete_bytes=delete_bytes,
+        delete_ratio=round(delete_bytes / read, 4) if read else 0.0,
+        base_written_at=now.timestamp() - 3600 * max(ages) if ages else None,
+        obsolete_bytes=sum(size.useless_bytes for size in sizes),
+        obsolete_directories=sum(len(size.obsolete) for size in sizes),
+        aborted_directories=sum(len(size.aborted) for size in sizes),
+        needs=tuple(need.to_dict() for need in map(CompactionNeed.of, needs) if need),
+        verdict=_verdict(decisions, needs),
+    )
+
+
+def _verdict(decisions: Sequence[Decision], needs: Sequence[Decision]) -> str:
+    """What would be done, in the words of the decision that matters most."""
+    if not decisions:
+        return "Nothing to do: there is no partition."
+    if needs:
+        first = needs[0]
+        what = f"A {first.type} compaction is worth it"
+        if first.size.partition is None:
+            return f"{what}: {first.reason}"
+        where = f"in {len(needs)} of {len(decisions)} partitions"
+        return f"{what} {where}, first of all {_named(first)}"
+    telling = max(
+        decisions, key=lambda each: (each.size.problem is not None, len(each.size.deltas))
+    )
+    return f"Nothing to do: {_named(telling)}"
+
+
+def _named(decision: Decision) -> str:
+    partition = decision.size.partition
+    return decision.reason if partition is None else f"{partition}: {decision.reason}"
+
+
+def _oldest(blockers: Sequence[Blocker]) -> BlockingTxn | None:
+    if not blockers:
+        return None
+    oldest = blockers[0]
+    return BlockingTxn(
+        txn_id=oldest.txn_id,
+        user=oldest.user,
+        host=oldest.host,
+        run_token=oldest.run,
+        opened_at=None if oldest.since is None else oldest.since.timestamp(),
+    )
+
+
+def _pending(queue: Sequence[QueuedCompaction]) -> tuple[QueueEntry, ...]:
+    """What is unfinished, and what has failed unless it was done since; oldest first."""
+    last = {entry.partition: entry for entry in queue}
+    entries = [
+        QueueEntry(
+            id=entry.id,
+            partition=entry.partition,
+            type=entry.type,
+            state=entry.state,
+            worker=entry.worker_id,
+            since=_since(entry),
+            error=entry.error,
+        )
+        for entry in queue
+    ]
+    failed = {entry.id for entry in last.values() if entry.state in _FAILED}
+    return tuple(entry for entry in entries if entry.unfinished or entry.id in failed)
+
+
+def _since(entry: QueuedCompaction) -> float | None:
+    since = entry.started_at or entry.enqueued_at
+    return None if since is None else since.timestamp()
