@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 # Each has metastores and a Spark of its own, about 3 GB in all.
 WORKERS ?= 2
 
-.PHONY: help setup quickstart test lint format interop live bench lock clean
+.PHONY: help setup quickstart test lint format interop live bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench: setup ## Measure writing, compacting and polling against their peers (15 
 	@$(RUN) python bench/write.py --rows 4000000 --json build/write.json
 	@$(RUN) python bench/compaction.py --rows 16000000 --json build/compaction.json
 	@$(RUN) python bench/poke.py --json build/poke.json
+
+docs: setup ## Write the reference in docs/ anew from the code
+	@$(RUN) python docs/generate_reference.py
 
 lock: setup ## Pin all packages anew from pyproject.toml
 	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url \

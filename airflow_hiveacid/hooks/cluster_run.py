@@ -19,12 +19,14 @@ class Look:
 
     :param application: The application; None when the cluster can't tell just now.
     :param started: What it has begun; None when that was told before, or when it said nothing yet.
+    :param news: What the cluster says about it; empty when that was told before.
     :param lost: The cluster has not known the application for so long that it never will.
     :param trouble: What could not be found out, and why; empty when all went well.
     """
 
     application: Application | None = None
     started: Started | None = None
+    news: str = ""
     lost: bool = False
     trouble: str = ""
 
@@ -47,6 +49,7 @@ class ClusterRun:
         self._files = RunFiles(report)
         self._told: Started | None = None
         self._unknown = 0
+        self._diagnostics = ""
 
     def submit_conf(self) -> dict[str, str]:
         """Spark settings that make the run findable."""
@@ -93,14 +96,16 @@ class ClusterRun:
             lost = self._unknown >= _LOOKS_BEFORE_LOST
             return Look(lost=lost, trouble=f"The cluster does not know {application_id}.")
         self._unknown = 0
+        news = "" if application.diagnostics == self._diagnostics else application.diagnostics
+        self._diagnostics = application.diagnostics
         try:
             started = self._files.of(application_id).read_started()
         except HiveAcidError as error:
-            return Look(application, trouble=str(error))
+            return Look(application, news=news, trouble=str(error))
         if started == self._told:
-            return Look(application)
+            return Look(application, news=news)
         self._told = started
-        return Look(application, started)
+        return Look(application, started, news)
 
     def log_tail(self, application_id: str) -> list[str]:
         """The last lines of the driver's log."""

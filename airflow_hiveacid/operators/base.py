@@ -25,11 +25,14 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
     :param job: What to do. Every text in it is a template. (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself.
+    :param once_per: What is applied only once, however often it is run: by default the run of the
+        DAG. Airflow makes new runs when it reprocesses partitions; ``{{ partition_key }}`` then
+        says that they are the same. (templated)
     """
 
     job_type: ClassVar[type[Job]]
 
-    template_fields: Sequence[str] = ("job",)
+    template_fields: Sequence[str] = ("job", "once_per")
     template_fields_renderers: ClassVar[dict[str, str]] = {"job": "py"}
     ui_color = "#fde8c9"
 
@@ -38,6 +41,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         *,
         job: JobT,
         metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
+        once_per: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -49,6 +53,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         job.validate()
         self.job = job
         self.metastore_conn_id = metastore_conn_id
+        self.once_per = once_per
         self._running: JobT | None = None
         self._report: dict[str, Any] | None = None
 
@@ -114,20 +119,25 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         """Add to the job what only the running task knows."""
         return job
 
+    def _run_token(self, context: "Context") -> str:
+        """Name what a task instance does, the same for all of its tries."""
+        ti = context["ti"]
+        once_per = ti.run_id if self.once_per is None else self.once_per.strip()
+        if not once_per or once_per == "None":
+            raise InvalidJob(
+                f"once_per of {type(self).__name__} {self.task_id!r} is empty in this run.",
+                remedy="{{ partition_key }}, for example, is there in runs of partitions only.",
+            )
+        return f"{ti.dag_id}/{once_per}/{ti.task_id}/{ti.map_index}"
+
     def _prepare(self, context: "Context") -> JobT:
         job = self._complete(self.job)
         metastore = job.metastore
         if metastore is None:
             metastore = HiveAcidMetastoreHook(self.metastore_conn_id).options()
-        job = dataclasses.replace(job, metastore=metastore, run_token=run_token(context))
+        job = dataclasses.replace(job, metastore=metastore, run_token=self._run_token(context))
         job.validate()
         return job
-
-
-def run_token(context: "Context") -> str:
-    """Name what a task instance does, the same for all of its tries."""
-    ti = context["ti"]
-    return f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"
 
 
 def _abort_transactions(job: Job) -> list[int]:

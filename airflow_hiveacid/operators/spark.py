@@ -216,6 +216,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             look = run.look(application.id)
             if look.trouble:
                 self.log.warning("%s", look.trouble)
+            if look.news:
+                self.log.info("%s: %s", application.id, look.news)
             if look.started is not None:
                 self._push_started(look.started, context["ti"])
             event = {"application_id": application.id, "report": run.report}

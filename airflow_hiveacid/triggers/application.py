@@ -79,6 +79,8 @@ class HiveAcidApplicationTrigger(BaseTrigger):
                 look = await asyncio.to_thread(run.look, self.application_id)
                 if look.trouble:
                     self.log.warning("%s", look.trouble)
+                if look.news:
+                    self.log.info("%s: %s", self.application_id, look.news)
                 if look.started is not None:
                     await self._tell(look.started)
                 if look.application is not None and look.application.state.ended:
