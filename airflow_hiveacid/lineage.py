@@ -138,7 +138,7 @@ def _output(
             for column, origins in column_origins(job, columns).items()
         }
         facets["columnLineage"] = ColumnLineageDatasetFacet(fields=fields)
-    statistics = {}
+    statistics: dict[str, Any] = {}
     if report is not None:
         statistics["outputStatistics"] = OutputStatisticsOutputDatasetFacet(**_written(report))
     return OutputDataset(
@@ -178,7 +178,7 @@ def _place(path: str) -> tuple[str, str]:
     return f"{uri.scheme}://{uri.netloc}", uri.path
 
 
-def _written(report: Mapping[str, Any]) -> dict[str, int]:
+def _written(report: Mapping[str, Any]) -> dict[str, Any]:
     if report["job"] == "compact":
         done = report["partitions"]
         return {

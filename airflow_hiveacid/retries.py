@@ -1,0 +1,74 @@
+"""When failed tasks of ours are tried again."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
+
+from airflow_hiveacid.acid.errors import (
+    AnswerLost,
+    ClusterUnreachable,
+    CommitUnsettled,
+    ConflictError,
+    HiveAcidError,
+    MetastoreUnreachable,
+)
+from airflow_hiveacid.hooks.failures import HiveAcidTaskConflict, HiveAcidTaskTrouble
+
+if TYPE_CHECKING:
+    from airflow.sdk import ExceptionRetryPolicy
+
+
+def hive_acid_retry_policy(
+    *,
+    conflicts_after: timedelta = timedelta(seconds=30),
+    trouble_after: timedelta = timedelta(minutes=5),
+) -> "ExceptionRetryPolicy":
+    """Try again soon after conflicts, later after trouble, and never after mistakes.
+
+    Example::
+
+        HiveAcidMergeOperator(
+            task_id="merge", job=..., retries=5, retry_policy=hive_acid_retry_policy()
+        )
+
+    It also fits tasks that use HiveAcidMetastoreHook themselves. Errors that aren't ours are left
+    to ``retry_delay``.
+
+    :param conflicts_after: When to try again because somebody else was first.
+    :param trouble_after: When to try again because the metastore or the cluster did not answer.
+    :raises AirflowOptionalProviderFeatureException: Airflow is older than 3.3.
+    """
+    try:
+        from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
+    except ImportError as error:
+        raise AirflowOptionalProviderFeatureException(
+            "hive_acid_retry_policy() needs Airflow 3.3. Before that, use retries and retry_delay: "
+            "mistakes fail at once there, too."
+        ) from error
+    return ExceptionRetryPolicy(
+        rules=[
+            RetryRule(
+                exception=[HiveAcidTaskConflict, ConflictError],
+                retry_delay=conflicts_after,
+                reason="Somebody else was first.",
+            ),
+            RetryRule(
+                exception=[
+                    HiveAcidTaskTrouble,
+                    AnswerLost,
+                    ClusterUnreachable,
+                    CommitUnsettled,
+                    MetastoreUnreachable,
+                ],
+                retry_delay=trouble_after,
+                reason="The metastore or the cluster did not answer.",
+            ),
+            # What fails as a task of ours for good is never asked about: Airflow fails it at once.
+            RetryRule(
+                exception=HiveAcidError,
+                action=RetryAction.FAIL,
+                reason="The same would fail again.",
+            ),
+        ]
+    )
