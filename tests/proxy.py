@@ -3,6 +3,7 @@
 import select
 import socket
 import threading
+import time
 
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore, free_port
 
@@ -10,7 +11,7 @@ from airflow_hiveacid.metastore.embedded import EmbeddedMetastore, free_port
 class Proxy:
     """Forwards connections to a metastore, and breaks the one that makes a certain call, once.
 
-    It counts how many there are at a time, too.
+    It counts how many there are at a time, and remembers when each began, too.
     """
 
     def __init__(
@@ -22,6 +23,7 @@ class Proxy:
         self._arrives = arrives
         self.cuts = 0
         self.open = self.most_open = 0
+        self.begun: list[float] = []
         self._counting = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", free_port()))
         self.uri = f"thrift://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -42,6 +44,7 @@ class Proxy:
     def _forward(self, inner: socket.socket) -> None:
         with self._counting:
             self.open += 1
+            self.begun.append(time.monotonic())
             self.most_open = max(self.most_open, self.open)
         try:
             self._carry(inner)

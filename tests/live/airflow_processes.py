@@ -196,9 +196,9 @@ class AirflowProcesses:
                 runners = [child.pid for child in below if _title(child).startswith(_RUNNER)]
                 programs = [child.pid for child in below if child.pid not in runners]
                 runner = runners[0] if runners else None
-                found.append(
-                    (process.create_time(), TaskProcess(process.pid, runner, tuple(programs)))
-                )
+                # Supervisors live on from task to task.
+                began = psutil.Process(runner or process.pid).create_time()
+                found.append((began, TaskProcess(process.pid, runner, tuple(programs))))
         return [task for _, task in sorted(found, key=lambda each: each[0])]
 
     def _environment(self, database: str | None, parallelism: int) -> dict[str, str]:

@@ -1,0 +1,29 @@
+"""How often each run was applied to a table, by what it left beside its data."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import SIDECAR_FILE
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.snapshot import Snapshot
+
+
+def applied(client: MetastoreClient, table: TableRef) -> dict[str, set[int]]:
+    """The committed write ids with rows, by the token of the run that wrote them."""
+    root = Path(urlsplit(client.get_table(table).location or "").path)
+    committed = Snapshot.take(client, [table]).write_ids[table.full_name]
+    found = defaultdict(set)
+    for note in root.rglob(SIDECAR_FILE):
+        said = json.loads(note.read_text())
+        if committed.is_valid(said["write_id"]):
+            found[said["run_token"]].add(said["write_id"])
+    return dict(found)
+
+
+def committed_write_ids(client: MetastoreClient, table: TableRef) -> set[int]:
+    """All write ids of a table that are committed."""
+    write_ids = Snapshot.take(client, [table]).write_ids[table.full_name]
+    return {each for each in range(1, write_ids.high_watermark + 1) if write_ids.is_valid(each)}
