@@ -12,8 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
 import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,19 +20,19 @@ from typing import Any, Self
 
 from airflow_hiveacid.metastore.distribution import cache_folder, find_java, spark_jars
 from airflow_hiveacid.metastore.embedded import HOST, free_port
+from tests.live.airflow_api import wait_until
+from tests.live.process_group import ProcessGroup
 
 VERSION = "3.4.2"
 START_SECONDS = 90
 STOP_SECONDS = 20
+_SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 _RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager"
 _MAINS = {
     "resourcemanager": f"{_RESOURCE_MANAGER}.ResourceManager",
     "nodemanager": "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
 }
-
-# Standard input is a pipe whose other end only our process holds: a daemon never outlives it.
-_GUARDED = 'exec 3<&0; (read _ <&3; kill -9 0) & exec "$@" 3<&- </dev/null'
 
 
 class Yarn:
@@ -55,7 +53,7 @@ class Yarn:
             )
         }
         self.address = f"http://{HOST}:{self._ports['webapp']}"
-        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._daemons: dict[str, ProcessGroup] = {}
 
     def __enter__(self) -> Self:
         try:
@@ -94,8 +92,10 @@ class Yarn:
             "spark.yarn.jars": f"local:{home / 'jars'}/*",
             "spark.yarn.stagingDir": (self.directory / "staging").as_uri(),
             "spark.yarn.scheduler.heartbeat.interval-ms": "200",
-            "spark.yarn.am.waitTime": "100s",
             "spark.pyspark.python": sys.executable,
+            # Compiling thoroughly what soon ends would take most of the time.
+            "spark.driver.extraJavaOptions": _SMALL_JAVA,
+            "spark.executor.extraJavaOptions": _SMALL_JAVA,
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
             "spark.executor.instances": "1",
@@ -122,59 +122,30 @@ class Yarn:
             *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
             *("-cp", f"{self.directory / 'conf'}{os.pathsep}{_libraries()}/*", _MAINS[name]),
         ]
-        with self.log(name).open("ab") as log:
-            self._daemons[name] = subprocess.Popen(
-                ["/bin/sh", "-c", _GUARDED, "sh", *command],
-                cwd=self.directory,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        log = self.directory / f"{name}.log"
+        self._daemons[name] = ProcessGroup(command, log=log, environment=os.environ)
 
     def kill_daemon(self, name: str) -> None:
         """Kill a daemon at once, as if its machine had failed. Containers go on."""
-        daemon = self._daemons.pop(name)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(daemon.pid, signal.SIGKILL)
-        daemon.wait()
-        assert daemon.stdin is not None
-        daemon.stdin.close()
+        self._daemons.pop(name).kill()
 
     def stop(self) -> None:
         """End both and every container."""
         for name in list(self._daemons):
             self.kill_daemon(name)
-        # Each container is a session of its own; all have a folder of ours in their command line.
-        deadline = time.monotonic() + STOP_SECONDS
-        while found := self._containers():
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"Containers of YARN outlive their SIGKILL: {found}.")
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
+        wait_until("all containers have ended", self._kill_containers, STOP_SECONDS, every=0.05)
 
     def wait_for_nodes(self) -> None:
         """Return when the ResourceManager answers and has its node."""
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            reason = "no node"
-            for name, daemon in self._daemons.items():
-                if daemon.poll() is not None:
-                    reason = f"{name} ended with status {daemon.returncode}"
-                    deadline = 0
-            with contextlib.suppress(urllib.error.URLError, ConnectionError):
-                if self._metrics()["activeNodes"] == 1:
-                    return
-            if time.monotonic() > deadline:
-                tails = [self.log(name).read_text(errors="replace")[-3000:] for name in _MAINS]
-                raise RuntimeError("\n".join([f"YARN did not start: {reason}.", *tails]))
-            time.sleep(0.1)
 
-    def log(self, name: str) -> Path:
-        """What a daemon has said."""
-        return self.directory / f"{name}.log"
+        def has_node() -> bool:
+            for name, daemon in self._daemons.items():
+                assert not daemon.ended, f"{name} has ended:\n{daemon.tail()}"
+            with contextlib.suppress(OSError):
+                return bool(self._metrics()["activeNodes"] == 1)
+            return False
+
+        wait_until("YARN has a node", has_node, START_SECONDS, every=0.1)
 
     def _metrics(self) -> dict[str, Any]:
         url = f"{self.address}/ws/v1/cluster/metrics"
@@ -182,13 +153,16 @@ class Yarn:
             metrics: dict[str, Any] = json.load(answer)["clusterMetrics"]
         return metrics
 
-    def _containers(self) -> list[int]:
-        found = []
+    def _kill_containers(self) -> bool:
+        """Kill what there is; whether there was nothing any more."""
+        # Each container is a session of its own, with a folder of ours in its command line.
+        mark, found = str(self.directory / "local").encode(), False
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if str(self.directory / "local").encode() in (process / "cmdline").read_bytes():
-                    found.append(int(process.name))
-        return found
+                if mark in (process / "cmdline").read_bytes():
+                    found = True
+                    os.kill(int(process.name), signal.SIGKILL)
+        return not found
 
     def _configure(self) -> None:
         conf = self.directory / "conf"
