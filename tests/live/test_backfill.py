@@ -148,6 +148,7 @@ def backfill(
             dag_id=dag_id,
             dice=dice,
             feed=feed,
+            folder=tmp_path,
             create=create,
             wait=wait,
             rows=lambda: rows_of(hms4.uri, str(table)),
@@ -207,6 +208,26 @@ def test_days_filled_back_with_kills_and_reprocessed_count_once(
     assert backfill.committed() == set().union(*first.values())
     reports = backfill.reports()
     assert sum(report["settled"] for report in reports) >= len(DAYS)
+
+
+@pytest.mark.parametrize("backfill", [PARTITIONED], indirect=True, ids=["by partition"])
+def test_a_day_is_merged_once_more_for_a_new_reason(backfill: SimpleNamespace) -> None:
+    day, reprocess = DAYS[6], ("--reprocess-behavior", "completed")
+
+    def merged(**conf: str) -> Rows:
+        backfill.create(*reprocess, first=day, last=day, **conf)
+        backfill.wait()
+        return backfill.rows()
+
+    expected = orders({day: backfill.feed[day]})
+    assert merged() == expected
+    late = {"id": 99, "name": "late", "amount": 1, "op": "upsert", "changed_at": f"{day}T12:00:00Z"}
+    (backfill.folder / day / "late.json").write_text(json.dumps(late))
+    assert merged() == expected
+    expected = orders({day: [*backfill.feed[day], late]})
+    assert merged(again="one came late") == expected
+    assert merged(again="one came late") == expected
+    assert len(backfill.committed()) == 2
 
 
 def kill_now_and_then(airflow: AirflowProcesses, backfill: SimpleNamespace) -> list[str]:
