@@ -41,10 +41,6 @@ class HealthMeter:
         self._survey = Survey(client, self._policy, everything=True)
         self._requests: dict[TableRef, list[tuple[int, str]]] = {}
 
-    def databases(self) -> list[str]:
-        """The names of all databases."""
-        return sorted(self._client.get_databases())
-
     def measure(
         self, database: str | None = None, tables: Sequence[str] | None = None
     ) -> Iterator[TableHealth]:
@@ -81,14 +77,19 @@ class HealthMeter:
         self, database: str | None, tables: Sequence[str] | None
     ) -> Iterator[TransactionalTable]:
         if tables is None:
-            for name in self.databases() if database is None else [database]:
+            databases = (
+                self._client.get_databases()
+                if database is None
+                else [self._client.get_database(database).name]
+            )
+            for name in databases:
                 yield from transactional_tables(self._client, name)
             return
-        names: dict[str, list[str]] = {}
+        by_database: dict[str, list[str]] = {}
         for ref in map(TableRef.parse, tables):
-            names.setdefault(ref.database, []).append(ref.name)
-        for name, listed in names.items():
-            yield from transactional_tables(self._client, name, listed)
+            by_database.setdefault(ref.database, []).append(ref.name)
+        for name, names in by_database.items():
+            yield from transactional_tables(self._client, name, names)
 
     def _mistrust_compacted(self, queue: Mapping[TableRef, Sequence[QueuedCompaction]]) -> None:
         """A compaction moves no write id, but a request for it changes its state."""

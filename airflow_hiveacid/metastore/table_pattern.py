@@ -57,11 +57,8 @@ def transactional_tables(
 
     Args:
         client: Whom to ask: two calls, and more only for a very large database.
-        database: The database.
+        database: The database; one that is not there has no tables.
         names: Look among these only; None is all.
-
-    Raises:
-        TableNotFound: There is no such database.
     """
     among = client.get_tables(database) if names is None else names
     for table in projected_tables(client, database, among, _WANTED):

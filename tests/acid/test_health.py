@@ -1,0 +1,93 @@
+"""What a table loses points for, and what it does not."""
+
+import pytest
+
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.acid.errors import TableReplaced
+from airflow_hiveacid.acid.health import BlockingTxn, QueueEntry, TableHealth, score_of
+from airflow_hiveacid.jobs.report import ErrorReport
+
+NOW = 1_800_000_000.0
+HOUR, DAY = 3600.0, 86400.0
+
+
+def health(**measured):
+    return TableHealth(table="db.t", kind="full_acid", measured_at=NOW, **measured)
+
+
+def opened(seconds_ago):
+    since = None if seconds_ago is None else NOW - seconds_ago
+    return BlockingTxn(txn_id=7, user="ann", host="h", opened_at=since)
+
+
+def request(state, seconds_ago=0.0, error=None):
+    return QueueEntry(
+        id=3, partition=None, type="major", state=state, since=NOW - seconds_ago, error=error
+    )
+
+
+@pytest.mark.parametrize(
+    ("measured", "points"),
+    [
+        ({}, 0),
+        ({"max_deltas": 10, "deltas": 500}, 0),
+        ({"max_deltas": 11}, 10),
+        ({"max_deltas": 20}, 20),
+        ({"max_deltas": 50}, 30),
+        ({"base_bytes": 1000, "delta_bytes": 100}, 0),
+        ({"base_bytes": 1000, "delta_bytes": 101}, 10),
+        ({"base_bytes": 1000, "delta_bytes": 1001}, 20),
+        ({"base_bytes": 0, "delta_bytes": 1001}, 0),
+        ({"delete_ratio": 0.2}, 0),
+        ({"delete_ratio": 0.21}, 10),
+        ({"base_bytes": 1000, "obsolete_bytes": 250}, 0),
+        ({"base_bytes": 1000, "obsolete_bytes": 251}, 5),
+        ({"base_bytes": 1000, "obsolete_bytes": 1001}, 10),
+        ({"aborted_directories": 1}, 5),
+        ({"oldest_txn": opened(HOUR)}, 0),
+        ({"oldest_txn": opened(None)}, 0),
+        ({"oldest_txn": opened(HOUR + 1)}, 10),
+        ({"oldest_txn": opened(DAY + 1)}, 20),
+        ({"queue": (request("initiated", HOUR),)}, 0),
+        ({"queue": (request("working", HOUR + 1),)}, 5),
+        ({"queue": (request("ready for cleaning", HOUR + 1),)}, 10),
+        ({"queue": (request("failed", DAY),)}, 10),
+        ({"error": ErrorReport.of(TableReplaced("Gone."))}, 100),
+    ],
+)
+def test_each_fault_has_its_points(measured, points):
+    score, penalties = score_of(health(**measured), CompactionPolicy())
+    assert score == 100 - points
+    assert sum(penalty.points for penalty in penalties) == points
+    assert len(penalties) == (1 if points else 0)
+
+
+def test_faults_add_up_and_the_worst_comes_first():
+    worst = health(
+        max_deltas=60,
+        base_bytes=10,
+        delta_bytes=1000,
+        delete_ratio=0.9,
+        obsolete_bytes=5000,
+        aborted_directories=2,
+        oldest_txn=opened(2 * DAY),
+        queue=(request("ready for cleaning", DAY), request("failed", error="no space")),
+    )
+    score, penalties = score_of(worst, CompactionPolicy(), ["a: unreadable", "b: unreadable"])
+    assert score == 0
+    points = [penalty.points for penalty in penalties]
+    assert points == sorted(points, reverse=True)
+    said = " ".join(penalty.reason for penalty in penalties)
+    assert "60 delta directories (limit 10)" in said
+    assert "Transaction 7 of ann is open for 2 days" in said
+    assert "Request 3 is ready for cleaning for 24 h" in said
+    assert "(request 3) failed: no space" in said
+    assert "a: unreadable And 1 more like this." in said
+
+
+def test_the_thresholds_are_those_of_the_policy():
+    measured = health(max_deltas=6, base_bytes=1000, delta_bytes=600)
+    assert score_of(measured, CompactionPolicy(max_deltas=5, max_delta_ratio=0.7))[0] == 90
+    assert score_of(measured, CompactionPolicy(max_deltas=6, max_delta_ratio=None))[0] == 100
+    # With no limit of their number, the usual one tells what slows readers down.
+    assert score_of(health(max_deltas=11), CompactionPolicy(max_deltas=None))[0] == 90
