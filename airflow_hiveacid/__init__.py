@@ -19,8 +19,15 @@ if TYPE_CHECKING:
         NotMatchedBySourceUpdate,
         NotMatchedInsert,
     )
+    from airflow_hiveacid.assets import asset_of
     from airflow_hiveacid.engine.table import AcidTable
     from airflow_hiveacid.engine.write import WriteOptions
+    from airflow_hiveacid.hooks.failures import (
+        HiveAcidTaskConflict,
+        HiveAcidTaskFailure,
+        HiveAcidTaskRefused,
+        HiveAcidTaskTrouble,
+    )
     from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
     from airflow_hiveacid.jobs.cleaning import CleanJob
     from airflow_hiveacid.jobs.compaction import CompactJob
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.insert import HiveAcidInsertOperator
     from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
     from airflow_hiveacid.operators.update import HiveAcidUpdateOperator
+    from airflow_hiveacid.retries import hive_acid_retry_policy
     from airflow_hiveacid.sensors.compaction_needed import HiveAcidCompactionNeededSensor
     from airflow_hiveacid.sensors.delta_count import HiveAcidDeltaCountSensor
     from airflow_hiveacid.sensors.delta_size import HiveAcidDeltaSizeSensor
@@ -63,6 +71,10 @@ __all__ = [
     "HiveAcidInsertOperator",
     "HiveAcidMergeOperator",
     "HiveAcidMetastoreHook",
+    "HiveAcidTaskConflict",
+    "HiveAcidTaskFailure",
+    "HiveAcidTaskRefused",
+    "HiveAcidTaskTrouble",
     "HiveAcidUpdateOperator",
     "InsertJob",
     "MatchedDelete",
@@ -78,6 +90,8 @@ __all__ = [
     "UpdateJob",
     "WriteOptions",
     "__version__",
+    "asset_of",
+    "hive_acid_retry_policy",
 ]
 
 _MODULES = {
@@ -93,8 +107,15 @@ _MODULES = {
         "NotMatchedBySourceUpdate",
         "NotMatchedInsert",
     ),
+    "assets": ("asset_of",),
     "engine.table": ("AcidTable",),
     "engine.write": ("WriteOptions",),
+    "hooks.failures": (
+        "HiveAcidTaskConflict",
+        "HiveAcidTaskFailure",
+        "HiveAcidTaskRefused",
+        "HiveAcidTaskTrouble",
+    ),
     "hooks.metastore": ("HiveAcidMetastoreHook",),
     "jobs.cleaning": ("CleanJob",),
     "jobs.compaction": ("CompactJob",),
@@ -114,6 +135,7 @@ _MODULES = {
     "operators.insert": ("HiveAcidInsertOperator",),
     "operators.merge": ("HiveAcidMergeOperator",),
     "operators.update": ("HiveAcidUpdateOperator",),
+    "retries": ("hive_acid_retry_policy",),
     "sensors.compaction_needed": ("HiveAcidCompactionNeededSensor",),
     "sensors.delta_count": ("HiveAcidDeltaCountSensor",),
     "sensors.delta_size": ("HiveAcidDeltaSizeSensor",),

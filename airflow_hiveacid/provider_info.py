@@ -50,6 +50,62 @@ def get_provider_info() -> dict[str, Any]:
             },
         ],
         "connection-types": [_metastore_connection()],
+        "extra-links": [
+            "airflow_hiveacid.links.SparkApplicationLink",
+            "airflow_hiveacid.links.TableHealthLink",
+        ],
+        "task-decorators": [
+            {
+                "name": "hive_acid_merge",
+                "class-name": "airflow_hiveacid.decorators.merge.hive_acid_merge_task",
+            },
+        ],
+        "asset-uris": [
+            {
+                "schemes": ["hiveacid"],
+                "handler": "airflow_hiveacid.assets.sanitize_uri",
+                "factory": "airflow_hiveacid.assets.asset_of",
+                "to_openlineage_converter": "airflow_hiveacid.assets.to_openlineage",
+            },
+        ],
+        "config": {"hive_acid": {"description": "Hive ACID tables.", "options": _options()}},
+    }
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "page_connections": {
+            "description": "The metastores on the page of tables: connection ids, separated by "
+            "commas.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "hive_acid_default,hive_acid_archive",
+            "default": "hive_acid_default",
+        },
+        "page_refresh_seconds": {
+            "description": "How old the figures on the page may be before the tables are measured "
+            "again, in the background.",
+            "version_added": "0.1.0",
+            "type": "float",
+            "example": None,
+            "default": "60",
+        },
+        "page_policy": {
+            "description": "When the page takes a partition for worth compacting: the fields of "
+            "CompactionPolicy that differ from Hive's rules, as JSON.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": '{"max_deltas": 20, "major_after_hours": 168}',
+            "default": None,
+        },
+        "spark_history_url": {
+            "description": "Spark's history server, for the link of a task to its application "
+            "where the cluster has no page of its own for it.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "https://spark-history.example.com",
+            "default": "",
+        },
     }
 
 

@@ -56,7 +56,7 @@ class _HiveAcidMergeDecoratedOperator(DecoratedOperator, HiveAcidMergeOperator):
         if missing := {"target", "on", "when"} - described.keys():
             raise InvalidJob(f"{self.custom_operator_name} lacks {', '.join(sorted(missing))}.")
         # Which source it is will be known when the task runs.
-        source = QuerySource(sql="{{ task.custom_operator_name }}", inputs=inputs or {})
+        source = QuerySource(sql=self.custom_operator_name, inputs=inputs or {})
         super().__init__(
             python_callable=python_callable, job=MergeJob(source=source, **described), **kwargs
         )

@@ -1,0 +1,154 @@
+"""Tables as assets, and what the events of outlets tell about them."""
+
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk import Asset, AssetAlias
+from airflow.sdk.execution_time.context import OutletEventAccessors
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.assets import asset_of, emit_assets
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction, RunReport
+
+METASTORE = MetastoreOptions(uris="thrift://hms-1:9083,thrift://hms-2:9084")
+URI = "hiveacid://hms-1:9083/sales/orders"
+MERGED = RunReport(
+    job="merge",
+    target="sales.orders",
+    txn_id=7,
+    write_ids={"sales.orders": 3},
+    rows_inserted=2,
+    partitions=("d=1", "d=2"),
+).to_dict()
+
+
+def events_of(report, *outlets, keys_at_runtime=False):
+    events = OutletEventAccessors()
+    timetable = SimpleNamespace(partitioned_at_runtime=True) if keys_at_runtime else object()
+    context = {
+        "task": SimpleNamespace(outlets=list(outlets)),
+        "dag": SimpleNamespace(timetable=timetable),
+        "outlet_events": events,
+    }
+    emit_assets(context, report, METASTORE)
+    return events
+
+
+@pytest.mark.parametrize(
+    ("metastore", "uri"),
+    [
+        ("hms-1", URI),
+        ("HMS-1:9083", URI),
+        ("hms-1:9084", "hiveacid://hms-1:9084/sales/orders"),
+        ("thrift://hms-1:9083,thrift://hms-2:9083", URI),
+        ("https://hms/metastore", "hiveacid://hms:443/sales/orders"),
+        ("thrift://[::1]:9083", "hiveacid://[::1]:9083/sales/orders"),
+    ],
+)
+def test_a_table_has_one_uri_however_its_metastore_is_written(metastore, uri):
+    assert asset_of("Sales.Orders", metastore).uri == uri
+
+
+@pytest.mark.parametrize(
+    "written", [URI, "hiveacid://HMS-1/Sales/Orders/", "hiveacid://ada:pw@hms-1/sales/orders#part"]
+)
+@pytest.mark.filterwarnings("ignore:An Asset URI should not contain a password")
+def test_airflow_gives_every_spelling_of_a_table_the_same_uri(written):
+    assert Asset(uri=written).uri == URI
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["hiveacid://hms-1", "hiveacid://hms-1/sales", "hiveacid:///sales/orders", f"{URI}/x?d=1"],
+)
+def test_airflow_refuses_a_uri_that_names_no_table(written):
+    with pytest.raises(ValueError, match="not of the form hiveacid://host:port/database/table"):
+        Asset(uri=written)
+
+
+def test_what_else_an_asset_has_can_be_given():
+    asset = asset_of("sales.orders", "hms-1", name="orders", extra={"owner": "ada"})
+    assert (asset.name, asset.extra) == ("orders", {"owner": "ada"})
+
+
+def test_only_a_table_is_an_asset():
+    with pytest.raises(InvalidJob, match="'orders' is not the name of a table"):
+        asset_of("orders", "hms-1")
+
+
+@pytest.mark.parametrize("outlet", [asset_of("sales.orders", "hms-1"), Asset("my orders")])
+def test_the_event_of_an_outlet_tells_what_was_written(outlet):
+    event = events_of(MERGED, outlet)[outlet]
+    assert event.extra["table"] == "sales.orders"
+    assert event.extra["write_ids"] == {"sales.orders": 3}
+    assert (event.extra["txn_id"], event.extra["rows_inserted"]) == (7, 2)
+    assert event.extra["partitions"] == ["d=1", "d=2"]
+
+
+def test_the_event_of_another_table_tells_nothing_of_this_one():
+    other = asset_of("sales.customers", "hms-1")
+    assert events_of(MERGED, asset_of("sales.orders", "hms-1"), other)[other].extra == {}
+
+
+def test_an_alias_gets_an_event_of_the_table():
+    alias = AssetAlias("written")
+    (event,) = events_of(MERGED, alias)[alias].asset_alias_events
+    assert event.dest_asset_key.uri == URI
+    assert event.extra["txn_id"] == 7
+
+
+def test_outlets_that_are_no_assets_are_left_alone():
+    assert len(events_of(MERGED, SimpleNamespace(namespace="file", name="/orders"))) == 0
+
+
+def test_a_compaction_tells_of_the_partitions_that_it_compacted():
+    def partition(name, outcome, **figures):
+        return PartitionCompaction(
+            table="sales.orders", partition=name, outcome=outcome, reason="", **figures
+        )
+
+    report = CompactReport(
+        target="sales.orders",
+        partitions=(
+            partition("d=1", "compacted", txn_id=4, rows=10, deletes=1, bytes_written=100),
+            partition("d=2", "skipped"),
+            partition("d=3", "compacted", txn_id=5, rows=20, bytes_read=900),
+        ),
+    ).to_dict()
+    outlet = asset_of("sales.orders", "hms-1")
+    extra = events_of(report, outlet)[outlet].extra
+    assert extra["partitions"] == ["d=1", "d=3"]
+    assert extra["txn_ids"] == [4, 5]
+    assert [extra[key] for key in ("rows", "deletes", "bytes_read", "bytes_written")] == [
+        30,
+        1,
+        900,
+        100,
+    ]
+
+
+needs_runtime_partitions = pytest.mark.skipif(
+    not hasattr(OutletEventAccessors()[Asset("probe")], "add_partitions"),
+    reason="Airflow knows partitions of assets since 3.3",
+)
+
+
+@needs_runtime_partitions
+def test_where_keys_are_set_at_runtime_there_is_an_event_for_each_partition():
+    outlet = asset_of("sales.orders", "hms-1")
+    assert events_of(MERGED, outlet, keys_at_runtime=True)[outlet].partition_keys == {"d=1", "d=2"}
+
+
+@needs_runtime_partitions
+def test_elsewhere_the_one_event_has_no_key_so_that_dags_waiting_for_the_table_run():
+    outlet = asset_of("sales.orders", "hms-1")
+    assert events_of(MERGED, outlet)[outlet].partition_keys == set()
+
+
+@needs_runtime_partitions
+def test_a_partition_whose_name_is_too_long_for_a_key_does_not_fail_the_task(caplog):
+    outlet = asset_of("sales.orders", "hms-1")
+    report = MERGED | {"partitions": ["d=1", "d=" + "x" * 249]}
+    assert events_of(report, outlet, keys_at_runtime=True)[outlet].partition_keys == {"d=1"}
+    assert "No event of their own for 1 partitions" in caplog.text
