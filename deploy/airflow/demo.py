@@ -1,0 +1,45 @@
+"""Make what the DAG hourly_merge wants: the table demo.customers and an hour of changes for it."""
+
+import json
+import os
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.storage import Storage
+
+TABLE = TableRef("demo", "customers")
+HOUR = "2026-11-20T09"
+CHANGES = (
+    {"id": 1, "country": "de", "op": "upsert", "name": "Emmy", "email": "emmy@example.com"},
+    {"id": 2, "country": "fr", "op": "upsert", "name": "Sophie", "email": "sophie@example.com"},
+    {"id": 3, "country": "fr", "op": "upsert", "name": "Henri", "email": "henri@example.com"},
+    {"id": 3, "country": "fr", "op": "delete"},
+)
+
+
+def main() -> None:
+    """Make what is missing; what is there stays as it is."""
+    with MetastoreClient(MetastoreOptions(uris=os.environ["METASTORE_URI"])) as client:
+        if TABLE.database not in client.get_databases():
+            client.create_database(TABLE.database)
+        if TABLE.name not in client.get_tables(TABLE.database):
+            columns = [Column("id", "bigint"), Column("name", "string"), Column("email", "string")]
+            country = [Column("country", "string")]
+            client.create_table(HiveTable.new(TABLE, columns, partition_keys=country))
+            print(f"Created the table {TABLE}.")
+    feed = Storage.of(os.environ["DEMO_FEED"])
+    file = f"{HOUR}/changes.json"
+    if not feed.exists(file):
+        lines = [
+            json.dumps(change | {"changed_at": f"{HOUR}:{minute:02}:00Z"})
+            for minute, change in enumerate(CHANGES)
+        ]
+        with feed.create(file) as sink:
+            sink.write("\n".join(lines).encode())
+        print(f"Wrote {len(lines)} changes below {feed.location}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Whether a service works, by the exit status: ``python deploy/health.py URL [COMPONENT]``.
+
+A metastore (``thrift://…``) has to list its databases, anything else to answer at all. COMPONENT is
+one of those that an Airflow api-server tells of, for example ``triggerer``.
+"""
+
+import json
+import sys
+import urllib.request
+
+SECONDS = 10
+
+
+def main(url: str, component: str | None = None) -> None:
+    """Return if the service works, fail if not."""
+    if url.startswith("thrift:"):
+        from airflow_hiveacid.jobs.options import MetastoreOptions
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        with MetastoreClient(MetastoreOptions(uris=url, read_timeout_seconds=SECONDS)) as client:
+            client.get_databases()
+        return
+    with urllib.request.urlopen(url, timeout=SECONDS) as answer:
+        content = answer.read()
+    if component is not None and json.loads(content)[component]["status"] != "healthy":
+        raise SystemExit(f"{component} is not healthy.")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,72 @@
+"""Lay out the jars that the services need: ``python deploy/prepare.py FOLDER``.
+
+``FOLDER/metastore`` becomes a Hive Metastore 4 that can use PostgreSQL, ``FOLDER/s3a`` holds
+Hadoop's file system for S3 stores. The image runs this once; so do the tests of these services.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from airflow_hiveacid.metastore.distribution import (
+    Distribution,
+    cache_folder,
+    find_java,
+    prepare,
+    spark_jars,
+)
+
+HIVE = "4.0.1"
+IVY_FILE = Path(__file__).parent / "jars.xml"
+
+
+def main() -> None:
+    """Lay out everything below the folder that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder: Path = parser.parse_args().folder.absolute()
+    distribution = prepare(HIVE, print)
+    fetch_jars(folder)
+    lay_out_metastore(distribution, folder / "metastore")
+    print(f"{folder} is ready.")
+
+
+def fetch_jars(folder: Path) -> None:
+    """Fetch the jars that jars.xml lists, into one folder for each of its configurations."""
+    ivy_home = cache_folder() / "ivy-deploy"
+    settings = os.environ.get("HIVEACID_IVY_SETTINGS")
+    print(f"Fetching the jars of {IVY_FILE.name} (18 MB) ...", flush=True)
+    answer = subprocess.run(
+        [
+            *(find_java(), f"-Divy.home={ivy_home}", "-jar", str(spark_jars("ivy")[0])),
+            *(["-settings", settings] if settings else []),
+            *("-ivy", str(IVY_FILE), "-types", "jar"),
+            *("-retrieve", f"{folder}/[conf]/[artifact]-[revision](-[classifier]).[ext]"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode != 0:
+        raise SystemExit(f"The jars could not be fetched:\n{answer.stdout[-3000:]}{answer.stderr}")
+
+
+def lay_out_metastore(distribution: Distribution, home: Path) -> None:
+    """Put the metastore, the jars of Spark's that it lacks and the driver into one place."""
+    lib = home / "lib"
+    lib.mkdir(parents=True, exist_ok=True)
+    shared = ("hadoop-client-api", "hadoop-client-runtime", *distribution.release.spark_jars)
+    jars = [
+        *(distribution.home / "lib").glob("*.jar"),
+        *spark_jars(*shared),
+        *(home.parent / "postgres").glob("*.jar"),
+    ]
+    for jar in jars:
+        shutil.copy2(jar, lib / jar.name)
+    shutil.copytree(distribution.home / "scripts", home / "scripts", dirs_exist_ok=True)
+
+
+if __name__ == "__main__":
+    main()
