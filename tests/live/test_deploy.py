@@ -35,7 +35,7 @@ def test_the_metastore_keeps_its_tables_in_postgresql_and_their_files_in_s3(
     location = stack.query("metastore", 'SELECT "LOCATION" FROM "SDS"')
     assert location == "s3a://warehouse/hive/demo.db/customers"
     with MetastoreClient(metastore(stack)) as client:
-    XX
+        assert client.version is MetastoreVersion.HMS4
         assert client.get_databases() == ["default", "demo"]
 
 
