@@ -1,0 +1,289 @@
+"""What OpenLineage learns, through its own provider."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from openlineage.client.serde import Serde
+
+from airflow_hiveacid import (
+    CompactJob,
+    DeleteJob,
+    HiveAcidMergeOperator,
+    InsertJob,
+    MatchedDelete,
+    MatchedUpdate,
+    MergeJob,
+    MetastoreOptions,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    PathSource,
+    QuerySource,
+    TableSource,
+    UpdateJob,
+)
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction, RunReport
+from airflow_hiveacid.lineage import lineage_of, with_parent_job
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+TARGET = "lineage.orders"
+FEED = PathSource(path="s3a://landing/feeds/orders/", format="json")
+FEED_COLUMN = ("s3://landing", "feeds/orders")
+
+
+@pytest.fixture(scope="module")
+def metastore(fake4):
+    """A metastore with orders (id, amount, note, by day) and the changes of some of them."""
+    with MetastoreClient(fake4.options) as client:
+        client.create_database("lineage")
+        orders = [
+            Column("id", "bigint"),
+            Column("amount", "decimal(10,2)"),
+            Column("note", "string"),
+        ]
+        days = [Column("day", "date")]
+        client.create_table(HiveTable.new(TableRef.parse(TARGET), orders, partition_keys=days))
+        changes = [Column("id", "bigint"), Column("amount", "decimal(10,2)")]
+        client.create_table(HiveTable.new(TableRef.parse("lineage.changes"), changes))
+    return fake4.options
+
+
+@pytest.fixture
+def told(metastore):
+    """What a job tells, as it goes over the wire."""
+
+    def tell(job_type, report=None, **fields):
+        job = job_type(target=TARGET, metastore=metastore, **fields)
+        return json.loads(Serde.to_json(lineage_of(job, report)))
+
+    return tell
+
+
+def columns_of(lineage):
+    """Each column of the output with the (dataset, column) pairs that it is made of."""
+    facet = lineage["outputs"][0]["facets"]["columnLineage"]
+    return {
+        column: {(read["name"], read["field"]) for read in made["inputFields"]}
+        for column, made in facet["fields"].items()
+    }
+
+
+def merge(told, *when, source=FEED, **fields):
+    return columns_of(told(MergeJob, source=source, on="t.id = s.id", when=when, **fields))
+
+
+def test_tables_are_told_with_their_columns_and_places(told, metastore):
+    lineage = told(InsertJob, source=TableSource("lineage.changes"))
+    (changes,), (orders,) = lineage["inputs"], lineage["outputs"]
+    namespace = metastore.uris.replace("thrift", "hive")
+    assert (changes["namespace"], changes["name"]) == (namespace, "lineage.changes")
+    assert (orders["namespace"], orders["name"]) == (namespace, TARGET)
+    assert [(each["name"], each["type"]) for each in orders["facets"]["schema"]["fields"]] == [
+        ("id", "bigint"),
+        ("amount", "decimal(10,2)"),
+        ("note", "string"),
+        ("day", "date"),
+    ]
+    (place,) = orders["facets"]["symlinks"]["identifiers"]
+    assert (place["namespace"], place["type"]) == ("file", "LOCATION")
+    assert place["name"].endswith("/lineage.db/orders")
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/landing/orders", ("file", "/landing/orders")),
+        ("s3a://landing/feeds/orders/", FEED_COLUMN),
+        ("hdfs://nn:8020/landing", ("hdfs://nn:8020", "/landing")),
+    ],
+)
+def test_files_are_told_by_their_place(told, path, place):
+    lineage = told(InsertJob, source=PathSource(path=path, format="json"))
+    assert [(each["namespace"], each["name"]) for each in lineage["inputs"]] == [place]
+
+
+def test_a_query_is_told_with_what_it_reads(told):
+    query = QuerySource(
+        "SELECT * FROM feed", {"feed": FEED, "known": TableSource("lineage.changes")}
+    )
+    lineage = told(InsertJob, source=query)
+    assert [each["name"] for each in lineage["inputs"]] == ["feeds/orders", "lineage.changes"]
+    assert lineage["job_facets"]["sql"]["query"] == "SELECT * FROM feed"
+
+
+def test_what_was_written_is_told(told):
+    report = RunReport(
+        job="insert",
+        target=TARGET,
+        rows_inserted=5,
+        rows_updated=2,
+        rows_deleted=9,
+        bytes=70,
+        files=3,
+    )
+    lineage = told(InsertJob, report.to_dict(), source=FEED)
+    statistics = lineage["outputs"][0]["outputFacets"]["outputStatistics"]
+    assert [statistics[key] for key in ("rowCount", "size", "fileCount")] == [7, 70, 3]
+
+
+def test_what_a_compaction_wrote_is_told(told):
+    done = PartitionCompaction(
+        table=TARGET, outcome="compacted", reason="", rows=4, bytes_written=40
+    )
+    report = CompactReport(target=TARGET, partitions=(done, done))
+    statistics = told(CompactJob, report.to_dict())["outputs"][0]["outputFacets"][
+        "outputStatistics"
+    ]
+    assert (statistics["rowCount"], statistics["size"]) == (8, 80)
+
+
+def test_a_run_that_failed_tells_its_datasets_without_figures(told):
+    (output,) = told(DeleteJob)["outputs"]
+    assert output["name"] == TARGET
+    assert not output["outputFacets"]
+
+
+def test_rows_that_are_inserted_come_column_by_column_from_the_source(told):
+    assert columns_of(told(InsertJob, source=FEED)) == {
+        column: {("feeds/orders", column)} for column in ("id", "amount", "note", "day")
+    }
+
+
+def test_an_update_reads_its_own_table(told):
+    columns = columns_of(told(UpdateJob, set={"Amount": "amount * 2", "note": "'none'"}))
+    assert columns == {"amount": {(TARGET, "amount")}}
+
+
+def test_a_merge_reads_what_its_clauses_say(told):
+    columns = merge(
+        told,
+        MatchedDelete(condition="s.op = 'd'"),
+        MatchedUpdate(
+            set={"amount": "t.amount + S.delta", "note": "concat(s.who, ': ', `s`.text)"}
+        ),
+        NotMatchedInsert(values={"id": "s.id", "amount": "cast(s.delta as decimal(10,2))"}),
+        NotMatchedBySourceUpdate(set={"note": "coalesce(t.note, 'gone')"}),
+    )
+    assert columns == {
+        "id": {("feeds/orders", "id")},
+        "amount": {(TARGET, "amount"), ("feeds/orders", "delta")},
+        "note": {("feeds/orders", "who"), ("feeds/orders", "text"), (TARGET, "note")},
+    }
+
+
+def test_a_merge_by_name_reads_every_column_of_the_source(told):
+    columns = merge(
+        told, MatchedUpdate(), NotMatchedInsert(), source_alias="source", target_alias="target"
+    )
+    assert columns["amount"] == {("feeds/orders", "amount")}
+    assert columns.keys() == {"id", "amount", "note", "day"}
+
+
+def test_a_column_without_an_alias_is_the_target_s_only_if_the_target_has_it(told):
+    columns = merge(told, MatchedUpdate(set={"note": "text || note", "amount": "s.item.price"}))
+    assert columns["note"] == {("feeds/orders", "text"), (TARGET, "note")}
+    assert columns["amount"] == {("feeds/orders", "item")}
+
+
+def test_a_query_is_seen_through(told):
+    query = QuerySource(
+        "SELECT f.id, f.price * c.amount AS amount, 'fix' AS note FROM feed f JOIN changes c "
+        "ON f.id = c.id",
+        {"feed": FEED, "changes": TableSource("lineage.changes")},
+    )
+    columns = merge(told, MatchedUpdate(), NotMatchedInsert(), source=query)
+    assert columns == {
+        "id": {("feeds/orders", "id")},
+        "amount": {("feeds/orders", "price"), ("lineage.changes", "amount")},
+    }
+
+
+@pytest.mark.parametrize("expression", ["amount +", "((", "s.a s.b, ;"])
+def test_an_expression_that_cannot_be_read_hides_nothing_else(told, expression):
+    columns = merge(told, MatchedUpdate(set={"amount": expression, "note": "s.text"}))
+    assert columns["note"] == {("feeds/orders", "text")}
+
+
+def test_without_the_metastore_there_are_no_columns_but_all_else():
+    down = MetastoreOptions(uris="thrift://127.0.0.1:9", connect_timeout_seconds=1)
+    job = InsertJob(target=TARGET, metastore=down, source=TableSource("lineage.changes"))
+    lineage = lineage_of(job, None)
+    assert [each.name for each in (*lineage.inputs, *lineage.outputs)] == [
+        "lineage.changes",
+        TARGET,
+    ]
+    assert lineage.outputs[0].facets == {}
+
+
+def test_openlineage_asks_the_operator_when_the_task_has_ended(
+    spark_submit, context, metastore, monkeypatch
+):
+    from airflow.providers.openlineage.extractors.base import DefaultExtractor
+
+    report = RunReport(job="merge", target=TARGET, rows_inserted=3)
+    spark_submit.will(report=report.to_dict())
+    operator = HiveAcidMergeOperator(
+        task_id="t",
+        job=MergeJob(
+            target=TARGET,
+            metastore=metastore,
+            source=FEED,
+            on="t.id = s.id",
+            when=[NotMatchedInsert()],
+        ),
+    )
+    extractor = DefaultExtractor(operator)
+    assert extractor.extract_on_complete(context["ti"]) is None
+    operator.execute(context)
+    (output,) = extractor.extract_on_complete(context["ti"]).outputs
+    assert output.outputFacets["outputStatistics"].rowCount == 3
+    assert output.facets["columnLineage"].fields.keys() == {"id", "amount", "note", "day"}
+
+
+@pytest.fixture
+def running(monkeypatch):
+    """A running task, as OpenLineage's macros want it, and a place for events to go to."""
+    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__TRANSPORT", '{"type": "console"}')
+    moment = datetime(2026, 11, 20, tzinfo=UTC)
+    run = SimpleNamespace(
+        run_id="r", logical_date=moment, run_after=moment, conf={}, clear_number=0
+    )
+    return {
+        "ti": SimpleNamespace(
+            dag_id="d",
+            task_id="t",
+            run_id="r",
+            map_index=-1,
+            try_number=1,
+            logical_date=moment,
+            dag_run=run,
+            task=SimpleNamespace(task_id="t"),
+            get_template_context=lambda: {"dag_run": run},
+        )
+    }
+
+
+def test_spark_is_told_of_which_task_it_is_a_part(running):
+    conf = with_parent_job({"spark.executor.cores": "2"}, running)
+    assert conf["spark.executor.cores"] == "2"
+    assert conf["spark.openlineage.parentJobName"] == "d.t"
+    assert len(conf["spark.openlineage.parentRunId"]) == 36
+
+
+def test_a_parent_that_was_named_already_is_kept(running):
+    named = {"spark.openlineage.parentJobName": "mine"}
+    assert with_parent_job(named, running) == named
+
+
+def test_spark_is_told_nothing_where_openlineage_has_nowhere_to_go(running, monkeypatch):
+    monkeypatch.delenv("AIRFLOW__OPENLINEAGE__TRANSPORT")
+    assert with_parent_job(None, running) == {}
+
+
+def test_spark_is_told_nothing_where_openlineage_is_not_installed(running, monkeypatch):
+    monkeypatch.setitem(sys.modules, "airflow.providers.openlineage", None)
+    assert with_parent_job({"a": "b"}, running) == {"a": "b"}
