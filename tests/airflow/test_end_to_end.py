@@ -32,7 +32,6 @@ from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.settle import find_open_transactions
-from airflow_hiveacid.operators.base import run_token
 from tests.rows import rows_of
 
 TABLE = TableRef("airflow_end_to_end", "orders")
@@ -62,7 +61,10 @@ HiveAcidUpdateOperator(task_id="t", job=from_json(sys.argv[2])).execute({"ti": t
 
 
 def context(task_id):
-    return {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id=task_id, map_index=-1)}
+    ti = SimpleNamespace(
+        dag_id="d", run_id="r", task_id=task_id, map_index=-1, xcom_push=lambda key, value: None
+    )
+    return {"ti": ti, "task": SimpleNamespace(outlets=[])}
 
 
 def feed(path, rows):
@@ -181,11 +183,11 @@ def test_two_changes_of_one_row_fail_the_task_for_good(orders, tmp_path):
     assert "Make the source unique" in text
     assert "Error code is: 30" in str(failed.value.__cause__)
     assert orders.rows() == before
-    assert orders.open(run_token(context("twice"))) == []
+    assert orders.open("d/r/twice/-1") == []
 
 
 def test_on_kill_stops_spark_and_aborts_the_transaction(orders, eventually):
-    before, token = orders.rows(), run_token(context("killed"))
+    before, token = orders.rows(), "d/r/killed/-1"
     operator = HiveAcidUpdateOperator(task_id="killed", job=ADD_ONE)
 
     def kill():
@@ -205,7 +207,7 @@ def test_on_kill_stops_spark_and_aborts_the_transaction(orders, eventually):
 
 
 def test_the_retry_of_a_task_whose_worker_was_killed_applies_once(orders, eventually):
-    before, token = orders.rows(), run_token(context("lost"))
+    before, token = orders.rows(), "d/r/lost/-1"
     worker = subprocess.Popen([sys.executable, "-c", WORKER, "lost", to_json(ADD_ONE)])
     eventually("the driver opened a transaction", lambda: orders.open(token), seconds=300)
     os.kill(worker.pid, signal.SIGKILL)

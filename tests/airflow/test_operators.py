@@ -40,7 +40,6 @@ from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.transaction import Transaction
-from airflow_hiveacid.operators.base import run_token
 
 SOURCE = PathSource(path="/feed/{{ run_id }}", format="json")
 DELETE = DeleteJob(target="db.t", where="id = 1")
@@ -109,6 +108,25 @@ def test_all_tries_of_a_task_instance_share_one_run_token(spark_submit, context)
     first = spark_submit.seen.job["run_token"]
     operator.execute(context)
     assert spark_submit.seen.job["run_token"] == first == "d/r/t/-1"
+
+
+def test_what_is_applied_once_can_be_said(spark_submit, context):
+    operator = HiveAcidDeleteOperator(task_id="t", job=DELETE, once_per="2026-11-20")
+    operator.execute(context)
+    assert spark_submit.seen.job["run_token"] == "d/2026-11-20/t/-1"
+
+
+@pytest.mark.parametrize("once_per", ["", " ", "None"])
+def test_what_is_applied_once_must_not_be_empty(spark_submit, context, once_per):
+    with pytest.raises(AirflowFailException, match=r"once_per .* is empty in this run"):
+        HiveAcidDeleteOperator(task_id="t", job=DELETE, once_per=once_per).execute(context)
+    assert not spark_submit.seen_file.exists()
+
+
+@pytest.mark.parametrize("mode", [None, "client"])
+def test_deferring_a_driver_on_the_worker_is_refused_at_parse(mode):
+    with pytest.raises(InvalidJob, match="its driver runs in the worker"):
+        HiveAcidDeleteOperator(task_id="t", job=DELETE, deploy_mode=mode, deferrable=True)
 
 
 def test_the_report_is_returned_as_plain_values(spark_submit, context):
@@ -306,7 +324,7 @@ def test_killing_the_task_aborts_its_transaction_and_no_other(spark_submit, cont
         # What the driver would have opened, and another map index of the same task.
         own, other = (
             Transaction(client, operation=Operation.SELECT, run_token=token)
-            for token in (run_token(context), "d/r/t/0")
+            for token in ("d/r/t/-1", "d/r/t/0")
         )
         with own, other:
             killed = when_submitted(spark_submit, operator.on_kill)

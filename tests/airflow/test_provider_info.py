@@ -6,10 +6,13 @@ from pathlib import Path
 import airflow
 import jsonschema
 import pytest
+from airflow.providers.common.compat.sdk import conf
+from airflow.providers_manager import ProvidersManager
 from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
 from airflow_hiveacid.provider_info import get_provider_info
 
 
@@ -51,6 +54,45 @@ def test_each_named_module_holds_its_class(kind, base):
             assert any(
                 issubclass(value, base) and value.__module__ == module.__name__ for value in own
             )
+
+
+def named(*keys):
+    """The paths of classes and functions that Airflow will import."""
+    for entry in get_provider_info()[keys[0]]:
+        yield from [entry] if isinstance(entry, str) else [entry[key] for key in keys[1:]]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *named("extra-links"),
+        *named("task-decorators", "class-name"),
+        *named("asset-uris", "handler", "factory", "to_openlineage_converter"),
+    ],
+)
+def test_what_airflow_will_import_is_there(path):
+    module, name = path.rsplit(".", 1)
+    assert callable(getattr(import_module(module), name))
+
+
+def test_airflow_itself_finds_the_links():
+    assert set(named("extra-links")) <= set(ProvidersManager().extra_links_class_names)
+
+
+def test_the_links_of_the_operators_are_known_to_airflow():
+    links = {
+        f"{type(link).__module__}.{type(link).__name__}"
+        for link in HiveAcidMergeOperator.operator_extra_links
+    }
+    assert links
+    assert links <= set(named("extra-links"))
+
+
+def test_every_option_has_a_default_that_airflow_can_read():
+    (section,) = get_provider_info()["config"].values()
+    for name, option in section["options"].items():
+        expected = "none" if option["default"] is None else option["default"]
+        assert conf.get("hive_acid", name, fallback="none") == expected
 
 
 def test_pyspark_and_its_client_are_of_one_version():
