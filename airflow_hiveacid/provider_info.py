@@ -44,6 +44,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": _NAME,
                 "python-modules": [
+                    "airflow_hiveacid.triggers.application",
                     "airflow_hiveacid.triggers.compaction",
                     "airflow_hiveacid.triggers.compaction_event",
                 ],
