@@ -9,7 +9,9 @@ from airflow_hiveacid.acid.errors import (
     AnswerLost,
     CommitUnsettled,
     MetastoreCallFailed,
+    MetastoreError,
     MetastoreUnreachable,
+    StorageError,
     TransactionAborted,
     WriteConflict,
 )
@@ -73,8 +75,14 @@ class LiveTransaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        ended_by_others = isinstance(error, StorageError) and self._aborted_by_others()
         if self._state is not State.ENDED:
             self.abort("it was not committed" if kind is None else kind.__name__)
+        if ended_by_others:
+            # Its files went with it, which is not what went wrong.
+            raise TransactionAborted(
+                f"Transaction {self.txn_id} was aborted while it was at work."
+            ) from error
 
     def own(self, remove: Callable[[], None], what: str) -> None:
         """Register what must go when the transaction is aborted.
@@ -158,6 +166,12 @@ class LiveTransaction:
     def _outcome(self) -> Outcome:
         """What has become of the transaction."""
         return outcome(self._client, self.txn_id, None, None)
+
+    def _aborted_by_others(self) -> bool:
+        try:
+            return self._state is State.OPEN and self._outcome() is Outcome.ABORTED
+        except MetastoreError:
+            return False
 
     def _settle(self) -> None:
         """Find out whether the commit was carried out, and if not, repeat it."""
