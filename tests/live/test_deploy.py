@@ -48,10 +48,9 @@ def test_a_second_start_finds_all_that_the_first_one_made(stack: ComposeStack) -
 
 
 def test_the_provider_is_there_and_its_examples_can_be_run(stack: ComposeStack) -> None:
-    providers = json.loads(stack.run("airflow-api", "airflow", "providers", "list", "-o", "json"))
-    assert "airflow-hiveacid" in [provider["package_name"] for provider in providers]
-    errors = stack.run("airflow-api", "airflow", "dags", "list-import-errors", "-o", "json")
-    assert json.loads(errors) == []
+    assert "airflow-hiveacid" in stack.run("airflow-api", "airflow", "providers", "list")
+    # It fails when there are any.
+    stack.run("airflow-api", "airflow", "dags", "list-import-errors")
 
 
 def test_merges_and_a_compaction_run_on_the_cluster(stack: ComposeStack) -> None:

@@ -1,0 +1,349 @@
+"""Write docs/reference from the code: ``python docs/generate_reference.py``.
+
+All text comes from docstrings, signatures, the command line's own help and the provider's metadata,
+so that it cannot say anything else than the code. A test compares what is there with what this
+would write.
+"""
+
+import argparse
+import dataclasses
+import inspect
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "reference"
+PACKAGE = "airflow_hiveacid"
+NOTE = "<!-- Written by docs/generate_reference.py from the code; `make docs` writes it anew. -->"
+
+# A page has the public names of some modules, after those that all of them build on.
+PAGES = {
+    "operators": (
+        "Operators",
+        ("operators.", "decorators."),
+        ("operators.spark.HiveAcidSparkOperator",),
+    ),
+    "sensors": (
+        "Sensors and event triggers",
+        ("sensors.", "triggers."),
+        ("sensors.base.HiveAcidCompactionSensor",),
+    ),
+    "jobs": ("Jobs, sources, clauses and policies", ("jobs.", "acid."), ("jobs.options.Job",)),
+    "python": ("In Python: tables, hooks, assets and retries", ("",), ()),
+}
+_PARAMETER = re.compile(r"^:(?:param (?P<name>\w+)|(?P<other>\w+)[^:]*):", re.MULTILINE)
+_SECTION = re.compile(r"^(Attributes|Args|Raises|Returns|Yields):$", re.MULTILINE)
+
+
+def main() -> None:
+    """Write all pages."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+def pages() -> dict[str, str]:
+    """The pages, by the names of their files."""
+    # Help texts are wrapped to the width of whoever asks.
+    os.environ["COLUMNS"] = "100"
+    written = {f"{name}.md": class_page(name) for name in PAGES}
+    written["cli.md"] = command_page()
+    written["airflow.md"] = provider_page()
+    written["errors.md"] = error_page()
+    return written
+
+
+# Classes and functions
+
+
+def class_page(name: str) -> str:
+    """A page of classes and functions."""
+    title, _, bases = PAGES[name]
+    things = [_load(base) for base in bases]
+    things += [_load(path) for path in _public() if _page_of(path) == name]
+    return _page(title, "\n\n".join(map(describe, things)))
+
+
+def describe(thing: Any) -> str:
+    """A section on a class or a function."""
+    parsed = Docstring(inspect.getdoc(thing) or "")
+    lines = [f"## {thing.__name__}", "", f"`from {_import_of(thing)} import {thing.__name__}`", ""]
+    if inspect.isclass(thing):
+        if not _is_dataclass(thing) and _own_methods(thing):
+            lines += ["```text", signature(thing.__name__, thing.__init__), "```", ""]
+    else:
+        lines += ["```text", signature(thing.__name__, thing), "```", ""]
+    lines += [parsed.text, "", *parameter_table(thing, parsed)]
+    for method, function in _own_methods(thing) if inspect.isclass(thing) else ():
+        lines += [f"### {thing.__name__}.{method}", "", "```text", signature(method, function)]
+        described = Docstring(inspect.getdoc(function) or "")
+        lines += ["```", "", described.text, "", *parameter_table(function, described)]
+    return "\n".join(lines).strip()
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """A call as one would write it, in lines of bearable length."""
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    shown = [str(p.replace(annotation=p.empty)) for p in parameters]
+    stars = [p.kind is p.KEYWORD_ONLY for p in parameters]
+    if True in stars and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        shown.insert(stars.index(True), "*")
+    line = f"{name}({', '.join(shown)})"
+    if len(line) <= 88:
+        return line
+    return f"{name}(\n" + "".join(f"    {each},\n" for each in shown) + ")"
+
+
+def parameter_table(thing: Any, parsed: "Docstring") -> list[str]:
+    """What a class or a function takes: name, default, meaning."""
+    meanings = dict.fromkeys(vars(thing).get("__annotations__", ())) if _is_dataclass(thing) else {}
+    meanings |= parsed.parameters
+    if not meanings:
+        return []
+    defaults = _defaults(thing)
+    rows = [
+        f"| `{name}` | {_cell(defaults.get(name))} | {meaning or ''} |"
+        for name, meaning in meanings.items()
+    ]
+    return [*_inherited(thing), "| | Default | |", "|---|---|---|", *rows, ""]
+
+
+@dataclasses.dataclass
+class Docstring:
+    """A docstring in Markdown, with the parameters apart.
+
+    Attributes:
+        docstring: As ``inspect.getdoc`` returns it.
+    """
+
+    docstring: str
+
+    @property
+    def text(self) -> str:
+        """All but the parameters; what follows ``::`` is code."""
+        ends = [match.start() for match in (_PARAMETER.search(self.docstring),) if match]
+        ends += [match.start() for match in (_SECTION.search(self.docstring),) if match]
+        text = self.docstring[: min(ends)] if ends else self.docstring
+        text = re.sub(
+            r"^(.*)::\n\n((?:(?: {4}.*)?\n)+)",
+            lambda code: f"{code[1]}:\n\n```python\n{textwrap.dedent(code[2]).strip()}\n```\n\n",
+            text.rstrip() + "\n",
+            flags=re.MULTILINE,
+        )
+        return _markdown(re.sub(r"\n{3,}", "\n\n", text)).strip()
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Name to meaning, from ``:param x:`` or from a section of the style of Google."""
+        return dict(self._sphinx()) or dict(self._google())
+
+    def _sphinx(self) -> Iterator[tuple[str, str]]:
+        found = list(_PARAMETER.finditer(self.docstring))
+        ends = [match.start() for match in found[1:]] + [len(self.docstring)]
+        for match, end in zip(found, ends, strict=False):
+            if match["name"]:
+                yield match["name"], _one_line(self.docstring[match.end() : end])
+
+    def _google(self) -> Iterator[tuple[str, str]]:
+        match = re.search(r"^(?:Attributes|Args):\n((?:(?: {4}.*)?\n?)+)", self.docstring, re.M)
+        entries = textwrap.dedent(match[1]) if match else ""
+        for entry in re.finditer(r"^\*{0,2}(\w+): ((?:.*\n?)(?:(?: +.*)?\n?)*)", entries, re.M):
+            yield entry[1], _one_line(entry[2])
+
+
+# The command line, the provider, the errors
+
+
+def command_page() -> str:
+    """What ``hiveacid --help`` and the help of its commands say."""
+    parser = command_parser()
+    parts = ["`airflow hiveacid …` has the same commands.", _help(parser)]
+    parts += [f"## {name}\n\n{_help(command)}" for name, command in _commands(parser)]
+    return _page("The command hiveacid", "\n\n".join(parts))
+
+
+def command_parser() -> argparse.ArgumentParser:
+    """What ``hiveacid`` parses its arguments with."""
+    from airflow_hiveacid.cli.main import COMMANDS, DESCRIPTION
+
+    parser = argparse.ArgumentParser(prog="hiveacid", description=DESCRIPTION)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.configure(
+            commands.add_parser(command.name, help=command.help, description=command.description)
+        )
+    return parser
+
+
+def _commands(
+    parser: argparse.ArgumentParser, before: str = ""
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield f"{before}{name}", command
+                yield from _commands(command, f"{before}{name} ")
+
+
+def _help(parser: argparse.ArgumentParser) -> str:
+    return f"```console\n{parser.format_help().rstrip()}\n```"
+
+
+def provider_page() -> str:
+    """What Airflow knows of the provider."""
+    from airflow_hiveacid.provider_info import get_provider_info
+
+    info = get_provider_info()
+    parts = []
+    for connection in info["connection-types"]:
+        behaviour = connection.get("ui-field-behaviour", {})
+        parts.append(f"## Connection type `{connection['connection-type']}`\n")
+        named = behaviour.get("relabeling", {})
+        rows = [f"| `{field}` | {label} | |" for field, label in named.items()]
+        for name, field in connection.get("conn-fields", {}).items():
+            default = field["schema"].get("default")
+            shown = "" if default is None else f" Default: `{default}`."
+            rows.append(f"| extra `{name}` | {field['label']} | {field['description']}{shown} |")
+        parts.append("\n".join(["| Field | Label | |", "|---|---|---|", *rows, ""]))
+    for section, config in info.get("config", {}).items():
+        parts.append(f"## Configuration section `[{section}]`\n\n{config['description']}\n")
+        rows = [
+            f"| `{name}` | {option['type']} | {_cell(option.get('default'))} "
+            f"| {_one_line(option['description'])} |"
+            for name, option in config["options"].items()
+        ]
+        parts.append("\n".join(["| Option | Type | Default | |", "|---|---|---|---|", *rows, ""]))
+    rows = [f"- `{path}`" for path in info.get("extra-links", ())]
+    rows += [f"- `@task.{each['name']}`" for each in info.get("task-decorators", ())]
+    rows += [
+        f"- `{scheme}://…`" for each in info.get("asset-uris", ()) for scheme in each["schemes"]
+    ]
+    parts.append("\n".join(["## Links, decorators and asset uris\n", *rows]))
+    return _page("In Airflow: connection, configuration, links", "\n".join(parts))
+
+
+def error_page() -> str:
+    """The tree of errors."""
+    from airflow_hiveacid.acid.errors import HiveAcidError
+
+    lines = [
+        "An error that a task ends with has an id, which is the name of its class. An application",
+        "and the command `hiveacid` end with its exit status.",
+        "",
+        "| Id | Exit status | Retried | Happened | What to do |",
+        "|---|---|---|---|---|",
+    ]
+    for error in _below(HiveAcidError):
+        lines.append(
+            f"| `{error.__name__}` | {error.exit_code} | {'yes' if error.retryable else ''} "
+            f"| {_markdown(_one_line(inspect.getdoc(error) or '').split('. ')[0])} "
+            f"| {_markdown(error.default_remedy)} |"
+        )
+    return _page("Errors", "\n".join(lines))
+
+
+def _below(error: type) -> Iterator[Any]:
+    for each in sorted(error.__subclasses__(), key=lambda kind: kind.__name__):
+        if each.__module__ == error.__module__:
+            yield each
+            yield from _below(each)
+
+
+# Small things
+
+
+def _public() -> list[str]:
+    package = import_module(PACKAGE)
+    paths = sorted(f"{package._HOME[name]}.{name}" for name in package._HOME)
+    return [path for path in paths if not path.startswith("acid.errors.")]
+
+
+def _page_of(path: str) -> str:
+    return next(
+        name for name, (_, prefixes, _) in PAGES.items() if path.startswith(tuple(prefixes))
+    )
+
+
+def _load(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(f"{PACKAGE}.{module}"), name)
+
+
+def _import_of(thing: Any) -> str:
+    return PACKAGE if thing.__name__ in import_module(PACKAGE).__all__ else thing.__module__
+
+
+def _own_methods(thing: type) -> list[tuple[str, Callable[..., Any]]]:
+    """The public methods of what users call methods of; of operators and jobs there are none."""
+    if not thing.__module__.startswith((f"{PACKAGE}.engine.", f"{PACKAGE}.hooks.metastore")):
+        return []
+    return [
+        (name, member)
+        for name, member in vars(thing).items()
+        if inspect.isfunction(member) and not name.startswith("_")
+    ]
+
+
+def _is_dataclass(thing: Any) -> bool:
+    """Whether it is one itself: operators inherit from one."""
+    return "__dataclass_fields__" in vars(thing) if inspect.isclass(thing) else False
+
+
+def _defaults(thing: Any) -> dict[str, str]:
+    if _is_dataclass(thing):
+        return {field.name: _field_default(field) for field in dataclasses.fields(thing)}
+    functions = [thing]
+    if inspect.isclass(thing):
+        ours = [each for each in thing.__mro__ if each.__module__.startswith(PACKAGE)]
+        functions = [vars(each)["__init__"] for each in reversed(ours) if "__init__" in vars(each)]
+    return {
+        name: "required" if parameter.default is parameter.empty else _code(parameter.default)
+        for function in functions
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    }
+
+
+def _inherited(thing: Any) -> list[str]:
+    if not _is_dataclass(thing):
+        return []
+    bases = [base.__name__ for base in thing.__mro__[1:] if _is_dataclass(base)]
+    return [f"On top of the fields of {bases[0]}:", ""] if bases else []
+
+
+def _field_default(field: "dataclasses.Field[Any]") -> str:
+    if field.default is not dataclasses.MISSING:
+        return _code(field.default)
+    if field.default_factory is dataclasses.MISSING:
+        return "required"
+    return _code(field.default_factory())
+
+
+def _code(value: object) -> str:
+    shown = repr(value)
+    # Of a whole policy it is enough to know which one.
+    return f"`{type(value).__name__}()`" if len(shown) > 60 else f"`{shown}`"
+
+
+def _cell(text: object) -> str:
+    return "" if text is None else str(text).replace("|", "\\|")
+
+
+def _one_line(text: str) -> str:
+    return _markdown(" ".join(text.split())).replace("|", "\\|")
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"(?<!`)``(?!`)", "`", re.sub(r":class:`(\w+)`", r"`\1`", text))
+
+
+def _page(title: str, text: str) -> str:
+    return f"{NOTE}\n\n# {title}\n\n{text.rstrip()}\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""What the docs say can be done."""
+
+import argparse
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import airflow_hiveacid
+from airflow_hiveacid.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "deploy" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def page_id(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for kind, text in _BLOCK.findall(page.read_text()) if kind == language]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = _BLOCK.sub("", page.read_text())
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), target
+        if anchor:
+            assert anchor in anchors(file), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_python_can_be_read_and_imports_what_there_is(page: Path) -> None:
+    for block in blocks(page, "python"):
+        for node in ast.walk(ast.parse(block.replace("…", "..."))):
+            if isinstance(node, ast.ImportFrom) and node.module == "airflow_hiveacid":
+                names = {alias.name for alias in node.names}
+                assert names <= set(airflow_hiveacid.__all__)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_commands_are_those_that_there_are(page: Path) -> None:
+    for command in commands(page):
+        words = shlex.split(command, comments=True)
+        words = words[words.index("hiveacid") + 1 :]
+        if words and not words[0].startswith(("-", "…")):
+            # Where it is the same in a whole page, the address is left out.
+            parser().parse_args(complete(words))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_make_has_the_targets(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"`make ((?:[a-z]+ ?)+)", page.read_text()))
+    assert {word for words in named for word in words.split()} <= targets
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser()
+    commands = whole.add_subparsers(dest="command", required=True)
+    for command in COMMANDS:
+        command.configure(commands.add_parser(command.name))
+    return whole
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", _BLOCK.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def commands(page: Path) -> Iterator[str]:
+    for block in blocks(page, "console"):
+        for line in block.replace("\\\n", " ").splitlines():
+            if re.match(r"(\$ )?(airflow )?hiveacid ", line):
+                yield line.removeprefix("$ ")
+
+
+def complete(words: list[str]) -> list[str]:
+    known = {"--metastore", "--path", "--conn-id"}
+    return words if known & set(words) else [*words, "--metastore", "thrift://hms:9083"]

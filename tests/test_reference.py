@@ -1,0 +1,61 @@
+"""docs/reference says what the code says."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import airflow_hiveacid
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generator", DOCS / "generate_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def pages(generator: ModuleType) -> dict[str, str]:
+    return dict(generator.pages())
+
+
+def test_the_reference_is_what_the_code_would_write(pages: dict[str, str]) -> None:
+    there = {path.name: path.read_text() for path in (DOCS / "reference").glob("*.md")}
+    assert there.keys() == pages.keys()
+    old = [name for name, text in pages.items() if there[name] != text]
+    assert not old, "run `make docs`"
+
+
+def test_every_public_name_is_described(pages: dict[str, str]) -> None:
+    text = "\n".join(pages.values())
+    missing = [
+        name
+        for name in airflow_hiveacid.__all__
+        if not name.startswith("_") and f"\n## {name}\n" not in text
+        if name != "HiveAcidError"
+    ]
+    assert not missing
+
+
+def test_code_of_docstrings_becomes_code(generator: ModuleType) -> None:
+    parsed = generator.Docstring(
+        "Does it.\n\nExample::\n\n    do(\n        it\n    )\n\nMore of ``it``.\n\n"
+        ":param it: What\n    to do.\n:raises Oh: No.\n"
+    )
+    assert parsed.text == "Does it.\n\nExample:\n\n```python\ndo(\n    it\n)\n```\n\nMore of `it`."
+    assert parsed.parameters == {"it": "What to do."}
+
+
+def test_sections_of_docstrings_become_tables(generator: ModuleType) -> None:
+    parsed = generator.Docstring(
+        "A thing.\n\nAttributes:\n    one: The first\n        of all.\n    two: The next.\n"
+    )
+    assert parsed.text == "A thing."
+    assert parsed.parameters == {"one": "The first of all.", "two": "The next."}
