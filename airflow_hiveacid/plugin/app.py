@@ -1,0 +1,146 @@
+"""The routes of the page. Airflow says who may see it: whoever may look at assets."""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Annotated, Any
+
+from airflow.api_fastapi.core_api.security import requires_access_asset, requires_access_dag
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.responses import HTMLResponse
+
+from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.acid.health import TableHealth
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.plugin.dag_tables import tables_of_dag
+from airflow_hiveacid.plugin.measuring import Measured
+from airflow_hiveacid.plugin.metastores import Metastore, connection_ids, metastore
+from airflow_hiveacid.plugin.page import CONTENT_SECURITY_POLICY, page
+from airflow_hiveacid.plugin.table_list import Show, Sort, TableQuery, listing
+
+# Annotations stay real objects here: FastAPI must not have to look up their names.
+app = FastAPI(
+    title="Hive ACID tables",
+    # On all routes: Airflow leaves those of plugins open to everybody.
+    dependencies=[Depends(requires_access_asset("GET"))],
+    docs_url=None,
+    redoc_url=None,
+    openapi_url=None,
+)
+
+
+@app.middleware("http")
+async def _secure(
+    request: Request, call_next: Callable[[Request], Awaitable[Response]]
+) -> Response:
+    response = await call_next(request)
+    response.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _metastore(
+    connection: Annotated[str | None, Query(max_length=250)] = None,
+) -> Metastore:
+    known = connection_ids()
+    if connection is None and known:
+        return metastore(known[0])
+    if connection not in known:
+        raise HTTPException(404, "No such metastore is on this page.")
+    return metastore(connection)
+
+
+OfMetastore = Annotated[Metastore, Depends(_metastore)]
+
+
+def _query(
+    database: Annotated[str | None, Query(max_length=250)] = None,
+    text: Annotated[str, Query(max_length=250)] = "",
+    show: Show = "all",
+    sort: Sort = "score",
+    descending: bool = False,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    size: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> TableQuery:
+    return TableQuery(
+        database=database or None,
+        text=text,
+        show=show,
+        sort=sort,
+        descending=descending,
+        page=page,
+        size=size,
+    )
+
+
+WantedTables = Annotated[TableQuery, Depends(_query)]
+
+
+def _dag_id(dag_id: str) -> None:
+    # Before anybody looks for it in a database, which may choke on it.
+    if not re.fullmatch(r"[\w.~:+-]{1,250}", dag_id, re.ASCII):
+        raise HTTPException(404, "There is no such DAG.")
+
+
+@app.get("/", response_class=HTMLResponse)
+def show_page() -> str:
+    """The page itself; it asks for everything else."""
+    return page()
+
+
+@app.get("/api/tables")
+def list_tables(metastore: OfMetastore, query: WantedTables) -> dict[str, Any]:
+    """All tables."""
+    return _list(metastore.measuring.look(), query)
+
+
+@app.get(
+    "/api/dags/{dag_id}/tables",
+    dependencies=[Depends(_dag_id), Depends(requires_access_dag("GET"))],
+)
+def list_tables_of_dag(dag_id: str, metastore: OfMetastore, query: WantedTables) -> dict[str, Any]:
+    """The tables that a DAG works on; all of them when it does not tell."""
+    patterns = tables_of_dag(dag_id)
+    return _list(metastore.measuring.look(), replace(query, patterns=patterns)) | {
+        "patterns": patterns
+    }
+
+
+@app.get("/api/tables/{table}")
+def show_table(table: str, metastore: OfMetastore) -> dict[str, Any]:
+    """All that is known of the health of a table."""
+    health: dict[str, Any] = codec.encode(_health(metastore, table))
+    return health
+
+
+@app.get("/api/tables/{table}/history")
+def show_history(table: str, metastore: OfMetastore) -> dict[str, Any]:
+    """What has been written to a table and compacted; it is looked up now."""
+    wanted = _health(metastore, table).table
+    try:
+        return {"entries": codec.encode(metastore.history(wanted)), "error": None}
+    except HiveAcidError as error:
+        return {"entries": [], "error": codec.encode(ErrorReport.of(error))}
+
+
+def _health(metastore: Metastore, table: str) -> TableHealth:
+    for health in metastore.measuring.look().tables or ():
+        if health.table == table:
+            return health
+    raise HTTPException(404, "There is no such table, or it was not measured yet.")
+
+
+def _list(known: Measured, query: TableQuery) -> dict[str, Any]:
+    return {
+        "connections": connection_ids(),
+        "measured": known.tables is not None,
+        "measured_at": known.at,
+        "seconds": known.seconds,
+        "running": known.running,
+        "done": known.done,
+        "error": codec.encode(known.error),
+        **listing(known.tables or (), query),
+    }

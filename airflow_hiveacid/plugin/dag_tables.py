@@ -1,0 +1,86 @@
+"""Which tables a DAG works on, as far as its tasks tell before they run."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from airflow.models.serialized_dag import SerializedDagModel
+
+_OURS = "airflow_hiveacid."
+# A job travels as the text that Python shows of it.
+_TABLE_OF_A_JOB = re.compile(r"\b(?:target|TableSource\(name)=(?:'([^']*)'|\"([^\"]*)\")")
+_PARAM = re.compile(r"\{\{\s*params\.(\w+)\s*\}\}")
+
+
+def tables_of_dag(dag_id: str) -> list[str] | None:
+    """Names and patterns of the tables that a DAG works on.
+
+    Parameters of the DAG have their default values.
+
+    Args:
+        dag_id: The DAG.
+
+    Returns:
+        None when the DAG is not known or tells of no table: those of a mapped task are found out
+        while it runs.
+    """
+    serialized = SerializedDagModel.get(dag_id)
+    if serialized is None:
+        return None
+    # Of 3.1 it is a text where the column is not compressed.
+    data: Any = serialized.data
+    return tables_of(json.loads(data) if isinstance(data, str) else data)
+
+
+def tables_of(serialized: Mapping[str, Any]) -> list[str] | None:
+    """The same for a DAG as Airflow keeps it, as plain values.
+
+    Args:
+        serialized: The DAG.
+    """
+    dag = serialized["dag"]
+    params = {
+        name: param.get("default") if isinstance(param, dict) else param
+        for name, param in dag.get("params") or ()
+    }
+
+    def default(found: re.Match[str]) -> str:
+        value = params.get(found[1])
+        return value if isinstance(value, str) else found[0]
+
+    texts = (_PARAM.sub(default, text).strip().lower() for text in _texts(dag))
+    return sorted({text for text in texts if "{{" not in text and "." in text}) or None
+
+
+def _texts(dag: Mapping[str, Any]) -> Iterator[str]:
+    for task in dag.get("tasks") or ():
+        fields = task.get("__var", task)
+        if not str(fields.get("_task_module", "")).startswith(_OURS):
+            continue
+        # What is the same for all instances of a mapped task is kept apart.
+        for values in (fields, fields.get("partial_kwargs") or {}):
+            if isinstance(values.get("table"), str):
+                yield values["table"]
+            if isinstance(values.get("job"), str):
+                for single, double in _TABLE_OF_A_JOB.findall(values["job"]):
+                    yield single or double
+    yield from _assets(dag)
+
+
+def _assets(value: Any) -> Iterator[str]:
+    """The tables of assets, and those that their watchers of ours watch, wherever they are."""
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _assets(each)
+    elif isinstance(value, dict):
+        uri = value.get("uri")
+        if isinstance(uri, str) and uri.startswith("hiveacid://"):
+            yield unquote(urlsplit(uri).path).strip("/").replace("/", ".")
+        if str(value.get("classpath", "")).startswith(_OURS):
+            table = value.get("kwargs", {}).get("table")
+            if isinstance(table, str):
+                yield table
+        for each in value.values():
+            yield from _assets(each)

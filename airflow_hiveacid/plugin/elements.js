@@ -1,0 +1,88 @@
+"use strict";
+// Elements and texts. Whatever comes from a table goes in as text, never as markup.
+
+const byId = (id) => document.getElementById(id);
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== null && value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== ""));
+  return element;
+}
+
+const make = (tag, attributes = {}, ...children) =>
+  fill(document.createElement(tag), attributes, children);
+
+const draw = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+const number = new Intl.NumberFormat("en");
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const calendar = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+const plural = (count, one, many = `${one}s`) =>
+  `${number.format(count)} ${count === 1 ? one : many}`;
+
+function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let unit = 0;
+  while (bytes >= 1024 && unit < units.length - 1) {
+    bytes /= 1024;
+    unit += 1;
+  }
+  return `${unit && bytes < 100 ? bytes.toFixed(1) : Math.round(bytes)} ${units[unit]}`;
+}
+
+function duration(seconds) {
+  seconds = Math.max(0, Math.round(seconds));
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} days`;
+}
+
+const now = () => Date.now() / 1000;
+const age = (since) => (since === null ? "" : duration(now() - since));
+const moment = (since) => (since === null ? "" : calendar.format(since * 1000));
+
+// "dag/run/task/map index": only the first and the last two parts are sure to be free of slashes.
+function run(token) {
+  const parts = token.split("/");
+  if (parts.length < 4) return { task: token, run: "" };
+  const index = parts[parts.length - 1] === "-1" ? "" : `[${parts[parts.length - 1]}]`;
+  return {
+    task: `${parts[0]} › ${parts[parts.length - 2]}${index}`,
+    run: parts.slice(1, -2).join("/"),
+  };
+}
+
+const holder = (txn) => (txn.run_token ? run(txn.run_token).task : txn.user);
+
+function score(points) {
+  const level = points >= 80 ? "good" : points >= 50 ? "fair" : "poor";
+  return make("span", { class: `score ${level}` }, String(points));
+}
+
+async function ask(path) {
+  let answer;
+  try {
+    answer = await fetch(path, { credentials: "same-origin", headers: { Accept: "application/json" } });
+  } catch {
+    throw { id: "NoAnswer", message: "Airflow does not answer.", remedy: "Check that its API server runs." };
+  }
+  if (answer.ok) return answer.json();
+  const known = {
+    401: { id: "NotSignedIn", message: "You are not signed in any more.", remedy: "Sign in to Airflow, then open this page again." },
+    403: { id: "Forbidden", message: "You may not look at these tables.", remedy: "Ask for the permission to read assets in Airflow." },
+    404: { id: "NotFound", message: "It is not there (any more).", remedy: "" },
+  };
+  throw known[answer.status] || { id: `Status ${answer.status}`, message: "Airflow could not answer.", remedy: "See the log of its API server." };
+}
+
+const trouble = (error) => [
+  make("strong", {}, error.message),
+  error.remedy ? ` ${error.remedy}` : "",
+];

@@ -1,0 +1,89 @@
+"""The tables of a metastore, measured in the background so that nobody waits for it."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from airflow_hiveacid.acid.health import TableHealth
+from airflow_hiveacid.jobs.report import ErrorReport
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is known at a moment.
+
+    Attributes:
+        tables: The tables; None before they were measured for the first time.
+        at: When that was, in seconds since 1970.
+        seconds: How long it took.
+        running: They are being measured anew.
+        done: How many tables that has measured so far.
+        error: Why the latest try failed; the tables are those of an earlier one then.
+    """
+
+    tables: tuple[TableHealth, ...] | None = None
+    at: float | None = None
+    seconds: float | None = None
+    running: bool = False
+    done: int = 0
+    error: ErrorReport | None = None
+
+
+class Measuring:
+    """Measures while somebody looks; whoever looks gets at once what is known.
+
+    What is older than the refresh interval starts a new measurement, and is shown until that ends.
+    Where nobody looks, nothing is measured.
+    """
+
+    def __init__(
+        self,
+        measure: Callable[[], Iterable[TableHealth]],
+        refresh_seconds: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare; nothing is measured yet.
+
+        Args:
+            measure: Yields the health of every table; runs in one thread at a time.
+            refresh_seconds: How old the figures may be.
+            clock: Tells the time in seconds since 1970.
+        """
+        self._measure = measure
+        self._refresh_seconds = refresh_seconds
+        self._clock = clock
+        self._known = Measured()
+        self._tried_at: float | None = None
+        self._lock = threading.Lock()
+
+    def look(self) -> Measured:
+        """What is known; measures anew in the background when that is too old."""
+        with self._lock:
+            now = self._clock()
+            due = self._tried_at is None or now - self._tried_at >= self._refresh_seconds
+            if due and not self._known.running:
+                self._known = replace(self._known, running=True, done=0)
+                threading.Thread(target=self._run, name="hiveacid-health", daemon=True).start()
+            return self._known
+
+    def _run(self) -> None:
+        begun, tables, error = self._clock(), [], None
+        try:
+            for health in self._measure():
+                tables.append(health)
+                # Assigned whole, by this thread alone while it runs.
+                self._known = replace(self._known, done=len(tables))
+        except Exception as failure:  # noqa: BLE001
+            # Whatever it is, it is shown; it must not stop all later measurements.
+            log.warning("The Hive ACID tables could not be measured: %s", failure)
+            error = ErrorReport.of(failure)
+        with self._lock:
+            now = self._tried_at = self._clock()
+            if error is None:
+                self._known = Measured(tuple(tables), now, now - begun)
+            else:
+                self._known = replace(self._known, running=False, done=0, error=error)

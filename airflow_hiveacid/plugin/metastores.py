@@ -1,0 +1,105 @@
+"""The metastores on the page, as Airflow's configuration and connections name them."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+from airflow.providers.common.compat.sdk import conf
+
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.health import TableHealth
+from airflow_hiveacid.acid.history import HistoryEntry
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.maintenance.health import HealthMeter
+from airflow_hiveacid.maintenance.history import table_history
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.plugin.measuring import Measuring
+
+_SECTION = "hive_acid"
+# Somebody waits for an answer on one table.
+_PATIENCE_SECONDS = 20
+
+
+class Metastore:
+    """A metastore whose tables are on the page.
+
+    Attributes:
+        measuring: The health of its tables.
+    """
+
+    def __init__(self, conn_id: str, refresh_seconds: float) -> None:
+        """Prepare; nothing is connected yet.
+
+        Args:
+            conn_id: The Airflow connection.
+            refresh_seconds: How old the figures may be.
+        """
+        self.measuring = Measuring(self._measure, refresh_seconds)
+        self._conn_id = conn_id
+        self._meter: HealthMeter | None = None
+        self._client: MetastoreClient | None = None
+        self._measured_with: tuple[MetastoreOptions, CompactionPolicy] | None = None
+
+    def history(self, table: str) -> list[HistoryEntry]:
+        """The newest versions of a table, asked for now.
+
+        Args:
+            table: "database.table".
+
+        Raises:
+            HiveAcidError: They cannot be read, or not soon enough.
+        """
+        options = HiveAcidMetastoreHook(self._conn_id).options()
+        patience = min(options.read_timeout_seconds, _PATIENCE_SECONDS)
+        with MetastoreClient(replace(options, read_timeout_seconds=patience)) as client:
+            return table_history(client, TableRef.parse(table))
+
+    def _measure(self) -> Iterator[TableHealth]:
+        # A connection may be edited while this runs; what is remembered of tables goes then.
+        wanted = HiveAcidMetastoreHook(self._conn_id).options(), page_policy()
+        if self._meter is None or self._client is None or wanted != self._measured_with:
+            self._client = MetastoreClient(wanted[0])
+            self._meter = HealthMeter(self._client, wanted[1])
+            self._measured_with = wanted
+        with self._client:
+            yield from self._meter.measure()
+
+
+def connection_ids() -> list[str]:
+    """The connections to the metastores on the page; the first one is shown at first."""
+    listed: str = conf.get(
+        _SECTION, "page_connections", fallback=HiveAcidMetastoreHook.default_conn_name
+    )
+    return [conn_id.strip() for conn_id in listed.split(",") if conn_id.strip()]
+
+
+@cache
+def metastore(conn_id: str) -> Metastore:
+    """The metastore of a connection; there is one for all who look.
+
+    Args:
+        conn_id: One of connection_ids().
+    """
+    return Metastore(conn_id, conf.getfloat(_SECTION, "page_refresh_seconds", fallback=60.0))
+
+
+def page_policy() -> CompactionPolicy:
+    """When the page takes a partition for worth compacting.
+
+    Raises:
+        InvalidJob: The configuration says something else than a policy.
+    """
+    where = f"[{_SECTION}] page_policy"
+    text: str = conf.get(_SECTION, "page_policy", fallback="{}")
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise InvalidJob(f"{where} is not JSON: {error}.") from error
+    policy: CompactionPolicy = codec.decode(CompactionPolicy, data, where)
+    policy.validate()
+    return policy

@@ -1,0 +1,325 @@
+// The list of tables: what is asked for, how it is shown, and how it stays fresh.
+
+const COLUMNS = [
+  { sort: "score", head: "Score", hint: "0 to 100, the worst first", cell: (row) => score(row.score) },
+  { sort: "table", head: "Table", cell: nameCell },
+  { sort: "deltas", head: "Deltas", number: true, down: true, cell: deltasCell },
+  { sort: "bytes", head: "Size", number: true, down: true, cell: sizeCell },
+  { sort: "delete_ratio", head: "Deletes", hint: "Deletes, as a share of all that is read", number: true, down: true, cell: (row) => (row.broken ? "—" : percent(row.delete_ratio)) },
+  { sort: "base", head: "Base age", hint: "Age of the oldest base", number: true, cell: (row) => (row.base_written_at === null ? "—" : age(row.base_written_at)) },
+  { sort: "obsolete", head: "Obsolete", hint: "What no new reader looks at", number: true, down: true, cell: (row) => (row.obsolete_bytes ? size(row.obsolete_bytes) : "—") },
+  { sort: "txn", head: "Oldest transaction", cell: txnCell },
+  { sort: "queue", head: "Queue", down: true, cell: queueCell },
+  { sort: null, head: "What the policy would do", cell: verdictCell },
+];
+const FILTERS = [["all", "All"], ["needs", "Worth compacting"], ["busy", "In use"], ["queued", "In the queue"], ["failed", "Failing"]];
+const SIZE = 50;
+const SOON = 1000;
+const LATER = 15000;
+
+// Airflow puts the DAG into our address; the button of a task puts the table into Airflow's own.
+const here = new URLSearchParams(location.search.replaceAll("+", "%2B"));
+const dag = here.get("dag_id");
+const state = saved({ connection: "", database: "", text: "", show: "all", sort: "score", descending: false, page: 1 });
+let table = fromAirflow();
+let shown = null;
+let opened = null;
+let timer = 0;
+let asked = 0;
+
+function saved(usual) {
+  const told = new URLSearchParams(location.hash.slice(1));
+  return {
+    ...usual,
+    ...Object.fromEntries([...told].filter(([name]) => typeof usual[name] === "string")),
+    descending: told.get("descending") === "true",
+    page: Math.max(1, Number.parseInt(told.get("page"), 10) || 1),
+  };
+}
+
+function fromAirflow() {
+  if (here.has("table")) return here.get("table");
+  try {
+    return window.parent === window ? null : new URLSearchParams(window.parent.location.search).get("table");
+  } catch {
+    return null; // A frame of somebody else.
+  }
+}
+
+// Inside Airflow the page wears its colours; alone those of the system.
+function wearColours() {
+  try {
+    const outer = window.parent.document.documentElement;
+    if (window.parent === window) return;
+    const follow = () => {
+      const theme = ["dark", "light"].find((name) => outer.classList.contains(name));
+      if (theme) document.documentElement.dataset.theme = theme;
+    };
+    new MutationObserver(follow).observe(outer, { attributeFilter: ["class"] });
+    follow();
+  } catch {
+    // A frame of somebody else.
+  }
+}
+
+function nameCell(row) {
+  const dot = row.table.indexOf(".");
+  return make("button", { type: "button", class: "name", title: row.table, onclick: () => open(row.table) },
+    make("span", { class: "database" }, row.table.slice(0, dot + 1)), row.table.slice(dot + 1));
+}
+
+function deltasCell(row) {
+  if (row.broken) return "—";
+  const most = row.partitions > 1 ? `at most ${number.format(row.max_deltas)} in a partition` : null;
+  return make("span", { title: most }, number.format(row.deltas));
+}
+
+function sizeCell(row) {
+  if (row.broken) return "—";
+  const all = row.base_bytes + row.delta_bytes;
+  const share = all ? Math.round((40 * row.delta_bytes) / all) : 0;
+  return [
+    size(all),
+    draw("svg", { class: "share", viewBox: "0 0 40 4", "aria-hidden": "true" },
+      draw("title", {}, `${size(row.delta_bytes)} of it deltas`),
+      draw("rect", { class: "rest", width: 40, height: 4, rx: 2 }),
+      draw("rect", { class: "part", width: share, height: 4, rx: 2 })),
+  ];
+}
+
+function txnCell(row) {
+  const txn = row.oldest_txn;
+  if (txn === null) return "—";
+  const old = txn.opened_at !== null && now() - txn.opened_at > 3600;
+  return [make("span", { class: old ? "warned" : "" }, age(txn.opened_at) || "?"), ` ${holder(txn)}`];
+}
+
+function queueCell(row) {
+  const parts = [];
+  if (row.failed) parts.push(make("span", { class: "warned" }, `${row.failed} failed`));
+  if (row.unfinished) parts.push(`${row.unfinished} waiting`);
+  return parts.length ? parts.flatMap((part, index) => (index ? [", ", part] : [part])) : "—";
+}
+
+function verdictCell(row) {
+  const kind = row.broken ? "problem" : "quiet";
+  if (row.need === null) return make("span", { class: kind, title: row.verdict }, row.verdict);
+  const many = row.needs > 1 ? ` × ${number.format(row.needs)}` : "";
+  return make("span", { title: row.verdict },
+    make("span", { class: "kind" }, `${row.need.type}${many}`), row.need.reason);
+}
+
+function heads() {
+  byId("head").replaceChildren(...COLUMNS.map((column) => {
+    const on = column.sort === state.sort;
+    const sorted = on ? (state.descending ? "descending" : "ascending") : null;
+    return make("th", { scope: "col", "aria-sort": sorted, class: column.number ? "number" : null },
+      column.sort === null
+        ? column.head
+        : make("button", { type: "button", title: column.hint || null, "data-sort": column.sort, onclick: () => sortBy(column) },
+          column.head, make("i", { "aria-hidden": "true" }, on ? (state.descending ? " ↓" : " ↑") : "")));
+  }));
+}
+
+function sortBy(column) {
+  const descending = state.sort === column.sort ? !state.descending : Boolean(column.down);
+  change({ sort: column.sort, descending });
+  byId("head").querySelector(`[data-sort="${column.sort}"]`).focus();
+}
+
+function change(more) {
+  Object.assign(state, { page: 1 }, more);
+  history.replaceState(null, "", `${location.pathname}${location.search}#${wanted()}`);
+  heads();
+  load();
+}
+
+const wanted = () =>
+  new URLSearchParams(Object.entries(state).filter(([, value]) => value !== ""));
+
+async function load() {
+  clearTimeout(timer);
+  const turn = (asked += 1);
+  let wait = LATER;
+  try {
+    const answer = await ask(`api/${dag ? `dags/${encodeURIComponent(dag)}/` : ""}tables?size=${SIZE}&${wanted()}`);
+    if (turn !== asked) return;
+    // Another process of Airflow answers, and has not measured yet: what is shown is better.
+    if (answer.measured || shown === null || !shown.measured) show(answer);
+    if (answer.running) wait = SOON;
+    if (table !== null && answer.measured && opened === null) open(table);
+  } catch (error) {
+    if (turn !== asked) return;
+    if (!error.message || !("remedy" in error)) throw error;
+    if (shown === null) message(error);
+    else stale(error);
+  }
+  timer = setTimeout(refresh, wait);
+}
+
+function refresh() {
+  if (document.hidden) timer = setTimeout(refresh, LATER);
+  else load();
+}
+
+function show(answer) {
+  shown = answer;
+  status(answer);
+  byId("scope").textContent = !dag ? "" : answer.patterns
+    ? `of the DAG ${dag}: ${answer.patterns.join(", ")}`
+    : `All tables: the DAG ${dag} does not tell of its own before it runs.`;
+  choices("connection", answer.connections.map((name) => [name, name]), state.connection || answer.connections[0]);
+  byId("connection-label").hidden = answer.connections.length < 2;
+  const all = answer.databases.reduce((sum, each) => sum + each.tables, 0);
+  choices("database", [["", `All (${number.format(all)})`],
+    ...answer.databases.map((each) => [each.name, `${each.name} (${number.format(each.tables)})`])], state.database);
+  for (const [name] of FILTERS) byId(`count-${name}`).textContent = answer.measured ? number.format(answer.counts[name]) : "";
+  byId("obsolete").textContent = answer.measured ? `${size(answer.obsolete_bytes)} obsolete` : "";
+  if (answer.error && answer.measured) stale(answer.error);
+  else byId("stale").hidden = true;
+  if (!answer.measured && answer.error) message(answer.error);
+  else if (!answer.measured) waiting();
+  else if (!answer.rows.length) nothing(answer, all);
+  else rows(answer.rows);
+  pages(answer);
+}
+
+function status(answer) {
+  const parts = [];
+  if (answer.measured) parts.push(`Measured ${age(answer.measured_at)} ago in ${answer.seconds.toFixed(answer.seconds < 10 ? 1 : 0)} s`);
+  if (answer.running) parts.push(answer.measured ? "measuring anew…" : `Measuring: ${plural(answer.done, "table")} so far…`);
+  const text = parts.join(", ");
+  if (byId("status").textContent !== text) byId("status").textContent = text;
+}
+
+function choices(id, options, value) {
+  const select = byId(id);
+  const told = JSON.stringify(options);
+  if (select.dataset.options !== told) {
+    select.dataset.options = told;
+    select.replaceChildren(...options.map(([name, text]) => make("option", { value: name }, text)));
+  }
+  select.value = value;
+}
+
+function rows(listed) {
+  byId("message").hidden = true;
+  const focused = document.activeElement && document.activeElement.closest("tr");
+  const name = focused && focused.dataset.table;
+  byId("rows").replaceChildren(...listed.map((row) =>
+    make("tr", { "data-table": row.table, class: row.table === opened ? "opened" : null, onclick: (event) => event.target.closest("button") || open(row.table) },
+      COLUMNS.map((column) => make("td", { class: column.number ? "number" : null }, column.cell(row))))));
+  if (name) (byId("rows").querySelector(`[data-table="${CSS.escape(name)}"] button`) || byId("list")).focus();
+}
+
+function waiting() {
+  byId("message").hidden = true;
+  byId("rows").replaceChildren(...Array.from({ length: 12 }, () =>
+    make("tr", { class: "waiting", "aria-hidden": "true" }, COLUMNS.map(() => make("td", {}, make("i"))))));
+}
+
+function message(error) {
+  byId("rows").replaceChildren();
+  byId("message").hidden = false;
+  byId("message").replaceChildren(make("h2", {}, "The tables cannot be shown"),
+    make("p", { class: "problem" }, error.message), make("p", {}, error.remedy),
+    make("p", { class: "quiet" }, `${error.id}. It is tried again by itself.`));
+}
+
+function nothing(answer, all) {
+  byId("rows").replaceChildren();
+  byId("message").hidden = false;
+  byId("message").replaceChildren(...(all
+    ? [make("h2", {}, "No table fits"),
+      make("p", {}, `${plural(all, "table")} are hidden by the filters.`),
+      make("p", {}, make("button", { type: "button", onclick: showAll }, "Show all"))]
+    : [make("h2", {}, "No transactional tables yet"),
+      make("p", {}, "Every table that is created with TBLPROPERTIES ('transactional'='true') appears here by itself."),
+      make("p", { class: "quiet" }, `Metastore connection: ${state.connection || answer.connections[0]}`)]));
+}
+
+function showAll() {
+  byId("text").value = "";
+  byId("show-all").checked = true;
+  change({ database: "", text: "", show: "all" });
+}
+
+function stale(error) {
+  byId("stale").hidden = false;
+  byId("stale").replaceChildren(...trouble(error), " What you see is from before.");
+}
+
+function pages(answer) {
+  const first = (state.page - 1) * SIZE;
+  const last = Math.min(answer.total, first + SIZE);
+  byId("range").textContent = answer.total ? `${number.format(Math.min(first + 1, last))}–${number.format(last)} of ${plural(answer.total, "table")}` : "";
+  byId("previous").disabled = state.page <= 1;
+  byId("next").disabled = last >= answer.total;
+  if (answer.total && first >= answer.total) change({});
+}
+
+async function open(name) {
+  const aside = byId("details");
+  opened = table = name;
+  for (const row of byId("rows").children) row.classList.toggle("opened", row.dataset.table === name);
+  const path = `api/tables/${encodeURIComponent(name)}`;
+  const query = state.connection ? `?connection=${encodeURIComponent(state.connection)}` : "";
+  try {
+    const health = await ask(path + query);
+    if (opened !== name) return;
+    aside.replaceChildren(...fill(make("div"), {}, details(health, close)).childNodes);
+    aside.hidden = false;
+    aside.scrollTop = 0;
+    aside.focus({ preventScroll: true });
+    const found = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));
+    if (opened === name) showHistory(found);
+  } catch (error) {
+    if (!("remedy" in error)) throw error;
+    aside.replaceChildren(make("div", { class: "heading" }, make("h2", { id: "details-title" }, name),
+      make("button", { type: "button", class: "close", "aria-label": "Close", onclick: close }, "✕")),
+    make("p", { class: "problem" }, trouble(error)));
+    aside.hidden = false;
+  }
+}
+
+function close() {
+  const row = byId("rows").querySelector(".opened");
+  byId("details").hidden = true;
+  opened = table = null;
+  if (row) {
+    row.classList.remove("opened");
+    row.querySelector("button").focus();
+  }
+}
+
+function start() {
+  wearColours();
+  if (dag) byId("title").textContent = "Hive ACID tables";
+  byId("show").append(...FILTERS.map(([name, text]) =>
+    make("label", {},
+      make("input", { type: "radio", name: "show", id: `show-${name}`, value: name, checked: state.show === name, onchange: () => change({ show: name }) }),
+      make("span", {}, text, " ", make("b", { id: `count-${name}` })))));
+  byId("database").addEventListener("change", (event) => change({ database: event.target.value }));
+  byId("connection").addEventListener("change", (event) => {
+    shown = null;
+    close();
+    change({ connection: event.target.value, database: "" });
+  });
+  let typing = 0;
+  byId("text").value = state.text;
+  byId("text").addEventListener("input", (event) => {
+    clearTimeout(typing);
+    typing = setTimeout(() => change({ text: event.target.value }), 150);
+  });
+  byId("filters").addEventListener("submit", (event) => event.preventDefault());
+  byId("previous").addEventListener("click", () => change({ page: state.page - 1 }));
+  byId("next").addEventListener("click", () => change({ page: state.page + 1 }));
+  document.addEventListener("keydown", (event) => event.key === "Escape" && opened !== null && close());
+  document.addEventListener("visibilitychange", () => document.hidden || load());
+  setInterval(() => shown && status(shown), 1000);
+  heads();
+  waiting();
+  load();
+}
+
+start();

@@ -1,0 +1,203 @@
+// The history of a table as a picture: over its write ids, what each has written, how many deltas a
+// reader of that version opens, and what the compactions have put together.
+
+const WIDTH = 640;
+const HEIGHT = 244;
+const LEFT = 52;
+const RIGHT = 8;
+const BYTES = { top: 34, bottom: 128 };
+const DELTAS = { top: 148, bottom: 202 };
+const SPANS = 210;
+const POSITIONS = 150;
+
+function picture(entries) {
+  const positions = [...new Set(entries.map((entry) => entry.max_write_id))]
+    .sort((a, b) => a - b)
+    .slice(-POSITIONS);
+  const step = Math.min(36, (WIDTH - LEFT - RIGHT) / positions.length);
+  const shown = entries.filter(
+    (entry) => entry.max_write_id >= positions[0] && entry.state !== "aborted");
+  const chart = {
+    positions,
+    step,
+    left: (index) => LEFT + index * step,
+    middle: (index) => LEFT + (index + 0.5) * step,
+    right: LEFT + positions.length * step,
+    indexOf: new Map(positions.map((position, index) => [position, index])),
+    // The first position within a span that may begin before all of them, or between two.
+    first: (writeId) => Math.max(0, positions.findIndex((position) => position >= writeId)),
+  };
+  const svg = draw("svg", {
+    class: "picture",
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    role: "img",
+    "aria-label": `Bytes and deltas over ${plural(positions.length, "write id")}, listed below`,
+  });
+  svg.append(
+    ...bars(chart, shown),
+    ...steps(chart, shown),
+    ...compactions(chart, shown),
+    ...ticks(chart),
+    ...hints(chart, shown),
+  );
+  return svg;
+}
+
+// What was written differs by orders of magnitude, so the scale is logarithmic and says so.
+function bars(chart, entries) {
+  const sums = new Map();
+  for (const entry of entries) {
+    const kind = entry.compaction ? "base" : entry.kind === "delete" ? "delete" : "insert";
+    const gone = entry.state === "cleaned";
+    const key = `${entry.max_write_id} ${kind}`;
+    const sum = sums.get(key) || { writeId: entry.max_write_id, kind, gone, bytes: 0 };
+    sum.bytes += entry.bytes;
+    sum.gone = sum.gone && gone;
+    sums.set(key, sum);
+  }
+  const all = [...sums.values()].filter((sum) => sum.bytes > 0);
+  const largest = Math.max(1024, ...all.map((sum) => sum.bytes));
+  const smallest = Math.max(1, Math.min(largest / 64, ...all.map((sum) => sum.bytes)) / 2);
+  const scale = (bytes) =>
+    BYTES.bottom - ((BYTES.bottom - BYTES.top) * Math.log(bytes / smallest)) / Math.log(largest / smallest);
+  const shapes = [draw("text", { class: "axis", x: 0, y: 10 }, "Bytes, logarithmic")];
+  for (const power of [0, 10, 20, 30, 40, 50]) {
+    for (const factor of [1, 32]) {
+      const bytes = factor * 2 ** power;
+      const y = scale(bytes);
+      if (y < BYTES.top - 1 || y > BYTES.bottom - 8) continue;
+      shapes.push(
+        draw("line", { class: "grid", x1: LEFT, x2: chart.right, y1: y, y2: y }),
+        draw("text", { class: "tick end", x: LEFT - 6, y: y + 3.5 }, size(bytes).replace(".0", "")),
+      );
+    }
+  }
+  shapes.push(draw("line", { class: "ground", x1: LEFT, x2: chart.right, y1: BYTES.bottom, y2: BYTES.bottom }));
+  const half = chart.step / 2;
+  const gap = Math.min(3, chart.step / 6);
+  for (const sum of all) {
+    const index = chart.indexOf.get(sum.writeId);
+    const y = scale(sum.bytes);
+    if (sum.kind === "base") {
+      const x = chart.middle(index);
+      const radius = Math.max(2.5, Math.min(4.5, half));
+      shapes.push(draw("path", { class: "compacted", d: `M${x} ${y - radius}l${radius} ${radius}l${-radius} ${radius}l${-radius} ${-radius}z` }));
+      continue;
+    }
+    const both = sums.has(`${sum.writeId} ${sum.kind === "delete" ? "insert" : "delete"}`);
+    const x = chart.left(index) + gap / 2 + (both && sum.kind === "delete" ? half - gap / 2 : 0);
+    const width = (both ? half - gap / 2 : chart.step - gap);
+    shapes.push(draw("rect", {
+      class: `${sum.kind}${sum.gone ? " gone" : ""}`, x, width: Math.max(1, width), y, height: Math.max(1, BYTES.bottom - y),
+    }));
+  }
+  return shapes;
+}
+
+// How many directories of deltas a reader of each version opens, in all partitions. A compaction
+// counts from the next version on, the last one for whoever reads now.
+function deltas(chart, entries) {
+  const groups = new Map();
+  for (const entry of entries) {
+    const group = groups.get(entry.partition) || [];
+    group.push(entry);
+    groups.set(entry.partition, group);
+  }
+  const bases = entries.filter((entry) => entry.kind === "major" || entry.kind === "base");
+  const sees = (entry, version) =>
+    entry.max_write_id < version || (entry.max_write_id === version && !entry.compaction);
+  return [...chart.positions, Infinity].map((version) => {
+    let count = 0;
+    for (const [partition, group] of groups) {
+      // Nobody knows any more in which partitions a cleaned run has written.
+      const own = bases.filter((entry) => partition === null || entry.partition === partition);
+      const floor = Math.max(0, ...own.filter((entry) => sees(entry, version)).map((entry) => entry.max_write_id));
+      const read = group.filter(
+        (entry) => entry.min_write_id > floor && sees(entry, version) && entry.state !== "open");
+      const minors = read.filter((entry) => entry.kind === "minor");
+      count += read.filter((entry) => !minors.some((minor) => holds(minor, entry))).length;
+    }
+    return count;
+  });
+}
+
+function holds(minor, entry) {
+  const wider = minor.max_write_id - minor.min_write_id > entry.max_write_id - entry.min_write_id;
+  return minor.min_write_id <= entry.min_write_id && entry.max_write_id <= minor.max_write_id &&
+    (entry.kind !== "minor" || wider);
+}
+
+function steps(chart, entries) {
+  const counts = deltas(chart, entries);
+  const most = Math.max(1, ...counts);
+  const scale = (count) => DELTAS.bottom - ((DELTAS.bottom - DELTAS.top) * count) / most;
+  const last = counts.pop();
+  const line = `${counts.map((count, index) => `${index ? "V" : `M${LEFT} `}${scale(count)}H${chart.left(index + 1)}`).join("")}V${scale(last)}`;
+  return [
+    draw("text", { class: "axis", x: 0, y: DELTAS.top - 7 }, "Deltas a reader opens"),
+    draw("line", { class: "grid", x1: LEFT, x2: chart.right, y1: DELTAS.top, y2: DELTAS.top }),
+    draw("text", { class: "tick end", x: LEFT - 6, y: DELTAS.top + 3.5 }, number.format(most)),
+    draw("text", { class: "tick end", x: LEFT - 6, y: DELTAS.bottom + 3.5 }, "0"),
+    draw("path", { class: "area", d: `${line}V${DELTAS.bottom}H${LEFT}z` }),
+    draw("path", { class: "steps", d: line }),
+    draw("line", { class: "ground", x1: LEFT, x2: chart.right, y1: DELTAS.bottom, y2: DELTAS.bottom }),
+  ];
+}
+
+// Partitions compacted up to the same write id are one mark.
+function compactions(chart, entries) {
+  const marks = new Map();
+  for (const entry of entries.filter((each) => each.compaction)) {
+    const key = `${entry.kind} ${entry.max_write_id}`;
+    const mark = marks.get(key) || { kind: entry.kind, first: entry.min_write_id, last: entry.max_write_id };
+    mark.first = Math.min(mark.first, entry.min_write_id);
+    marks.set(key, mark);
+  }
+  const shapes = [];
+  let labelled = Infinity;
+  for (const mark of [...marks.values()].sort((a, b) => b.last - a.last)) {
+    const index = chart.indexOf.get(mark.last);
+    const x = chart.left(index + 1);
+    const begin = chart.left(chart.first(mark.first));
+    shapes.push(
+      draw("line", { class: `mark ${mark.kind}`, x1: x, x2: x, y1: BYTES.top - 16, y2: SPANS + 8 }),
+      draw("rect", { class: `span ${mark.kind}`, x: begin, width: Math.max(2, x - begin), y: SPANS + (mark.kind === "major" ? 5 : 0), height: 3.5, rx: 1.5 }),
+    );
+    // Names must not run into each other.
+    if (labelled - x > 40) {
+      shapes.push(draw("text", { class: `label ${mark.kind} end`, x: x - 4, y: BYTES.top - 9 }, mark.kind));
+      labelled = x;
+    }
+  }
+  return shapes;
+}
+
+function ticks(chart) {
+  const count = chart.positions.length;
+  const every = Math.max(1, Math.ceil(44 / chart.step));
+  const shapes = [];
+  for (let index = count - 1; index >= 0; index -= every) {
+    shapes.push(draw("text", { class: "tick middle", x: chart.middle(index), y: HEIGHT - 9 }, number.format(chart.positions[index])));
+  }
+  shapes.push(draw("text", { class: "tick", x: 0, y: HEIGHT - 9 }, "write id"));
+  return shapes;
+}
+
+function hints(chart, entries) {
+  return chart.positions.map((version, index) => {
+    const lines = entries
+      .filter((entry) => entry.max_write_id === version)
+      .slice(0, 8)
+      .map((entry) => [
+        entry.operation || entry.kind,
+        entry.partition || "",
+        size(entry.bytes),
+        entry.rows === null ? "" : plural(entry.rows, "row"),
+        moment(entry.time),
+        entry.run_token ? run(entry.run_token).task : entry.user || "",
+        entry.state === "current" ? "" : entry.state,
+      ].filter(Boolean).join(", "));
+    return draw("rect", { class: "hint", x: chart.left(index), width: chart.step, y: BYTES.top, height: SPANS - BYTES.top + 10 },
+      draw("title", {}, [`Write id ${version}`, ...lines].join("\n")));
+  });
+}

@@ -1,0 +1,53 @@
+"""The page "Hive ACID tables" in Airflow's navigation, and a tab of the same name on every DAG."""
+
+from typing import Any
+from urllib.parse import quote
+
+from airflow.providers.common.compat.sdk import AirflowPlugin
+
+_NAME = "Hive ACID tables"
+# Three layers: a base below its deltas.
+_ICON = (
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' stroke='{}' "
+    "stroke-width='1.8' stroke-linejoin='round' stroke-linecap='round'>"
+    "<path d='M12 3 3 7.5l9 4.5 9-4.5z'/><path d='m3 12 9 4.5 9-4.5'/>"
+    "<path d='m3 16.5 9 4.5 9-4.5'/></svg>"
+)
+
+
+def _icon(color: str) -> str:
+    return f"data:image/svg+xml,{quote(_ICON.format(color))}"
+
+
+_ICONS = {"icon": _icon("#52525b"), "icon_dark_mode": _icon("#d4d4d8")}
+
+
+class HiveAcidPlugin(AirflowPlugin):
+    """Adds the page to Airflow; every process of Airflow loads this, so it imports next to nothing."""
+
+    name = "hiveacid"
+    # Relative, so that it holds below Airflow's own path, if it has one.
+    external_views = [  # noqa: RUF012 (Airflow declares it as an attribute of instances)
+        {
+            "name": _NAME,
+            "href": "hiveacid/",
+            "url_route": "hiveacid",
+            "destination": "nav",
+            "category": "browse",
+            **_ICONS,
+        },
+        {
+            "name": _NAME,
+            "href": "hiveacid/?dag_id={DAG_ID}",
+            "url_route": "hiveacid-dag",
+            "destination": "dag",
+            **_ICONS,
+        },
+    ]
+
+    @property
+    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The routes of the page; only the API server asks for them."""
+        from airflow_hiveacid.plugin.app import app
+
+        return [{"name": _NAME, "app": app, "url_prefix": "/hiveacid"}]
