@@ -247,7 +247,8 @@ def error_page() -> str:
 
 
 def _below(error: type) -> Iterator[Any]:
-    for each in sorted(error.__subclasses__(), key=lambda kind: kind.__name__):
+    below: list[Any] = sorted(error.__subclasses__(), key=lambda kind: kind.__name__)
+    for each in below:
         if each.__module__ == error.__module__:
             yield each
             yield from _below(each)
