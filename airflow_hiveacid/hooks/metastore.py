@@ -7,12 +7,16 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowNotFoundException
+from airflow.providers.common.compat.sdk import (
+    AirflowNotFoundException,
+    get_hook_lineage_collector,
+)
 from airflow.sdk import BaseHook
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.errors import HiveAcidError, InvalidConnection
 from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.assets import asset_of
 from airflow_hiveacid.jobs.options import MetastoreOptions
 
 if TYPE_CHECKING:
@@ -106,7 +110,7 @@ class HiveAcidMetastoreHook(BaseHook):
         """Run the body of a ``with`` inside a metastore transaction that holds its locks.
 
         The transaction is kept alive by heartbeats. One that writes is aborted at the end of the
-        body unless the body has committed it.
+        body unless the body has committed it. Airflow's hook lineage learns of all tables.
 
         Example::
 
@@ -124,6 +128,11 @@ class HiveAcidMetastoreHook(BaseHook):
         """
         from airflow_hiveacid.metastore.transaction import Transaction
 
+        lineage = get_hook_lineage_collector()
+        for table in reads:
+            lineage.add_input_asset(self, uri=self._uri(table))
+        if target is not None:
+            lineage.add_output_asset(self, uri=self._uri(target))
         with self.get_conn() as client:
             written = None if target is None else TableRef.parse(target)
             partitioned = written is not None and bool(client.get_table(written).partition_keys)
@@ -173,6 +182,9 @@ class HiveAcidMetastoreHook(BaseHook):
         """List the transactions that are open, and those aborted but not yet cleaned up."""
         with self.get_conn() as client:
             return client.get_open_txns_info()
+
+    def _uri(self, table: str) -> str:
+        return asset_of(table, self.options().uris).uri
 
     @cached_property
     def _connection(self) -> "Connection":

@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from airflow.providers.common.compat.sdk import HookLineageCollector
 from openlineage.client.serde import Serde
 
 from airflow_hiveacid import (
     CompactJob,
     DeleteJob,
     HiveAcidMergeOperator,
+    HiveAcidMetastoreHook,
     InsertJob,
     MatchedDelete,
     MatchedUpdate,
@@ -24,7 +26,7 @@ from airflow_hiveacid import (
     TableSource,
     UpdateJob,
 )
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction, RunReport
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
@@ -242,6 +244,23 @@ def test_openlineage_asks_the_operator_when_the_task_has_ended(
     (output,) = extractor.extract_on_complete(context["ti"]).outputs
     assert output.outputFacets["outputStatistics"].rowCount == 3
     assert output.facets["columnLineage"].fields.keys() == {"id", "amount", "note", "day"}
+
+
+def test_airflow_learns_which_tables_a_transaction_of_a_task_s_own_touches(metastore, monkeypatch):
+    collector = HookLineageCollector()
+    monkeypatch.setattr(
+        "airflow_hiveacid.hooks.metastore.get_hook_lineage_collector", lambda: collector
+    )
+    host, port = metastore.uris.removeprefix("thrift://").split(":")
+    connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+    monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
+    hook = HiveAcidMetastoreHook()
+    with hook.transaction(Operation.UPDATE, TARGET, reads=["lineage.changes"]):
+        pass
+    touched = collector.collected_assets
+    place = f"hiveacid://{host}:{port}/lineage"
+    assert [each.asset.uri for each in touched.inputs] == [f"{place}/changes"]
+    assert [each.asset.uri for each in touched.outputs] == [f"{place}/orders"]
 
 
 @pytest.fixture
