@@ -37,6 +37,9 @@ class KubernetesServer:
         self.logs: dict[str, str] = {}
         # Which kinds of objects are answered with an error, "pods" for example, and with which.
         self.refused: dict[str, HTTPStatus] = {}
+        # How often pods were listed, and how many of the next lists are to be empty.
+        self.lists = 0
+        self.empty_lists = 0
         self.token = TOKEN
         self._numbers = count(1)
         self._server = ThreadingHTTPServer(("127.0.0.1", free_port()), _Handler)
@@ -165,6 +168,7 @@ class KubernetesServer:
         namespace, kind, name, log = match.groups()
         if token.lower() != f"bearer {self.token}":
             return _failure(HTTPStatus.UNAUTHORIZED)
+        self.lists += (method, kind, name) == ("GET", "pods", None)
         if kind in self.refused:
             return _failure(self.refused[kind])
         pods = {
@@ -180,6 +184,9 @@ class KubernetesServer:
                 self.config_maps |= {name} if kind == "configmaps" else set()
                 return 201, body
             case ("GET", "pods", None):
+                if self.empty_lists:
+                    self.empty_lists -= 1
+                    pods = {}
                 wanted = dict(each.split("=") for each in query["labelSelector"].split(","))
                 items = [
                     pod

@@ -1,0 +1,351 @@
+"""Operators whose driver is in the cluster: whoever dies, the application is found again."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException
+from airflow.sdk.exceptions import TaskDeferralTimeout, TaskDeferred
+from airflow.sdk.execution_time.xcom import XCom
+
+from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
+from airflow_hiveacid.acid.errors import InvalidJob, LockTimeout, UnknownColumn
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.hooks.applications import application_tag
+from airflow_hiveacid.hooks.failures import (
+    HiveAcidTaskConflict,
+    HiveAcidTaskRefused,
+    HiveAcidTaskTrouble,
+)
+from airflow_hiveacid.metastore.answers import TxnState
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
+from tests.fakes.kubernetes import KubernetesServer
+from tests.fakes.spark_cluster import SparkCluster
+from tests.maintenance.acid_folders import AcidFolders
+
+RUN_TOKEN = "d/r/t/-1"
+Context = dict[str, Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def orders(hms4: EmbeddedMetastore) -> Iterator[None]:
+    with MetastoreClient(hms4.options) as client:
+        client.create_database("shop")
+        AcidFolders.create(client, "shop.orders")
+        yield
+        client.drop_database("shop", cascade=True)
+
+
+@pytest.fixture
+def cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metastore_connection: str, context: Context
+) -> Iterator[SparkCluster]:
+    def push(key: str, value: Any, **_: Any) -> None:
+        context["ti"].xcom_push(key, value)
+
+    # The triggerer's way to the same XComs.
+    monkeypatch.setattr(XCom, "set", push)
+    with KubernetesServer() as kubernetes:
+        yield SparkCluster(tmp_path, kubernetes, monkeypatch)
+
+
+@pytest.fixture(params=[False, True], ids=["waiting", "deferred"])
+def perform(request: pytest.FixtureRequest, context: Context) -> Callable[[], dict[str, Any]]:
+    """One try of the task, as Airflow goes about it: in a worker all the time, or deferred."""
+
+    def perform() -> dict[str, Any]:
+        operator = delete(deferrable=request.param)
+        try:
+            return operator.execute(context)
+        except TaskDeferred as deferred:
+            assert request.param
+            event = asyncio.run(first_event(rebuilt(deferred, context)))
+            # Another worker may go on.
+            method = getattr(delete(deferrable=True), deferred.method_name)
+            return method(context, event=event)
+
+    return perform
+
+
+def delete(**arguments: Any) -> HiveAcidDeleteOperator:
+    job = DeleteJob(target="shop.orders", where="id = 1")
+    options = {"deploy_mode": "cluster", "poll_seconds": 0.01} | arguments
+    return HiveAcidDeleteOperator(task_id="t", job=job, **options)
+
+
+def followed(cluster: SparkCluster, context: Context, number: int = 1) -> str:
+    """Wait until somebody waits for an application."""
+    application = cluster.appears(number)
+    cluster.until(lambda: context["ti"].xcoms.get("application_id") == application)
+    return application
+
+
+def deferred_by(operator: HiveAcidDeleteOperator, context: Context) -> TaskDeferred:
+    with pytest.raises(TaskDeferred) as raised:
+        operator.execute(context)
+    return raised.value
+
+
+def rebuilt(deferred: TaskDeferred, context: Context) -> HiveAcidApplicationTrigger:
+    """The trigger as a triggerer gets it."""
+    _, arguments = deferred.trigger.serialize()
+    trigger = HiveAcidApplicationTrigger(**json.loads(json.dumps(arguments)))
+    trigger.task_instance = context["ti"]
+    return trigger
+
+
+async def first_event(trigger: HiveAcidApplicationTrigger) -> Any:
+    async for event in trigger.run():
+        return event.payload
+    raise AssertionError("The trigger has ended without an event.")
+
+
+@pytest.fixture
+def open_txns(hms4: EmbeddedMetastore) -> Iterator[Callable[[], list[bool]]]:
+    """Whether a transaction of the run, and one of another, are still open."""
+    with MetastoreClient(hms4.options) as client:
+        own, other = (
+            Transaction(client, operation=Operation.SELECT, run_token=token)
+            for token in (RUN_TOKEN, "d/r/t/0")
+        )
+        with own, other:
+
+            def are_open() -> list[bool]:
+                states = {txn.txn_id: txn.state for txn in client.get_open_txns_info()}
+                return [states.get(txn.txn_id) is TxnState.OPEN for txn in (own, other)]
+
+            assert are_open() == [True, True]
+            yield are_open
+
+
+def test_a_submission_carries_all_that_the_driver_needs_and_shows_no_secret(cluster, context):
+    deferred = deferred_by(delete(deferrable=True, env_vars={"KEY": "pa55"}), context)
+    (application,) = cluster.applications
+    seen = cluster.seen(application)
+    arguments = " ".join(seen.argv)
+    assert "--deploy-mode cluster" in arguments
+    assert "--job job.json" in arguments
+    assert seen.job["run_token"] == RUN_TOKEN
+    assert seen.environment[seen.job["metastore"]["token_env"]] == "s3cret"
+    assert seen.environment["KEY"] == "pa55"
+    assert seen.environment["TZ"] == "UTC"
+    assert seen.properties_mode == 0o600
+    for shown in (arguments, json.dumps(seen.job), json.dumps(deferred.trigger.serialize())):
+        assert "s3cret" not in shown
+        assert "pa55" not in shown
+
+
+def test_what_the_driver_tells_reaches_the_task_before_the_work_is_done(cluster, context, perform):
+    xcoms = context["ti"].xcoms
+
+    def steps():
+        application = followed(cluster, context)
+        cluster.begin(application, txn_ids=[7], write_ids={"shop.orders": 3})
+        cluster.until(lambda: xcoms.get("txn_id") == 7)
+        # The table has moved meanwhile, and the driver has begun anew.
+        cluster.begin(application, txn_ids=[7, 9], write_ids={"shop.orders": 4})
+        cluster.until(lambda: xcoms.get("txn_id") == 9)
+        assert xcoms["write_ids"] == {"shop.orders": 4}
+        cluster.succeed(application, rows_deleted=3)
+
+    with cluster.meanwhile(steps):
+        assert perform()["rows_deleted"] == 3
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_a_retry_submits_only_what_a_dead_submitter_has_not(cluster, context, perform, dies):
+    cluster.submitter_will("die" if dies == "before" else "die afterwards")
+    with pytest.raises(AirflowException, match="Error code is: -9"):
+        perform()
+    assert len(cluster.applications) == (0 if dies == "before" else 1)
+    assert "application_id" not in context["ti"].xcoms
+    cluster.submitter_will("end")
+
+    def steps():
+        application = followed(cluster, context)
+        cluster.succeed(application, rows_deleted=1)
+
+    with cluster.meanwhile(steps):
+        assert perform()["rows_deleted"] == 1
+    assert len(cluster.applications) == 1
+
+
+def test_a_retry_goes_on_with_the_application_of_a_dead_worker(cluster, context, perform):
+    deferred_by(delete(deferrable=True), context)
+    (application,) = cluster.applications
+    cluster.begin(application, txn_ids=[5])
+
+    def steps():
+        cluster.until(lambda: context["ti"].xcoms.get("txn_id") == 5)
+        cluster.succeed(application, rows_deleted=2)
+
+    with cluster.meanwhile(steps):
+        assert perform()["rows_deleted"] == 2
+    assert cluster.applications == [application]
+
+
+def test_a_retry_does_not_wait_for_what_has_ended(cluster, perform):
+    with (
+        cluster.meanwhile(lambda: cluster.kubernetes.end(cluster.appears(), exit_code=1)),
+        pytest.raises(AirflowException, match="Error, exit code 1"),
+    ):
+        perform()
+    with cluster.meanwhile(lambda: cluster.succeed(cluster.appears(2), rows_deleted=1)):
+        assert perform()["rows_deleted"] == 1
+
+
+def test_runs_do_not_wait_for_each_others_applications(cluster, perform):
+    other = cluster.kubernetes.submit(application_tag("d/r/t/0"))
+    cluster.kubernetes.run(other)
+    with cluster.meanwhile(lambda: cluster.succeed(cluster.appears(2), rows_deleted=1)):
+        assert perform()["rows_deleted"] == 1
+
+
+def test_nothing_is_submitted_while_nobody_knows_what_runs(cluster, perform):
+    cluster.kubernetes.refused["pods"] = HTTPStatus.SERVICE_UNAVAILABLE
+    with pytest.raises(HiveAcidTaskTrouble, match="503"):
+        perform()
+    assert cluster.applications == []
+
+
+def test_answers_that_are_lost_on_the_way_are_asked_for_again(cluster, context, perform):
+    def steps():
+        application = followed(cluster, context)
+        kubernetes = cluster.kubernetes
+        cluster.begin(application)
+        for trouble in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.UNAUTHORIZED):
+            kubernetes.refused["pods"] = trouble
+            asked = kubernetes.lists
+            cluster.until(lambda asked=asked: kubernetes.lists > asked + 6)
+            kubernetes.refused.clear()
+        # As after a restart, when what it knows comes back piece by piece.
+        kubernetes.empty_lists = 4
+        cluster.until(lambda: not kubernetes.empty_lists)
+        cluster.succeed(application, rows_deleted=1)
+
+    with cluster.meanwhile(steps):
+        assert perform()["rows_deleted"] == 1
+    assert len(cluster.applications) == 1
+
+
+def test_an_application_that_vanishes_fails_the_task(cluster, context, perform):
+    def steps():
+        application = followed(cluster, context)
+        cluster.begin(application)
+        cluster.kubernetes.remove(application)
+
+    with (
+        cluster.meanwhile(steps),
+        pytest.raises(AirflowException, match=r"lost\. The cluster does not know spark-"),
+    ):
+        perform()
+
+
+@pytest.mark.parametrize("end", ["vanishes", "fails"])
+def test_what_the_driver_has_reported_as_done_is_done(cluster, context, perform, end):
+    def steps():
+        application = followed(cluster, context)
+        cluster.report(application, rows_deleted=4)
+        if end == "vanishes":
+            cluster.kubernetes.remove(application)
+        else:
+            cluster.kubernetes.end(application, exit_code=137, reason="OOMKilled")
+
+    with cluster.meanwhile(steps):
+        assert perform()["rows_deleted"] == 4
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (LockTimeout("not in time."), HiveAcidTaskConflict),
+        (UnknownColumn("There is no column x."), HiveAcidTaskRefused),
+    ],
+)
+def test_the_drivers_error_is_the_tasks(cluster, perform, error, failure):
+    with (
+        cluster.meanwhile(lambda: cluster.fail(cluster.appears(), error)),
+        pytest.raises(failure, match=error.what),
+    ):
+        perform()
+
+
+def test_a_driver_without_a_report_leaves_its_last_words_in_the_log(cluster, perform, capsys):
+    def steps():
+        cluster.begin(application := cluster.appears())
+        cluster.kubernetes.end(application, exit_code=137, reason="OOMKilled")
+
+    with (
+        cluster.meanwhile(steps),
+        pytest.raises(AirflowException, match=r"failed\. OOMKilled, exit code 137"),
+    ):
+        perform()
+    assert "ValueError: of the driver" in capsys.readouterr().out
+
+
+def test_killing_the_task_ends_its_application_and_its_transaction(cluster, context, open_txns):
+    operator = delete(deferrable=False)
+
+    def steps():
+        application = followed(cluster, context)
+        cluster.begin(application)
+        operator.on_kill()
+        assert open_txns() == [False, True]
+
+    with cluster.meanwhile(steps), pytest.raises(AirflowException, match="killed"):
+        operator.execute(context)
+    assert cluster.killed(cluster.appears())
+
+
+def test_killing_the_task_while_it_submits_ends_what_has_arrived(cluster, context):
+    cluster.submitter_will("hang afterwards")
+    operator = delete(deferrable=False)
+
+    def steps():
+        cluster.appears()
+        operator.on_kill()
+
+    with cluster.meanwhile(steps), pytest.raises(AirflowException):
+        operator.execute(context)
+    assert cluster.killed(cluster.appears())
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_killing_a_deferred_task_ends_what_it_can(cluster, context, open_txns, reachable):
+    trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
+    (application,) = cluster.applications
+    if not reachable:
+        cluster.kubernetes.refused["pods"] = HTTPStatus.SERVICE_UNAVAILABLE
+    asyncio.run(trigger.on_kill())
+    assert cluster.killed(application) is reachable
+    assert open_txns() == [False, True]
+
+
+def test_a_deferred_task_whose_time_is_up_leaves_nothing_behind(cluster, context, open_txns):
+    deferred_by(delete(deferrable=True), context)
+    (application,) = cluster.applications
+    with pytest.raises(TaskDeferralTimeout):
+        delete(deferrable=True).resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+    assert cluster.killed(application)
+    assert open_txns() == [False, True]
+
+
+def test_deferring_follows_airflows_setting_where_the_driver_is_in_the_cluster(
+    cluster, context, monkeypatch
+):
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
+    # The connection asks for deploy mode cluster.
+    deferred_by(delete(deploy_mode=None), context)
+
+
+@pytest.mark.parametrize("deploy_mode", [None, "client"])
+def test_deferring_elsewhere_is_refused_while_the_dag_is_parsed(deploy_mode):
+    with pytest.raises(InvalidJob, match="deploy_mode='cluster'"):
+        delete(deploy_mode=deploy_mode, deferrable=True)
