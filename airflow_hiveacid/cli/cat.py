@@ -4,13 +4,15 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.errors import UserError
 from airflow_hiveacid.cli import location
-from airflow_hiveacid.cli.rows import RowBatch, visible_rows
-from airflow_hiveacid.cli.values import json_values, text_value
-from airflow_hiveacid.listing import list_files
+from airflow_hiveacid.cli.command import Command
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.cli.rows import RowBatch
+    from airflow_hiveacid.cli.snapshot import PartitionValue, TableSnapshot
 
 _ROW_ID = "row_id"
 # Rows become Python objects in slices of this size: a stripe can hold millions.
@@ -19,26 +21,21 @@ _SLICE = 4096
 Row = dict[str, Any]
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "cat",
-        help="print the visible rows",
-        description="Print the rows of a table that a snapshot makes visible, as tab-separated "
-        "text or as one JSON object a line. Decimals, dates and timestamps are JSON strings.",
-    )
+def _configure(parser: argparse.ArgumentParser) -> None:
     location.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     parser.add_argument("--row-ids", action="store_true", help="print each row's id as well")
     parser.add_argument("--limit", type=_count, metavar="N", help="stop after N rows")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the rows as they are read."""
+    from airflow_hiveacid.cli.snapshot import open_snapshot
+    from airflow_hiveacid.cli.values import text_value
+
     left = sys.maxsize if arguments.limit is None else arguments.limit
     header: list[str] = []
-    with location.open_snapshot(arguments) as snapshot:
+    with open_snapshot(arguments) as snapshot:
         for rows in _slices(snapshot, row_ids=arguments.row_ids):
             for row in rows[:left]:
                 if arguments.json:
@@ -47,14 +44,27 @@ def run(arguments: argparse.Namespace) -> int:
                 if header != list(row):
                     header = list(row)
                     print("\t".join(map(text_value, header)))
-                print("\t".join(map(_cell, row.items())))
+                print("\t".join(text_value(_flat(*item)) for item in row.items()))
             left -= len(rows)
             if left <= 0:
                 break
     return 0
 
 
-def _slices(snapshot: location.TableSnapshot, *, row_ids: bool) -> Iterator[list[Row]]:
+COMMAND = Command(
+    name="cat",
+    help="print the visible rows",
+    description="Print the rows of a table that a snapshot makes visible, as tab-separated "
+    "text or as one JSON object a line. Decimals, dates and timestamps are JSON strings.",
+    configure=_configure,
+    run=run,
+)
+
+
+def _slices(snapshot: "TableSnapshot", *, row_ids: bool) -> Iterator[list[Row]]:
+    from airflow_hiveacid.cli.rows import visible_rows
+    from airflow_hiveacid.listing import list_files
+
     for partition in snapshot.partitions:
         state = snapshot.state(partition, list_files(partition.storage))
         for batch in visible_rows(partition.storage, state, snapshot.write_ids, snapshot.rules):
@@ -69,8 +79,10 @@ def _slices(snapshot: location.TableSnapshot, *, row_ids: bool) -> Iterator[list
 
 
 def _rows(
-    batch: RowBatch, partition: Mapping[str, location.PartitionValue], *, row_ids: bool
+    batch: "RowBatch", partition: "Mapping[str, PartitionValue]", *, row_ids: bool
 ) -> list[Row]:
+    from airflow_hiveacid.cli.values import json_values
+
     names = batch.columns.schema.names
     columns = [json_values(column) for column in batch.columns.columns]
     rows = [
@@ -85,11 +97,10 @@ def _rows(
     ]
 
 
-def _cell(item: tuple[str, Any]) -> str:
-    name, value = item
+def _flat(name: str, value: Any) -> Any:
     if name == _ROW_ID and isinstance(value, dict):
         return "/".join(str(part) for part in value.values())
-    return text_value(value)
+    return value
 
 
 def _count(text: str) -> int:

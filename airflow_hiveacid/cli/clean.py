@@ -11,21 +11,13 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.alignment import aligned
+from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.phases import FaultInjector, Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.jobs.report import CleanReport
-from airflow_hiveacid.maintenance.clean import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "clean",
-        help="remove what no reader needs any more",
-        description="Remove obsolete and aborted directories and what jobs have left behind, and "
-        "say why everything else stays and who still needs it.",
-    )
+def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     parser.add_argument(
@@ -35,11 +27,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="N",
         help="remove notes of runs that are older (default: %(default)s)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Clean and print what was removed and what stayed."""
+    from airflow_hiveacid.maintenance.clean import clean
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
     job = CleanJob(
         target=TableRef.parse(arguments.table).full_name,
         metastore=target.metastore(arguments),
@@ -58,6 +52,17 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(_as_text(report)))
     return 0
+
+
+COMMAND = Command(
+    name="clean",
+    help="remove what no reader needs any more",
+    description="Remove obsolete and aborted directories and what jobs have left behind, and "
+    "say why everything else stays and who still needs it.",
+    configure=_configure,
+    run=run,
+    changes=True,
+)
 
 
 class _Progress(PhaseObserver):

@@ -13,18 +13,12 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import policy, target
 from airflow_hiveacid.cli.alignment import aligned
+from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.jobs.compaction import MODES, CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "compact",
-        help="compact what is worth it, or what is asked for",
-        description="Compact a table with Spark: the partitions that `hiveacid plan` shows or, "
-        "with --type, all of them where that changes anything.",
-    )
+def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_arguments(parser)
     parser.add_argument(
         "--type",
@@ -55,7 +49,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "whose Python has this package",
     )
     policy.add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -89,6 +82,17 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print(f"hiveacid: {report.error.message} {report.error.remedy}".rstrip(), file=sys.stderr)
     return report.error.exit_code
+
+
+COMMAND = Command(
+    name="compact",
+    help="compact what is worth it, or what is asked for",
+    description="Compact a table with Spark: the partitions that `hiveacid plan` shows or, "
+    "with --type, all of them where that changes anything.",
+    configure=_configure,
+    run=run,
+    changes=True,
+)
 
 
 def _run_on_spark(job: CompactJob, master: str) -> CompactReport:

@@ -17,7 +17,7 @@ from airflow_hiveacid.acid.errors import (
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import location
 from airflow_hiveacid.cli.alignment import aligned
-from airflow_hiveacid.listing import list_files
+from airflow_hiveacid.cli.command import Command
 
 # What makes a directory unreadable, in Hive's terms.
 _ERRORS: dict[type[DataError], str] = {
@@ -29,17 +29,9 @@ _ERRORS: dict[type[DataError], str] = {
 _LINE_EVERY = 100
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "inspect",
-        help="show which directories make up a snapshot",
-        description="Show which directories and files of a table make up a snapshot, in the "
-        "order in which they are read, and which are obsolete, aborted or not visible.",
-    )
+def _configure(parser: argparse.ArgumentParser) -> None:
     location.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,9 +40,12 @@ def run(arguments: argparse.Namespace) -> int:
     Returns:
         The exit status: that of the first directory that no snapshot can be made of, if any.
     """
+    from airflow_hiveacid.cli.snapshot import open_snapshot
+    from airflow_hiveacid.listing import list_files
+
     status = 0
     described: dict[str | None, dict[str, Any]] = {}
-    with location.open_snapshot(arguments) as snapshot:
+    with open_snapshot(arguments) as snapshot:
         if not arguments.json:
             print(
                 f"{snapshot.title} as of {snapshot.write_ids.format()}, rules of {snapshot.rules}"
@@ -72,6 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
         report = {"partitions": described} if snapshot.partitioned else described[None]
         print(json.dumps(report, ensure_ascii=False))
     return status
+
+
+COMMAND = Command(
+    name="inspect",
+    help="show which directories make up a snapshot",
+    description="Show which directories and files of a table make up a snapshot, in the "
+    "order in which they are read, and which are obsolete, aborted or not visible.",
+    configure=_configure,
+    run=run,
+)
 
 
 def _as_json(state: AcidDirectory | DataError) -> dict[str, Any]:

@@ -5,68 +5,16 @@ it is given as a bare directory with the snapshot as text: then nothing but the 
 """
 
 import argparse
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
 
-from airflow_hiveacid.acid import names
-from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
-from airflow_hiveacid.acid.errors import NotTransactional, UserError
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.jobs.options import MetastoreOptions
-from airflow_hiveacid.listing import read_state
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.transaction import Transaction
-from airflow_hiveacid.storage import Storage
-
-PartitionValue = str | int | float | bool | None
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-
-
-@dataclass(frozen=True)
-class PartitionDirectory:
-    """One directory with a base and deltas: a partition, or a table without partitions."""
-
-    name: str | None
-    values: Mapping[str, PartitionValue]
-    storage: Storage
-
-
-@dataclass(frozen=True)
-class TableSnapshot:
-    """The directories of one table, and what one reader may see of them."""
-
-    title: str
-    partitioned: bool
-    partitions: Sequence[PartitionDirectory]
-    write_ids: ValidWriteIdList | CompactorWriteIdList
-    txns: ValidTxnList | None
-    rules: Rules
-    strict: bool
-
-    def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
-        """Sort out one directory's files by this snapshot."""
-        return read_state(
-            partition.storage,
-            files,
-            self.write_ids,
-            self.txns,
-            rules=self.rules,
-            strict=self.strict,
-        )
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.cli import target
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a table and a snapshot."""
     by_name = parser.add_argument_group("a table by name")
     by_name.add_argument("table", nargs="?", metavar="DB.TABLE", help="the table's name")
-    by_name.add_argument("--metastore", metavar="URI", help="for example thrift://localhost:9083")
+    target.add_metastore(by_name)
     by_path = parser.add_argument_group("a bare directory, no metastore needed")
     by_path.add_argument(
         "--path", metavar="DIR", help="folder of a table or of one partition, or its URI"
@@ -94,115 +42,3 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Hive 4 does, but without the rows that Hive 4.0 shows by mistake: those of an overwrite "
         "that is still open, and of a delta that was compacted onto its own range",
     )
-
-
-@contextmanager
-def open_snapshot(arguments: argparse.Namespace) -> Iterator[TableSnapshot]:
-    """Find the directories and the snapshot that the arguments ask for.
-
-    A table by name is read inside a read transaction with a lock, which keeps every cleaner away
-    from its files for as long as the context lasts.
-    """
-    if arguments.table and not arguments.path:
-        if not arguments.metastore:
-            raise UserError("A table by name needs a metastore.", remedy="Add --metastore URI.")
-        with _snapshot_of_table(arguments) as snapshot:
-            yield snapshot
-    elif arguments.path and not arguments.table:
-        if not arguments.write_ids:
-            raise UserError(
-                "A bare directory needs a snapshot.",
-                remedy="Add --write-ids, for example 'db.t:5:9223372036854775807::'.",
-            )
-        yield _snapshot_of_path(arguments)
-    else:
-        raise UserError("Say which table: DB.TABLE with --metastore, or --path with --write-ids.")
-
-
-def _snapshot_of_path(arguments: argparse.Namespace) -> TableSnapshot:
-    compactor = arguments.write_id_kind == "compactor"
-    kind = CompactorWriteIdList if compactor else ValidWriteIdList
-    path = arguments.path
-    root = Storage.of(path if _SCHEME.match(path) else os.path.abspath(path))
-    partitioned = _is_partition_folder(root)
-    found = _find_partitions(root, ()) if partitioned else [PartitionDirectory(None, {}, root)]
-    return TableSnapshot(
-        title=root.location,
-        partitioned=partitioned,
-        partitions=found,
-        write_ids=kind.parse(arguments.write_ids),
-        txns=ValidTxnList.parse(arguments.txns) if arguments.txns else None,
-        rules=arguments.rules or Rules.HIVE4,
-        strict=arguments.rules is None,
-    )
-
-
-def _is_partition_folder(storage: Storage) -> bool:
-    """Whether a directory holds partitions, and not the files of one."""
-    children = [name for name in storage.list_directories() if not names.is_hidden(name)]
-    return any(_is_partition_name(name) for name in children) and not any(
-        names.parse_directory(name) for name in children
-    )
-
-
-def _is_partition_name(name: str) -> bool:
-    return "=" in name and not names.is_hidden(name)
-
-
-def _find_partitions(storage: Storage, path: tuple[str, ...]) -> list[PartitionDirectory]:
-    found = []
-    for name in sorted(filter(_is_partition_name, storage.list_directories())):
-        child = Storage.of(f"{storage.location.rstrip('/')}/{name}")
-        if _is_partition_folder(child):
-            found += _find_partitions(child, (*path, name))
-        else:
-            whole = "/".join((*path, name))
-            found.append(PartitionDirectory(whole, dict(names.parse_partition_name(whole)), child))
-    return found
-
-
-@contextmanager
-def _snapshot_of_table(arguments: argparse.Namespace) -> Iterator[TableSnapshot]:
-    ref = TableRef.parse(arguments.table)
-    with closing(MetastoreClient(MetastoreOptions(uris=arguments.metastore))) as client:
-        table = client.get_table(ref)
-        if table.kind is TableKind.NOT_ACID:
-            raise NotTransactional(f"{ref.full_name} is not a transactional table.")
-        with Transaction(client, operation=Operation.SELECT, reads=[ref]) as txn:
-            hive3 = client.version is MetastoreVersion.HMS3
-            yield TableSnapshot(
-                title=ref.full_name,
-                partitioned=bool(table.partition_keys),
-                partitions=_partitions_of_table(client, table),
-                write_ids=txn.snapshot.write_ids[ref.full_name],
-                txns=txn.snapshot.txns,
-                rules=arguments.rules or (Rules.HIVE3 if hive3 else Rules.HIVE4),
-                strict=arguments.rules is None,
-            )
-
-
-def _partitions_of_table(client: MetastoreClient, table: HiveTable) -> list[PartitionDirectory]:
-    if not table.partition_keys:
-        return [PartitionDirectory(None, {}, Storage.of(table.location or ""))]
-    return [
-        PartitionDirectory(
-            partition.name,
-            {
-                key.name: _typed(value, key.type)
-                for key, value in zip(table.partition_keys, partition.values, strict=True)
-            },
-            Storage.of(partition.location or ""),
-        )
-        for partition in client.get_partitions(table.ref)
-    ]
-
-
-def _typed(value: str | None, hive_type: str) -> PartitionValue:
-    """Give a partition value, which the metastore keeps as text, the JSON type of its column."""
-    if value is None:
-        return None
-    if hive_type in ("tinyint", "smallint", "int", "bigint"):
-        return int(value)
-    if hive_type in ("float", "double"):
-        return float(value)
-    return value.lower() == "true" if hive_type == "boolean" else value

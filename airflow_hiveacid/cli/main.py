@@ -1,16 +1,29 @@
 """The console command `hiveacid`."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
 import airflow_hiveacid
-from airflow_hiveacid.acid.errors import HiveAcidError
-from airflow_hiveacid.cli import cat, clean, compact, inspect, plan
+from airflow_hiveacid.cli import (
+    cat,
+    clean,
+    compact,
+    doctor,
+    history,
+    inspect,
+    locks,
+    plan,
+    tables,
+    txns,
+)
+from airflow_hiveacid.cli.command import Command
 
-# What a shell reports for a program that SIGPIPE or SIGINT ended.
-_BROKEN_PIPE, _INTERRUPTED = 141, 130
+DESCRIPTION = "Look at Hive ACID tables, and look after them."
+COMMANDS: Sequence[Command] = tuple(
+    module.COMMAND
+    for module in (tables, inspect, history, cat, plan, compact, clean, locks, txns, doctor)
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,27 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0, or the exit code of the error that is printed to stderr.
     """
-    parser = argparse.ArgumentParser(
-        prog="hiveacid", description="Look at Hive ACID tables, and look after them."
-    )
+    parser = argparse.ArgumentParser(prog="hiveacid", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=airflow_hiveacid.__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (inspect, cat, plan, compact, clean):
-        command.add_parser(commands)
+    for command in COMMANDS:
+        command.configure(
+            commands.add_parser(command.name, help=command.help, description=command.description)
+        )
     parsed = parser.parse_args(arguments)
-    try:
-        status: int = parsed.run(parsed)
-        sys.stdout.flush()
-    except HiveAcidError as error:
-        print(f"hiveacid: {error}", file=sys.stderr)
-        return error.exit_code
-    except BrokenPipeError:
-        # The interpreter flushes stdout once more when it ends, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    return status
+    return {command.name: command for command in COMMANDS}[parsed.command].execute(parsed)
 
 
 if __name__ == "__main__":

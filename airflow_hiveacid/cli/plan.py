@@ -13,23 +13,13 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import policy, target
 from airflow_hiveacid.cli.alignment import aligned
+from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.metastore.client import MetastoreClient
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "plan",
-        help="show what is worth compacting, and why",
-        description="Measure the partitions of a table and show which of them are worth "
-        "compacting, the most useful first, with a reason for every yes and every no. Thresholds "
-        "that the table sets for itself come before those given here.",
-    )
+def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_arguments(parser)
     policy.add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,6 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
     Returns:
         0, or the exit code of unreadable data when a partition cannot be read.
     """
+    from airflow_hiveacid.maintenance.survey import Survey
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
     ref = TableRef.parse(arguments.table)
     partitions, budget = target.partitions(arguments), policy.budget(arguments)
     with closing(MetastoreClient(target.metastore(arguments))) as client:
@@ -50,6 +43,17 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(_as_text(ref, decisions)))
     unreadable = any(decision.size.problem is not None for decision in decisions)
     return DataError.exit_code if unreadable else 0
+
+
+COMMAND = Command(
+    name="plan",
+    help="show what is worth compacting, and why",
+    description="Measure the partitions of a table and show which of them are worth "
+    "compacting, the most useful first, with a reason for every yes and every no. Thresholds "
+    "that the table sets for itself come before those given here.",
+    configure=_configure,
+    run=run,
+)
 
 
 def _as_json(ref: TableRef, decisions: Sequence[Decision]) -> dict[str, Any]:

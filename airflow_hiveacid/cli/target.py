@@ -1,17 +1,30 @@
-"""Which table the commands work on that look after tables."""
+"""Which metastore and which table a command works on."""
 
 import argparse
 from collections.abc import Sequence
 
+from airflow_hiveacid.acid.errors import InvalidConnection, UserError
 from airflow_hiveacid.jobs.options import MetastoreOptions, require_partition_names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a table, its metastore and its partitions."""
     parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
+    add_metastore(parser)
+    add_partitions(parser)
+    add_json(parser)
+
+
+def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    """Add the arguments that name a metastore."""
+    parser.add_argument("--metastore", metavar="URI", help="for example thrift://localhost:9083")
     parser.add_argument(
-        "--metastore", metavar="URI", required=True, help="for example thrift://localhost:9083"
+        "--conn-id", metavar="ID", help="an Airflow connection to a metastore, instead of its URI"
     )
+
+
+def add_partitions(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names partitions."""
     parser.add_argument(
         "--partition",
         dest="partitions",
@@ -20,18 +33,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only this partition, as the metastore names it: day=2026-03-01/country=de; may be "
         "given several times",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the switch to what programs read."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
     """How the metastore is reached.
 
     Raises:
+        InvalidConnection: The Airflow connection cannot be used.
         InvalidJob: The address cannot be read.
+        UserError: No metastore is named, or one in two ways.
     """
-    options = MetastoreOptions(uris=arguments.metastore)
-    options.validate()
-    return options
+    if bool(arguments.metastore) == bool(arguments.conn_id):
+        raise UserError("Say which metastore: --metastore URI, or --conn-id of Airflow.")
+    if arguments.metastore:
+        options = MetastoreOptions(uris=arguments.metastore)
+        options.validate()
+        return options
+    try:
+        from airflow_hiveacid.cli.airflow_commands import connection_options
+    except ModuleNotFoundError as error:
+        raise InvalidConnection(
+            "A connection needs Airflow, which is not installed here.", remedy="Use --metastore."
+        ) from error
+    return connection_options(arguments.conn_id)
 
 
 def partitions(arguments: argparse.Namespace) -> Sequence[str] | None:

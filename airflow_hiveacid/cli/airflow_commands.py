@@ -1,0 +1,73 @@
+"""`airflow hiveacid`: the commands of `hiveacid`, with Airflow's connections and its audit log."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand
+
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.main import COMMANDS, DESCRIPTION
+from airflow_hiveacid.jobs.options import MetastoreOptions
+
+_DEFAULT_CONNECTION = "hive_acid_default"
+
+
+def get_commands() -> Sequence[CLICommand]:
+    """Return the commands; Airflow calls this through the provider's metadata."""
+    subcommands = [
+        ActionCommand(
+            name=command.name,
+            help=command.help,
+            description=command.description,
+            func=_function(command),
+            args=(_Arguments(command),),
+        )
+        for command in COMMANDS
+    ]
+    return [GroupCommand(name="hiveacid", help=DESCRIPTION, subcommands=subcommands)]
+
+
+def connection_options(conn_id: str) -> MetastoreOptions:
+    """How the metastore of an Airflow connection is reached.
+
+    Args:
+        conn_id: The connection.
+
+    Raises:
+        InvalidConnection: There is no such connection, or it lacks what is needed of it.
+    """
+    from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+
+    # As Airflow's own commands do: connections are read from its database, too.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+    return HiveAcidMetastoreHook(conn_id).options()
+
+
+class _Arguments(Arg):
+    """All arguments of a command at once, made by the command itself."""
+
+    def __init__(self, command: Command) -> None:
+        super().__init__(flags=(command.name,))  # type: ignore[no-untyped-call]
+        self._command = command
+
+    def add_to_parser(self, parser: argparse.ArgumentParser) -> None:
+        self._command.configure(parser)
+
+
+def _function(command: Command) -> Callable[[argparse.Namespace], None]:
+    def run(arguments: argparse.Namespace) -> None:
+        if getattr(arguments, "path", None) is None and not arguments.metastore:
+            arguments.conn_id = arguments.conn_id or _DEFAULT_CONNECTION
+        if status := command.execute(arguments):
+            sys.exit(status)
+
+    def run_and_note(arguments: argparse.Namespace) -> None:
+        from airflow.utils.cli import action_cli
+
+        action_cli(run, check_db=False)(arguments)  # type: ignore[no-untyped-call]
+
+    chosen = run_and_note if command.changes else run
+    run.__name__ = chosen.__name__ = f"hiveacid_{command.name}"
+    return chosen

@@ -1,0 +1,57 @@
+"""A command, the same for `hiveacid` and for `airflow hiveacid`.
+
+Airflow builds the arguments of all commands whenever any one runs. So a module of a command imports
+nothing heavy: what reads files or asks a metastore is imported when the command runs.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from airflow_hiveacid.acid.errors import HiveAcidError
+
+# What a shell reports for a program that SIGPIPE or SIGINT ended.
+_BROKEN_PIPE, _INTERRUPTED = 141, 130
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the command line.
+
+    Attributes:
+        name: How it is called.
+        help: A few words.
+        description: A sentence or two.
+        configure: Adds its arguments to a parser.
+        run: Does it, and returns the exit status.
+        changes: It may change something that others see.
+    """
+
+    name: str
+    help: str
+    description: str
+    configure: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+    changes: bool = False
+
+    def execute(self, arguments: argparse.Namespace) -> int:
+        """Run the command.
+
+        Returns:
+            Its exit status, or the one of the error that is printed to stderr.
+        """
+        try:
+            status = self.run(arguments)
+            sys.stdout.flush()
+        except HiveAcidError as error:
+            print(f"hiveacid: {error}", file=sys.stderr)
+            return error.exit_code
+        except BrokenPipeError:
+            # The interpreter flushes stdout once more when it ends, and would complain then.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _BROKEN_PIPE
+        except KeyboardInterrupt:
+            return _INTERRUPTED
+        return status

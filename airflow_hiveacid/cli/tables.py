@@ -1,0 +1,106 @@
+"""`hiveacid tables`: how all tables are."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import timedelta
+
+from airflow_hiveacid.acid.errors import DataError
+from airflow_hiveacid.acid.health import TableHealth
+from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
+from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.alignment import aligned
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.jobs import codec
+
+_HEAD = (
+    "score",
+    "table",
+    "deltas",
+    "base",
+    "in deltas",
+    "deletes",
+    "obsolete",
+    "oldest",
+    "verdict",
+)
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="DB.TABLE for a table, DB for all transactional tables of a database (default: those "
+        "of all databases)",
+    )
+    target.add_metastore(parser)
+    target.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the health of every table, the worst first.
+
+    Returns:
+        0, or the exit code of unreadable data when a table cannot be measured.
+    """
+    from airflow_hiveacid.maintenance.health import HealthMeter
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        print("hiveacid: measuring ...", file=sys.stderr, flush=True)
+        meter = HealthMeter(client)
+        found: list[TableHealth] = []
+        if named := [name for name in arguments.names if "." in name]:
+            found += meter.measure(tables=named)
+        for database in [name for name in arguments.names if "." not in name]:
+            found += meter.measure(database)
+        if not arguments.names:
+            found += meter.measure()
+    healths = sorted(
+        {health.table: health for health in found}.values(),
+        key=lambda health: (health.score, health.table),
+    )
+    if arguments.json:
+        print(json.dumps([codec.encode(health) for health in healths], ensure_ascii=False))
+    else:
+        print("\n".join(_as_text(healths)))
+    return DataError.exit_code if any(health.error for health in healths) else 0
+
+
+COMMAND = Command(
+    name="tables",
+    help="show how all tables are, the worst first",
+    description="Show of every transactional table its deltas, its base, what waits to be "
+    "cleaned, who is at work on it for how long, and what a compaction policy would do now. The "
+    "score begins at 100; --json says what the points are lost for.",
+    configure=_configure,
+    run=run,
+)
+
+
+def _as_text(healths: Sequence[TableHealth]) -> Iterator[str]:
+    if not healths:
+        yield "No transactional table."
+        return
+    yield from aligned([_HEAD, *map(_row, healths)], right=[0, 2, 3, 4, 5, 6, 7])
+
+
+def _row(health: TableHealth) -> tuple[str, ...]:
+    txn = health.oldest_txn
+    age = ""
+    if txn is not None and txn.opened_at is not None:
+        age = duration_in_words(timedelta(seconds=health.measured_at - txn.opened_at))
+    return (
+        str(health.score),
+        health.table,
+        str(health.deltas),
+        bytes_in_words(health.base_bytes),
+        bytes_in_words(health.delta_bytes),
+        f"{100 * health.delete_ratio:.0f} %",
+        bytes_in_words(health.obsolete_bytes),
+        age if txn is None or txn.txn_id is None else f"{age} (txn {txn.txn_id})".lstrip(),
+        health.verdict,
+    )

@@ -1,0 +1,148 @@
+"""`hiveacid txns`: who has transactions open, and ending one of them."""
+
+import argparse
+import getpass
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.quantities import duration_in_words
+from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.alignment import aligned
+from airflow_hiveacid.cli.command import Command
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.metastore.answers import TxnInfo
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser(
+        "list",
+        help="show the open transactions",
+        description="Show the open transactions, the oldest first, and how many are aborted. "
+        "Version 4 of the metastore shows no transactions that only read.",
+    )
+    target.add_metastore(listing)
+    target.add_json(listing)
+    abort = actions.add_parser(
+        "abort",
+        help="end an open transaction; nothing of it becomes visible",
+        description="Abort an open transaction: its locks are released, nothing that it wrote "
+        "becomes visible, and whoever works in it fails at the next heartbeat. A task of ours "
+        "begins anew at its next try.",
+    )
+    abort.add_argument("txn_id", type=int, metavar="ID", help="the transaction")
+    abort.add_argument(
+        "--reason",
+        required=True,
+        metavar="TEXT",
+        help="why; it is printed with your name and the time, and the metastore keeps no such "
+        "thing: `airflow hiveacid` leaves it in Airflow's audit log",
+    )
+    target.add_metastore(abort)
+    target.add_json(abort)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List transactions, or abort one."""
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        if arguments.action == "abort":
+            return _abort(client, arguments)
+        return _list(client, arguments)
+
+
+COMMAND = Command(
+    name="txns",
+    help="show open transactions, or abort one",
+    description="Show the open transactions, or abort one of them.",
+    configure=_configure,
+    run=run,
+    changes=True,
+)
+
+
+def _list(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
+    from airflow_hiveacid.metastore.answers import TxnState
+
+    txns = client.get_open_txns_info()
+    open_ = sorted((txn for txn in txns if txn.state is TxnState.OPEN), key=lambda txn: txn.txn_id)
+    aborted = len(txns) - len(open_)
+    if arguments.json:
+        described = {"open": [_as_json(txn) for txn in open_], "aborted": aborted}
+        print(json.dumps(described, ensure_ascii=False))
+    else:
+        print("\n".join(_as_text(open_, aborted)))
+    return 0
+
+
+def _abort(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
+    from airflow_hiveacid.metastore.answers import TxnLiveness
+
+    txn_id, reason = arguments.txn_id, arguments.reason.strip()
+    if not reason:
+        raise InvalidJob("The reason is empty.")
+    # Only this tells of transactions that read, too.
+    liveness = client.heartbeat(txn_id)
+    if liveness is TxnLiveness.UNKNOWN:
+        raise InvalidJob(
+            f"Transaction {txn_id} is not open: it is committed, or there never was one."
+        )
+    whose = next((txn for txn in client.get_open_txns_info() if txn.txn_id == txn_id), None)
+    if liveness is TxnLiveness.OPEN:
+        client.abort_txn(txn_id)
+    done = {
+        "txn_id": txn_id,
+        "aborted": liveness is TxnLiveness.OPEN,
+        "owner": None if whose is None else _as_json(whose),
+        "by": getpass.getuser(),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "reason": reason,
+    }
+    if arguments.json:
+        print(json.dumps(done, ensure_ascii=False))
+    elif liveness is TxnLiveness.ABORTED:
+        print(f"Transaction {txn_id} was aborted already.")
+    else:
+        of = "" if whose is None else f" of {whose.user}@{whose.host}"
+        print(f"Transaction {txn_id}{of} is aborted.")
+    print(f"hiveacid: {done['at']} {done['by']}: {reason}", file=sys.stderr)
+    return 0
+
+
+def _as_json(txn: "TxnInfo") -> dict[str, Any]:
+    host, _, run_token = txn.host.partition("/")
+    return {
+        "txn_id": txn.txn_id,
+        "user": txn.user,
+        "host": host,
+        "run_token": run_token or None,
+        "started_at": None if txn.started_at is None else txn.started_at.isoformat(),
+        "last_heartbeat": None if txn.last_heartbeat is None else txn.last_heartbeat.isoformat(),
+    }
+
+
+def _as_text(txns: "Sequence[TxnInfo]", aborted: int) -> Iterator[str]:
+    now = datetime.now(UTC)
+    yield f"{len(txns)} open, {aborted} aborted"
+    rows = [
+        (
+            f"txn {txn.txn_id}",
+            "" if txn.started_at is None else f"open for {duration_in_words(now - txn.started_at)}",
+            ""
+            if txn.last_heartbeat is None
+            else f"heartbeat {duration_in_words(now - txn.last_heartbeat)} ago",
+            f"{txn.user}@{txn.host.partition('/')[0]}",
+            txn.host.partition("/")[2],
+        )
+        for txn in txns
+    ]
+    if rows:
+        yield from aligned(rows)

@@ -1,0 +1,247 @@
+"""The commands that show how tables are and who is at work, and the one that ends somebody's work."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.metastore.answers import TxnLiveness, TxnType
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.transaction import Transaction
+from tests.cli.acid_files import ids, write_events
+from tests.engine.acid_tables import ONLY_HIVE4
+from tests.maintenance.acid_folders import AcidFolders, path_of
+
+HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"
+TOKEN = "nightly/scheduled__2026-01-02/merge/-1"
+
+FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+REAL = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+
+
+@pytest.fixture
+def folders(client, database):
+    folders = AcidFolders.create(client, f"{database}.t")
+    for _ in range(12):
+        folders.insert()
+    return folders
+
+
+@FAKE
+def test_tables_are_listed_the_worst_first(client, database, folders, hiveacid):
+    AcidFolders.create(client, f"{database}.a")
+    status, printed = hiveacid("tables", database)
+    assert status == 0
+    head, first, second = printed.splitlines()
+    assert head.split()[:2] == ["score", "table"]
+    assert first.split()[:3] == ["90", folders.ref.full_name, "12"]
+    assert "A major compaction is worth it: 12 delta directories (limit 10)" in first
+    assert second.split()[:3] == ["100", f"{database}.a", "0"]
+    assert first.index("A major") == second.index("Nothing to do")
+
+
+@FAKE
+def test_tables_as_json_have_all_figures(client, database, folders, hiveacid):
+    with Transaction(
+        client, operation=Operation.INSERT, target=folders.ref, run_token=TOKEN, user="ann"
+    ) as txn:
+        status, printed = hiveacid("tables", folders.ref.full_name, "--json")
+    assert status == 0
+    (table,) = json.loads(printed)
+    assert (table["table"], table["deltas"], table["score"]) == (folders.ref.full_name, 12, 90)
+    assert table["oldest_txn"]["txn_id"] == txn.txn_id
+    assert table["oldest_txn"]["run_token"] == TOKEN
+    assert [penalty["points"] for penalty in table["penalties"]] == [10]
+    assert [need["type"] for need in table["needs"]] == ["major"]
+
+
+@FAKE
+def test_a_table_that_cannot_be_measured_is_an_exit_code(database, hiveacid):
+    assert hiveacid("tables", f"{database}.missing")[0] == 30
+    assert hiveacid("tables", "nowhere")[0] == 20
+    assert hiveacid("tables", database) == (0, "No transactional table.\n")
+
+
+@FAKE
+def test_the_history_of_a_table_is_told(folders, hiveacid):
+    sidecar = {"operation": "merge", "time": "2026-11-20T12:00:00+00:00", "run_token": TOKEN}
+    (folders.root / "delta_0000012_0000012_0000" / "_hiveacid.json").write_text(json.dumps(sidecar))
+    status, printed = hiveacid("history", folders.ref.full_name, "--limit", "2")
+    assert status == 0
+    title, newest, older = printed.splitlines()
+    assert title == f"{folders.ref}: 2 entries"
+    assert newest.split()[:5] == ["2026-11-20", "12:00:00", "12", "merge", "current"]
+    assert newest.endswith(TOKEN)
+    assert older.split()[2:5] == ["11", "insert", "current"]
+    entries = json.loads(hiveacid("history", folders.ref.full_name, "--json")[1])["history"]
+    assert [entry["max_write_id"] for entry in entries] == list(range(12, 0, -1))
+    assert entries[0]["state"] == "current"
+
+
+@REAL
+def test_locks_are_shown_with_their_holders(client, database, hiveacid):
+    folders = AcidFolders.create(client, f"{database}.t")
+    name = folders.ref.full_name
+    assert hiveacid("locks", name) == (0, "No locks.\n")
+    with Transaction(
+        client, operation=Operation.UPDATE, target=folders.ref, run_token=TOKEN, user="ann"
+    ) as txn:
+        _, printed = hiveacid("locks", name)
+        (lock,) = json.loads(hiveacid("locks", name, "--json")[1])
+        everything = json.loads(hiveacid("locks", "--json")[1])
+    assert name in printed
+    assert f"txn {txn.txn_id}" in printed
+    assert "ann@" in printed
+    assert (lock["txn_id"], lock["user"], lock["state"]) == (txn.txn_id, "ann", "acquired")
+    assert (lock["database"], lock["table"]) == (database, "t")
+    assert lock in everything
+
+
+@REAL
+def test_a_transaction_is_shown_and_aborted_with_a_reason(client, hiveacid):
+    txn_id = client.open_txn("ann", f"here/{TOKEN}", None)
+    listed = json.loads(hiveacid("txns", "list", "--json")[1])
+    (shown,) = (txn for txn in listed["open"] if txn["txn_id"] == txn_id)
+    assert (shown["user"], shown["host"], shown["run_token"]) == ("ann", "here", TOKEN)
+    assert f"txn {txn_id}" in hiveacid("txns", "list")[1]
+    status, printed = hiveacid("txns", "abort", str(txn_id), "--reason", "a ghost")
+    assert (status, printed) == (0, f"Transaction {txn_id} of ann@here/{TOKEN} is aborted.\n")
+    assert client.heartbeat(txn_id) is TxnLiveness.ABORTED
+    again = json.loads(hiveacid("txns", "abort", str(txn_id), "--reason", "sure", "--json")[1])
+    assert (again["aborted"], again["reason"]) == (False, "sure")
+    after = json.loads(hiveacid("txns", "list", "--json")[1])
+    assert txn_id not in [txn["txn_id"] for txn in after["open"]]
+
+
+@REAL
+def test_a_transaction_that_only_reads_can_be_aborted_too(client, hiveacid):
+    txn_id = client.open_txn("bob", "here", None, TxnType.READ_ONLY)
+    status, _ = hiveacid("txns", "abort", str(txn_id), "--reason", "in the way")
+    assert status == 0
+    assert client.heartbeat(txn_id) is TxnLiveness.ABORTED
+
+
+@FAKE
+def test_what_cannot_be_aborted_is_refused(client, hiveacid):
+    committed = client.open_txn("ann", "here", None)
+    client.commit_txn(committed)
+    status, said = hiveacid("txns", "abort", str(committed), "--reason", "why not")
+    assert status == 20
+    assert f"Transaction {committed} is not open" in said
+    open_ = client.open_txn("ann", "here", None)
+    status, said = hiveacid("txns", "abort", str(open_), "--reason", " ")
+    assert (status, client.heartbeat(open_)) == (20, TxnLiveness.OPEN)
+    client.abort_txn(open_)
+
+
+@REAL
+def test_a_doctor_finds_nothing_wrong_where_all_is_well(client, database, hiveacid):
+    ref = TableRef(database, "t")
+    client.create_table(HiveTable.new(ref, [Column("a", "int"), Column("b", "string")]))
+    root = path_of(client.get_table(ref).folder)
+    shutil.copytree(HIVE_WRITTEN / "hive4", root, dirs_exist_ok=True)
+    shutil.rmtree(root / "base_0000003")
+    for _ in range(2):
+        txn = client.open_txn("tests", "localhost", None)
+        client.allocate_write_id(txn, ref)
+        client.commit_txn(txn)
+    before = sorted(root.rglob("*"))
+    status, printed = hiveacid("doctor", "--table", ref.full_name)
+    assert status == 0
+    lines = printed.splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["ok", "packages:"],
+        ["ok", "pyspark:"],
+        ["ok", "java:"],
+        ["ok", "metastore:"],
+        ["ok", "transactions:"],
+        ["ok", "folder:"],
+        ["ok", "files:"],
+    ]
+    assert lines[-1].endswith(": 3 files are sound")
+    assert sorted(root.rglob("*")) == before
+    assert hiveacid("doctor")[0] == 0
+
+
+@pytest.fixture
+def diagnose(hms, capsys):
+    """What the doctor finds wrong, by name, and the exit status."""
+
+    def diagnose(*arguments):
+        capsys.readouterr()
+        status = main(["doctor", "--metastore", hms.uri, "--json", *arguments])
+        checks = json.loads(capsys.readouterr().out)
+        return status, {check["name"]: check for check in checks if not check["ok"]}
+
+    return diagnose
+
+
+@FAKE
+def test_a_doctor_finds_a_file_that_is_not_what_its_name_promises(folders, diagnose):
+    for delta in folders.root.glob("delta_*"):
+        shutil.rmtree(delta)
+    path = folders.root / "delta_0000001_0000001_0000" / "bucket_00000"
+    write_events(path, [(9, 0, 9)], ids(1))
+    status, wrong = diagnose("--table", folders.ref.full_name)
+    assert (status, list(wrong)) == (30, ["files"])
+    assert "problems in 1 files" in wrong["files"]["found"]
+    assert str(path) in wrong["files"]["found"]
+    path.write_bytes(path.read_bytes()[:-9])
+    assert diagnose("--table", folders.ref.full_name)[0] == 30
+
+
+@FAKE
+def test_a_doctor_finds_a_folder_that_cannot_be_written(folders, diagnose):
+    shutil.rmtree(folders.root)
+    folders.root.write_text("It is a file.")
+    status, wrong = diagnose("--table", folders.ref.full_name)
+    assert status == 50
+    assert str(folders.root) in wrong["folder"]["found"]
+    folders.root.unlink()
+    folders.root.mkdir()
+
+
+@FAKE
+def test_a_doctor_finds_packages_that_overwrite_each_other(diagnose, monkeypatch):
+    versions = {"pyspark": "4.1.3", "pyspark-client": "4.2.0"}
+    monkeypatch.setattr("airflow_hiveacid.cli.doctor._version", versions.get)
+    status, wrong = diagnose()
+    assert (status, list(wrong)) == (20, ["pyspark"])
+    assert "pyspark 4.1.3 and pyspark-client 4.2.0" in wrong["pyspark"]["found"]
+    assert "pyspark==4.1.3 pyspark-client==4.1.3" in wrong["pyspark"]["remedy"]
+
+
+@FAKE
+def test_a_doctor_finds_that_java_is_missing(diagnose, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    status, wrong = diagnose()
+    assert (status, list(wrong)) == (20, ["java"])
+
+
+def test_a_doctor_tells_a_metastore_that_is_not_there(capsys):
+    status = main(["doctor", "--metastore", "thrift://127.0.0.1:1", "--json"])
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)}
+    assert status == 40
+    assert checks["metastore"]["ok"] is False
+    assert "127.0.0.1:1" in checks["metastore"]["found"]
+    assert "transactions" not in checks
+
+
+def test_a_metastore_must_be_named_in_one_way(capsys):
+    assert main(["locks"]) == 20
+    assert main(["locks", "--metastore", "thrift://h:1", "--conn-id", "hms"]) == 20
+    assert "--metastore URI, or --conn-id" in capsys.readouterr().err
+
+
+def test_the_command_line_loads_nothing_heavy_before_a_command_runs():
+    code = (
+        "import sys, airflow_hiveacid.cli.main\n"
+        "print({'airflow', 'pyspark', 'pyarrow', 'numpy', 'thrift'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
