@@ -62,6 +62,9 @@ class SparkSubmission:
             deploy_mode="cluster" if in_cluster else "client",
             **options,
         )
+        if in_cluster:
+            # On Kubernetes the hook asks for the driver's exit code, and here nobody waits for it.
+            self._hook._spark_exit_code = 0
         if on_line is not None:
             _watch_lines(self._hook, on_line)
 

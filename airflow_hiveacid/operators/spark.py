@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from airflow.providers.common.compat.sdk import AirflowException, conf
-from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.acid.locks import TableRef
@@ -31,6 +30,11 @@ from airflow_hiveacid.triggers.application import (
     cluster_run,
     xcoms_of,
 )
+
+try:
+    from airflow.sdk.exceptions import TaskDeferralTimeout
+except ImportError:  # Before Airflow 3.3.
+    from airflow.exceptions import TaskDeferralTimeout  # type: ignore[no-redef]
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -242,6 +246,10 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         files = RunFiles(event["report"]).of(application_id)
         if (started := files.read_started()) is not None:
             self._push_started(started, context["ti"])
+        report = files.read_report(self.report_type)
+        if report is not None and report.error is None:
+            # It is committed, whatever became of the driver afterwards.
+            return report.to_dict()
         if event["state"] == ApplicationState.SUCCEEDED:
             return self._report_in(files)
         failure = AirflowException(
@@ -298,8 +306,9 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             f"{key} {value}"
             for key, value in sorted(applications.driver_env_conf(environment).items())
         ]
-        if self.properties_file is not None:
-            lines.insert(0, Path(self.properties_file).read_text(encoding="utf-8"))
+        given = _spark_defaults() if self.properties_file is None else Path(self.properties_file)
+        if given is not None:
+            lines.insert(0, given.read_text(encoding="utf-8"))
         properties = folder / "spark.properties"
         properties.touch(mode=0o600)
         properties.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -362,3 +371,11 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             "packages": self.packages,
             "properties_file": self.properties_file,
         }
+
+
+def _spark_defaults() -> Path | None:
+    """The worker's spark-defaults.conf, which spark-submit doesn't read beside another file."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    defaults = None if folder is None else Path(folder, "spark-defaults.conf")
+    return defaults if defaults is not None and defaults.is_file() else None

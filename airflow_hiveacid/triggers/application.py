@@ -99,11 +99,15 @@ class HiveAcidApplicationTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """End the application and abort its transactions: a user has ended the task."""
-        run = await self._cluster_run()
-        killed = await asyncio.to_thread(run.kill)
+        try:
+            run = await self._cluster_run()
+            killed = await asyncio.to_thread(run.kill)
+            self.log.info("Ended applications: %s", killed or "none was live")
+        except HiveAcidError as error:
+            self.log.warning("The application could not be ended: %s", error)
         metastore = await sync_to_async(self._metastore)()
         aborted = await asyncio.to_thread(_abort, metastore, self.run_token)
-        self.log.info("Ended applications: %s, transactions: %s", killed, aborted)
+        self.log.info("Aborted transactions: %s", aborted or "none was open")
 
     async def _tell(self, started: "Started") -> None:
         ti = self.task_instance
