@@ -11,6 +11,8 @@ from typing import Self
 from airflow_hiveacid.acid.errors import DiskFull, InvalidJob
 
 FAULT_VARIABLE = "HIVEACID_FAULT"
+# How the lines of a PhaseLog begin, which tells them from all that Spark says.
+PROGRESS = "hiveacid: "
 
 
 class Phase(StrEnum):
@@ -105,7 +107,7 @@ class PhaseLog(PhaseObserver):
     """
 
     def __init__(self, about: str = "") -> None:
-        self._head = f"hiveacid: {about}: " if about else "hiveacid: "
+        self._head = f"{PROGRESS}{about}: " if about else PROGRESS
 
     def enter(self, phase: Phase) -> None:
         """A phase begins."""
