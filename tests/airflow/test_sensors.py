@@ -8,7 +8,11 @@ from airflow.providers.common.compat.sdk import (
     TaskDeferred,
 )
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowRescheduleException
+
+try:
+    from airflow.sdk.exceptions import AirflowRescheduleException
+except ImportError:  # Before Airflow 3.3.
+    from airflow.exceptions import AirflowRescheduleException
 
 from airflow_hiveacid import (
     Budget,

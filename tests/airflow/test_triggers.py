@@ -8,7 +8,6 @@ from importlib import import_module
 
 import pytest
 from airflow.sdk import Asset, AssetWatcher
-from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_hiveacid import HiveAcidCompactionEventTrigger
 from airflow_hiveacid.acid.errors import InvalidJob
@@ -192,6 +191,7 @@ def test_one_event_tells_of_so_many_partitions_and_the_next_one_of_the_rest():
 
 
 def test_all_tables_of_a_connection_share_one_poll(orders):
+    shared_stream = pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow 3.3")
     visits = AcidFolders.create(orders.client, "shop.visits")
     triggers = [watching(), watching(table="shop.visits"), watching(table="shop.o*")]
     keys = {trigger.shared_stream_key() for trigger in triggers}
@@ -200,7 +200,7 @@ def test_all_tables_of_a_connection_share_one_poll(orders):
         assert watching(**other).shared_stream_key() not in keys
 
     async def watch():
-        manager = SharedStreamManager()
+        manager = shared_stream.SharedStreamManager()
         streams = []
         for number, trigger in enumerate(triggers):
             key = trigger.shared_stream_key()
