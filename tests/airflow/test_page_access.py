@@ -1,0 +1,255 @@
+"""The page's routes in Airflow's own API server: who may see what, and what cannot break it."""
+
+import json
+import re
+import socket
+from types import SimpleNamespace
+from urllib.parse import quote
+
+import pytest
+from airflow.api_fastapi.app import create_app, get_auth_manager
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.utils.db import initdb
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_hiveacid.acid.errors import MetastoreUnreachable
+from airflow_hiveacid.acid.health import TableHealth
+from airflow_hiveacid.plugin import app as page_app
+from airflow_hiveacid.plugin import metastores
+from airflow_hiveacid.plugin.measuring import Measured
+
+pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
+
+ROUTES = [route for route in page_app.app.routes if isinstance(route, APIRoute)]
+PATHS = [
+    re.sub(r"\{dag_id\}", "some_dag", re.sub(r"\{table\}", "shop.orders", f"/hiveacid{route.path}"))
+    for route in ROUTES
+]
+TABLES = (
+    TableHealth(table="shop.orders", kind="full_acid", deltas=3, measured_at=1.0),
+    TableHealth(table="shop.<b>bold</b>", kind="full_acid", measured_at=1.0),
+)
+
+
+@pytest.fixture(scope="module")
+def airflow():
+    initdb()
+    return create_app(apps="core")
+
+
+@pytest.fixture
+def browser(airflow):
+    """Somebody who is not signed in."""
+    with TestClient(airflow, base_url="http://localhost") as client:
+        yield client
+
+
+def token(role):
+    user = SimpleAuthManagerUser(username="jane", role=role)
+    return get_auth_manager().generate_jwt(user)
+
+
+def bearer(role):
+    return {"Authorization": f"Bearer {token(role)}"}
+
+
+def unreachable(table):
+    raise MetastoreUnreachable("No metastore answers.")
+
+
+@pytest.fixture
+def measured(airflow):
+    """A metastore whose tables are known, and that does not answer any more."""
+    known = SimpleNamespace(look=lambda: Measured(TABLES, 1.0, 0.5))
+    fake = SimpleNamespace(measuring=known, history=unreachable)
+    page_app.app.dependency_overrides[page_app._metastore] = lambda: fake
+    yield
+    page_app.app.dependency_overrides.clear()
+
+
+def test_airflow_mounts_the_page_and_shows_its_two_views(browser):
+    answer = browser.get("/api/v2/plugins", headers=bearer("admin")).json()
+    (plugin,) = [each for each in answer["plugins"] if each["name"] == "hiveacid"]
+    assert [view["destination"] for view in plugin["external_views"]] == ["nav", "dag"]
+    # A path of the server would leave out the one that Airflow itself may have.
+    assert all(not view["href"].startswith("/") for view in plugin["external_views"])
+    assert plugin["fastapi_apps"][0]["url_prefix"] == "/hiveacid"
+
+
+def test_the_page_has_these_routes_and_no_others():
+    assert {route.path for route in page_app.app.routes} == {
+        "/",
+        "/api/tables",
+        "/api/dags/{dag_id}/tables",
+        "/api/tables/{table}",
+        "/api/tables/{table}/history",
+    }
+    assert {method for route in ROUTES for method in route.methods} == {"GET"}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nobody_gets_in_without_credentials(browser, path):
+    assert browser.get(path).status_code == 401
+    assert browser.get(path, headers={"Authorization": "Bearer nonsense"}).status_code == 403
+    browser.cookies.set("_token", "nonsense")
+    assert browser.get(path).status_code in (401, 403)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_user_without_rights_is_turned_away(browser, path):
+    assert browser.get(path, headers=bearer(None)).status_code == 403
+
+
+@pytest.mark.usefixtures("measured")
+@pytest.mark.parametrize("path", PATHS)
+def test_a_viewer_sees_everything(browser, path):
+    assert browser.get(path, headers=bearer("viewer")).status_code == 200
+
+
+@pytest.mark.usefixtures("measured")
+def test_the_cookie_of_a_signed_in_browser_is_enough(browser):
+    browser.cookies.set("_token", token("viewer"))
+    assert browser.get("/hiveacid/").headers["content-type"].startswith("text/html")
+    assert browser.get("/hiveacid/api/tables").json()["total"] == 2
+
+
+@pytest.mark.usefixtures("measured")
+def test_the_tables_of_a_dag_need_the_right_to_see_the_dag(browser, monkeypatch):
+    asked = []
+
+    def refuse(**details):
+        asked.append((details["method"], details["details"].id))
+        return False
+
+    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", refuse)
+    headers = bearer("viewer")
+    assert browser.get("/hiveacid/api/dags/secret/tables", headers=headers).status_code == 403
+    assert asked == [("GET", "secret")]
+    assert browser.get("/hiveacid/api/tables", headers=headers).status_code == 200
+
+
+@pytest.mark.usefixtures("measured")
+@pytest.mark.parametrize("path", [*PATHS, "/hiveacid/api/tables?size=0", "/hiveacid/nothing"])
+def test_every_answer_tells_browsers_to_be_strict(browser, path):
+    for headers in (bearer("viewer"), {}):
+        answer = browser.get(path, headers=headers)
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; ")
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.usefixtures("measured")
+def test_names_travel_as_json_and_never_as_markup(browser):
+    answer = browser.get("/hiveacid/api/tables?text=bold", headers=bearer("viewer"))
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["rows"][0]["table"] == "shop.<b>bold</b>"
+    assert "bold" not in browser.get("/hiveacid/", headers=bearer("viewer")).text
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_history_that_cannot_be_read_says_why(browser):
+    answer = browser.get("/hiveacid/api/tables/shop.orders/history", headers=bearer("viewer"))
+    assert answer.status_code == 200
+    assert answer.json()["entries"] == []
+    assert answer.json()["error"]["message"] == "No metastore answers."
+
+
+@pytest.mark.usefixtures("measured")
+@pytest.mark.parametrize("path", ["api/tables/shop.gone", "api/tables/shop.gone/history"])
+def test_a_table_that_is_not_there_is_not_found(browser, path):
+    assert browser.get(f"/hiveacid/{path}", headers=bearer("viewer")).status_code == 404
+
+
+anything = st.one_of(
+    st.text(max_size=300),
+    st.integers().map(str),
+    st.floats().map(str),
+    st.sampled_from(["", "true", "score", "table", "needs", "shop", "../..", "%00", "\0", "~"]),
+)
+names = st.sampled_from(
+    ["connection", "database", "text", "show", "sort", "descending", "page", "size", "dag_id"]
+)
+parts = st.one_of(anything, st.sampled_from(["shop.orders", "history", "tables", "dags"]))
+
+
+@pytest.mark.usefixtures("measured")
+def test_nothing_that_is_asked_breaks_it(airflow):
+    headers = bearer("viewer")
+    with TestClient(airflow, base_url="http://localhost") as client:
+
+        @settings(max_examples=60)
+        @given(st.lists(parts, max_size=4), st.lists(st.tuples(names, anything), max_size=6))
+        def ask(path, query):
+            below = "/".join(quote(part, safe="", errors="replace") for part in path)
+            told = [(name, value.encode(errors="replace").decode()) for name, value in query]
+            for start in ("api/tables", f"api/tables/{below}", f"api/dags/{below}/tables"):
+                answer = client.get(f"/hiveacid/{start}", params=told, headers=headers)
+                assert answer.status_code in (200, 404, 422)
+
+        ask()
+
+
+def ask_until_measured(browser, eventually, path="/hiveacid/api/tables"):
+    found = []
+
+    def measured():
+        answer = browser.get(path, headers=bearer("viewer"))
+        assert answer.status_code == 200
+        found.append(answer.json())
+        return not found[-1]["running"]
+
+    eventually("the tables are measured", measured)
+    return found[-1]
+
+
+def test_it_shows_real_tables_and_no_secret(browser, orders, metastore_connection, eventually):
+    metastores.metastore.cache_clear()
+    orders.insert()
+    listed = ask_until_measured(browser, eventually)
+    (row,) = [row for row in listed["rows"] if row["table"] == "shop.orders"]
+    assert (row["deltas"], row["broken"]) == (1, False)
+    path = "/hiveacid/api/tables/shop.orders"
+    health = browser.get(path, headers=bearer("viewer")).json()
+    history = browser.get(f"{path}/history", headers=bearer("viewer")).json()
+    assert health["deltas"] == 1
+    assert [entry["kind"] for entry in history["entries"]] == ["insert", "major"]
+    assert "s3cret" not in json.dumps([listed, health, history])
+
+
+def test_a_metastore_that_does_not_answer_is_an_answer(browser, monkeypatch, eventually):
+    metastores.metastore.cache_clear()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    connection = {"conn_type": "hive_acid_metastore", "host": "127.0.0.1", "port": port}
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection | {"password": "s3cret"})
+    )
+    answer = ask_until_measured(browser, eventually)
+    assert (answer["measured"], answer["rows"]) == (False, [])
+    assert answer["error"]["id"] == "MetastoreUnreachable"
+    assert str(port) in answer["error"]["message"]
+    assert "s3cret" not in json.dumps(answer)
+
+
+def test_only_the_configured_metastores_are_shown(browser, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_CONNECTIONS", "one, two")
+    assert metastores.connection_ids() == ["one", "two"]
+    headers = bearer("viewer")
+    path = "/hiveacid/api/tables?connection=spark_default"
+    assert browser.get(path, headers=headers).status_code == 404
+
+
+def test_a_policy_that_makes_no_sense_is_shown(browser, monkeypatch, eventually):
+    metastores.metastore.cache_clear()
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_HIVE_ACID_DEFAULT", '{"conn_type": "hive_acid_metastore", "host": "h"}'
+    )
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_POLICY", '{"max_delta": 3}')
+    answer = ask_until_measured(browser, eventually)
+    assert answer["error"]["id"] == "InvalidJob"
+    assert "page_policy" in answer["error"]["message"]

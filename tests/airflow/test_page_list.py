@@ -1,0 +1,248 @@
+"""What the page lists: measured in the background, filtered, sorted; and which tables a DAG names."""
+
+import itertools
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG, Asset, AssetWatcher
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_hiveacid import (
+    HiveAcidCleanOperator,
+    HiveAcidCompactionEventTrigger,
+    HiveAcidCompactOperator,
+    HiveAcidDeltaCountSensor,
+    HiveAcidMergeOperator,
+    MatchedUpdate,
+    MergeJob,
+)
+from airflow_hiveacid.acid.errors import MetastoreUnreachable
+from airflow_hiveacid.acid.health import BlockingTxn, QueueEntry, TableHealth
+from airflow_hiveacid.applications import example_dags
+from airflow_hiveacid.assets import asset_of
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.options import TableSource
+from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.plugin.dag_tables import tables_of
+from airflow_hiveacid.plugin.measuring import Measuring
+from airflow_hiveacid.plugin.table_list import TableQuery, listing
+
+try:
+    from airflow.serialization.serialized_objects import DagSerialization as Serialization
+except ImportError:  # Before Airflow 3.2.
+    from airflow.serialization.serialized_objects import SerializedDAG as Serialization
+
+WORKING = QueueEntry(id=1, partition=None, type="major", state="working")
+FAILED = QueueEntry(id=2, partition=None, type="minor", state="failed")
+TXN = BlockingTxn(txn_id=9, user="jane", host="h", opened_at=50.0)
+NEED = {"table": "a.wide", "partition": "p=1", "type": "major", "reason": "Many deltas."}
+TABLES = (
+    TableHealth(table="a.calm", kind="full_acid", measured_at=1),
+    TableHealth(
+        table="a.wide", kind="full_acid", deltas=30, needs=(NEED,), score=60, measured_at=1
+    ),
+    TableHealth(table="b.busy", kind="full_acid", oldest_txn=TXN, score=90, measured_at=1),
+    TableHealth(table="b.lost", kind="full_acid", queue=(FAILED,), obsolete_bytes=7, measured_at=1),
+    TableHealth(
+        table="b.slow", kind="full_acid", queue=(WORKING,), base_written_at=5, measured_at=1
+    ),
+)
+BROKEN = replace(TABLES[0], table="c.x", error=ErrorReport(id="TableNotFound", message="Gone."))
+
+
+def names(**query):
+    return [row["table"] for row in listing((*TABLES, BROKEN), TableQuery(**query))["rows"]]
+
+
+def test_the_worst_come_first():
+    assert names() == ["a.wide", "b.busy", "a.calm", "b.lost", "b.slow", "c.x"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"database": "a"}, ["a.wide", "a.calm"]),
+        ({"text": " LO"}, ["b.lost", "b.slow"]),
+        ({"show": "needs"}, ["a.wide"]),
+        ({"show": "busy"}, ["b.busy"]),
+        ({"show": "queued"}, ["b.lost", "b.slow"]),
+        ({"show": "failed"}, ["b.lost", "c.x"]),
+        ({"patterns": ["a.*", "b.busy"]}, ["a.wide", "b.busy", "a.calm"]),
+        ({"sort": "table", "descending": True, "size": 2}, ["c.x", "b.slow"]),
+        ({"sort": "deltas", "descending": True, "size": 1}, ["a.wide"]),
+        ({"sort": "table", "size": 4, "page": 2}, ["b.slow", "c.x"]),
+        ({"page": 99}, []),
+        ({"database": "nothing"}, []),
+    ],
+)
+def test_tables_are_picked_and_sorted(query, expected):
+    assert names(**query) == expected
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(("sort", "first"), [("base", "b.slow"), ("txn", "b.busy")])
+def test_what_is_not_known_comes_last_either_way(sort, first, descending):
+    assert names(sort=sort, descending=descending)[0] == first
+
+
+def test_the_counts_tell_what_each_filter_would_show():
+    found = listing((*TABLES, BROKEN), TableQuery(database="b", show="failed"))
+    assert found["counts"] == {"all": 3, "needs": 0, "busy": 1, "queued": 2, "failed": 1}
+    assert found["obsolete_bytes"] == 7
+    assert found["total"] == 1
+    assert found["databases"] == [
+        {"name": "a", "tables": 2},
+        {"name": "b", "tables": 3},
+        {"name": "c", "tables": 1},
+    ]
+
+
+def test_a_row_tells_the_first_need_and_leaves_long_lists_to_the_details():
+    (row,) = listing(TABLES, TableQuery(show="needs"))["rows"]
+    assert (row["needs"], row["need"]["reason"]) == (1, "Many deltas.")
+    assert not {"penalties", "queue"} & row.keys()
+
+
+@given(
+    st.lists(st.sampled_from(TABLES), max_size=12),
+    st.sampled_from(["score", "table", "deltas", "bytes", "base", "obsolete", "txn", "queue"]),
+    st.booleans(),
+    st.integers(1, 5),
+)
+def test_the_pages_together_are_the_whole_list(tables, sort, descending, size):
+    tables = [replace(table, table=f"{table.table}{n}") for n, table in enumerate(tables)]
+    query = TableQuery(sort=sort, descending=descending, size=size)
+    pages = [listing(tables, replace(query, page=page))["rows"] for page in range(1, 14)]
+    whole = listing(tables, replace(query, size=200))["rows"]
+    assert list(itertools.chain(*pages)) == whole
+    assert len(whole) == len(tables)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def settled(measuring, eventually):
+    eventually("it has measured", lambda: not measuring.look().running)
+    return measuring.look()
+
+
+def test_nobody_waits_for_a_measurement(eventually):
+    go, clock, runs = threading.Event(), Clock(), []
+
+    def measure():
+        runs.append(threading.current_thread().daemon)
+        yield TABLES[0]
+        assert go.wait(60)
+        yield TABLES[1]
+
+    measuring = Measuring(measure, 60, clock)
+    first = measuring.look()
+    assert (first.tables, first.running) == (None, True)
+    eventually("it has begun", lambda: measuring.look().done == 1)
+    assert measuring.look().tables is None
+    go.set()
+    known = settled(measuring, eventually)
+    assert (known.tables, known.at) == (TABLES[:2], 1000.0)
+    # What is old is shown while it is measured anew, once for all who look.
+    go.clear()
+    clock.now += 59
+    assert not measuring.look().running
+    clock.now += 1
+    assert [measuring.look().running for _ in range(3)] == [True] * 3
+    assert measuring.look().tables == TABLES[:2]
+    go.set()
+    assert settled(measuring, eventually).at == 1060.0
+    assert runs == [True, True]
+
+
+def test_an_error_is_told_beside_what_was_known_and_goes_by_itself(eventually):
+    clock, failures = Clock(), [MetastoreUnreachable("It is down."), RuntimeError("Strange.")]
+
+    def measure():
+        yield TABLES[0]
+        if clock.now > 1000 and failures:
+            raise failures.pop(0)
+
+    measuring = Measuring(measure, 60, clock)
+    settled(measuring, eventually)
+    for name in ("MetastoreUnreachable", "RuntimeError"):
+        clock.now += 60
+        assert measuring.look().running
+        known = settled(measuring, eventually)
+        assert (known.error.id, known.tables, known.at) == (name, TABLES[:1], 1000.0)
+    clock.now += 60
+    assert measuring.look().running
+    assert settled(measuring, eventually).error is None
+
+
+def serialized(dag):
+    return Serialization.to_dict(dag)
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "tables"),
+    [
+        ("hourly_merge", ["demo.customers"]),
+        ("automatic_compaction", ["default.*"]),
+        ("event_driven_compaction", ["default.customers", "default.orders"]),
+    ],
+)
+def test_the_tables_of_the_example_dags_are_told(dag_id, tables):
+    bag = DagBag(example_dags() / f"{dag_id}.py")
+    assert tables_of(serialized(bag.dags[dag_id])) == tables
+
+
+def test_the_tables_of_a_dag_come_from_its_jobs_sensors_sources_and_assets():
+    with DAG("d", params={"table": "Sales.Refunds", "days": 3}) as dag:
+        HiveAcidDeltaCountSensor(task_id="s", table="web.*")
+        HiveAcidCleanOperator(task_id="c", job=CleanJob(target="{{ params.table }}"))
+        HiveAcidMergeOperator(
+            task_id="m",
+            job=MergeJob(
+                target="sales.orders",
+                source=TableSource("stage.orders"),
+                on="t.id = s.id",
+                when=(MatchedUpdate(),),
+            ),
+            outlets=[asset_of("crm.leads", "hms:9083")],
+        )
+    assert tables_of(serialized(dag)) == [
+        "crm.leads",
+        "sales.orders",
+        "sales.refunds",
+        "stage.orders",
+        "web.*",
+    ]
+
+
+def test_a_watched_table_is_told():
+    trigger = HiveAcidCompactionEventTrigger(table="web.clicks")
+    asset = Asset("clicks", watchers=[AssetWatcher(name="w", trigger=trigger)])
+    assert tables_of(serialized(DAG("d", schedule=[asset]))) == ["web.clicks"]
+
+
+def test_a_dag_that_finds_its_tables_while_it_runs_tells_none():
+    with DAG("d", params={"days": 3}) as dag:
+        HiveAcidCompactOperator.partial(task_id="m").expand(need=[1, 2])
+        HiveAcidCleanOperator(task_id="c", job=CleanJob(target="{{ params.days }}"))
+        HiveAcidDeltaCountSensor(task_id="s", table="{{ ti.xcom_pull('x') }}")
+    assert tables_of(serialized(dag)) is None
+
+
+def test_the_plugin_costs_other_processes_next_to_nothing():
+    load = (
+        "import sys; from airflow_hiveacid.plugin.plugin import HiveAcidPlugin; HiveAcidPlugin();"
+        "print({'fastapi', 'thrift', 'airflow_hiveacid.plugin.app'} & set(sys.modules))"
+    )
+    told = subprocess.run([sys.executable, "-c", load], check=True, capture_output=True, text=True)
+    assert told.stdout.strip().splitlines()[-1] == "set()"

@@ -1,0 +1,154 @@
+"""Tables of all sizes in a real metastore; their files have the right sizes, and hold nothing."""
+
+import json
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.queue import CompactionQueue
+from tests.maintenance.acid_folders import path_of
+
+DATABASES = ("crm", "finance", "logistics", "sales", "web")
+NOUNS = ("clicks", "customers", "invoices", "orders", "payments", "refunds", "stock", "visits")
+_THREADS = 4
+
+
+class PageTable:
+    """One table and what is done to it."""
+
+    def __init__(self, client: MetastoreClient, name: str, partitions: Sequence[str] = ()) -> None:
+        self.client = client
+        self.ref = TableRef.parse(name)
+        keys = [Column("day", "string")] if partitions else []
+        table = HiveTable.new(self.ref, [Column("id", "bigint")], partition_keys=keys)
+        client.create_table(table)
+        self.table = client.get_table(self.ref)
+        new = [HivePartition.new(self.table, [day]) for day in partitions]
+        if new:
+            client.add_partitions(self.ref, new)
+        self.root = path_of(self.table.folder)
+
+    def write(
+        self,
+        size: int,
+        *,
+        deletes: int = 0,
+        partition: str | None = None,
+        rows: int = 0,
+        run: str | None = None,
+        at: datetime | None = None,
+    ) -> int:
+        """Commit a merge; its write id."""
+        txn = self.client.open_txn("airflow", "worker-3", run)
+        write_id = self.client.allocate_write_id(txn, self.ref)
+        told = None
+        if at is not None:
+            told = {
+                "operation": "merge",
+                "txn_id": txn,
+                "write_id": write_id,
+                "run_token": run,
+                "user": "airflow",
+                "time": at.isoformat(),
+                "report": {"rows_inserted": rows},
+            }
+        self._make(Delta(write_id, write_id, 0).name, partition, size, told)
+        if deletes:
+            self._make(Delta(write_id, write_id, 0, is_delete=True).name, partition, deletes, told)
+        self.client.commit_txn(txn)
+        return write_id
+
+    def compact(self, into: Base | Delta, size: int, partition: str | None = None) -> None:
+        """Put what is there together."""
+        txn = self.client.open_txn("airflow", "worker-1", None)
+        folder = self._make(replace(into, visibility_txn=txn).name, partition, size, None)
+        if isinstance(into, Base):
+            marker = '{"thisFileVersion":"0","dataFormat":"compacted"}'
+            (folder / "_metadata_acid").write_text(marker)
+        self.client.commit_txn(txn)
+
+    def _make(self, name: str, partition: str | None, size: int, note: object) -> Path:
+        folder = self.root / (f"day={partition}" if partition else "") / name
+        folder.mkdir(parents=True)
+        with (folder / "bucket_00000").open("wb") as file:
+            file.truncate(size)
+        if note is not None:
+            (folder / SIDECAR_FILE).write_text(json.dumps(note))
+        return folder
+
+
+def make_many(options: MetastoreOptions, count: int, seed: int = 4) -> None:
+    """Many tables in a few databases: most are well, some need something."""
+    with MetastoreClient(options) as client:
+        for database in DATABASES:
+            client.create_database(database)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for _ in pool.map(lambda number: _make_one(client, number, seed), range(count)):
+                pass
+
+
+def _make_one(client: MetastoreClient, number: int, seed: int) -> None:
+    dice = random.Random(f"{seed} {number}")
+    noun = NOUNS[number // len(DATABASES) % len(NOUNS)]
+    name = f"{DATABASES[number % len(DATABASES)]}.{noun}_{number:04d}"
+    table = PageTable(client, name)
+    base = int(10 ** dice.uniform(5, 10.4))
+    write_id = table.write(base)
+    if dice.random() < 0.8:
+        table.compact(Base(write_id), base)
+    for _ in range(min(40, int(dice.paretovariate(1.2)) - 1)):
+        part = int(base * dice.random() ** 5 / 4) + 1000
+        table.write(part, deletes=part // 5 if dice.random() < 0.5 else 0)
+
+
+def make_three(client: MetastoreClient) -> None:
+    """Three tables with a past: one that needs something, one that waits, one that is well."""
+    dice = random.Random(3)
+    for database in ("crm", "sales", "web"):
+        client.create_database(database)
+    hour = datetime.now(UTC).replace(minute=4, second=0, microsecond=0)
+    _orders(PageTable(client, "sales.orders"), hour - timedelta(hours=46), dice)
+    customers = PageTable(client, "crm.customers")
+    customers.compact(Base(customers.write(48_000_000)), 47_000_000)
+    for _ in range(2):
+        customers.write(dice.randrange(100_000, 900_000), deletes=20_000)
+    days = [(hour - timedelta(days=back)).strftime("%Y-%m-%d") for back in range(3)]
+    clicks = PageTable(client, "web.clicks", days)
+    for day in days:
+        clicks.compact(Base(clicks.write(700_000_000, partition=day)), 690_000_000, day)
+        for _ in range(3):
+            clicks.write(dice.randrange(1_000_000, 9_000_000), partition=day)
+    queue = CompactionQueue(client)
+    queue.request(clicks.ref, f"day={days[0]}", CompactionType.MAJOR)
+    claimed = queue.claim("worker-1-airflow")
+    assert claimed is not None
+    queue.failed(claimed, "No space left on the file system.")
+    queue.request(clicks.ref, f"day={days[1]}", CompactionType.MINOR)
+
+
+def _orders(orders: PageTable, begin: datetime, dice: random.Random) -> None:
+    first = orders.write(180_000_000, rows=2_400_000, run="initial_load/manual/load/-1", at=begin)
+    for number in range(1, 46):
+        at = begin + timedelta(hours=number)
+        last = orders.write(
+            int(10 ** dice.uniform(5, 6.9)),
+            deletes=int(10 ** dice.uniform(4, 5.5)) if number % 3 else 0,
+            rows=dice.randrange(200, 60_000),
+            run=f"hourly_merge/scheduled__{at:%Y-%m-%dT%H}:00:00+00:00/merge/-1",
+            at=at,
+        )
+        if number in (10, 22, 36):
+            orders.compact(Delta(first + 1, last), 14_000_000)
+            orders.compact(Delta(first + 1, last, is_delete=True), 900_000)
+        if number == 24:
+            orders.compact(Base(last), 201_000_000)
+            first = last
