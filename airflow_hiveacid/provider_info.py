@@ -61,6 +61,7 @@ def get_provider_info() -> dict[str, Any]:
                 "class-name": "airflow_hiveacid.decorators.merge.hive_acid_merge_task",
             },
         ],
+        "cli": ["airflow_hiveacid.cli.airflow_commands.get_commands"],
         "asset-uris": [
             {
                 "schemes": ["hiveacid"],

@@ -67,6 +67,7 @@ def named(*keys):
     [
         *named("extra-links"),
         *named("task-decorators", "class-name"),
+        *named("cli"),
         *named("asset-uris", "handler", "factory", "to_openlineage_converter"),
     ],
 )
@@ -89,6 +90,7 @@ def test_the_links_of_the_operators_are_known_to_airflow():
 
 
 def test_every_option_has_a_default_that_airflow_can_read():
+    ProvidersManager().initialize_providers_configuration()
     (section,) = get_provider_info()["config"].values()
     for name, option in section["options"].items():
         expected = "none" if option["default"] is None else option["default"]
