@@ -151,8 +151,8 @@ def test_what_the_driver_tells_reaches_the_task_before_the_work_is_done(cluster,
         cluster.until(lambda: xcoms.get("txn_id") == 7)
         # The table has moved meanwhile, and the driver has begun anew.
         cluster.begin(application, txn_ids=[7, 9], write_ids={"shop.orders": 4})
-        cluster.until(lambda: xcoms.get("txn_id") == 9)
-        assert xcoms["write_ids"] == {"shop.orders": 4}
+        cluster.until(lambda: xcoms.get("write_ids") == {"shop.orders": 4})
+        assert xcoms["txn_id"] == 9
         cluster.succeed(application, rows_deleted=3)
 
     with cluster.meanwhile(steps):
