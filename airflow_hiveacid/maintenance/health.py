@@ -177,8 +177,9 @@ def _verdict(decisions: Sequence[Decision], needs: Sequence[Decision]) -> str:
 
 
 def _named(decision: Decision) -> str:
-    partition = decision.size.partition
-    return decision.reason if partition is None else f"{partition}: {decision.reason}"
+    size = decision.size
+    reason = decision.reason if size.problem is None else size.problem
+    return reason if size.partition is None else f"{size.partition}: {reason}"
 
 
 def _oldest(blockers: Sequence[Blocker]) -> BlockingTxn | None:

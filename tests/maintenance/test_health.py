@@ -169,7 +169,7 @@ def test_an_insert_only_table_is_measured_too(client, database, meter):
     only.insert()
     (health,) = meter.measure(database)
     assert (health.kind, health.deltas, health.score) == ("insert_only", 1, 100)
-    assert "is insert-only, which cannot be compacted yet" in health.verdict
+    assert health.verdict.startswith(f"Nothing to do: {only.ref} is insert-only, which cannot")
     assert health.needs == ()
 
 
@@ -193,7 +193,7 @@ def test_a_table_that_cannot_be_measured_does_not_stop_the_others(client, databa
     assert (found["odd"].error.id, found["odd"].score) == ("InvalidJob", 0)
     assert found["broken"].error is None
     assert found["broken"].score == 70
-    assert "delta_1_x" in found["broken"].penalties[0].reason
+    assert found["broken"].penalties[0].reason.startswith("The name 'delta_1_x' cannot be read")
 
 
 @FAKE
