@@ -70,6 +70,16 @@ def test_all_images_are_pinned() -> None:
         assert re.fullmatch(r"[\w/.-]+:v?\d+\.\d+(\.\d+)?(-[\w-]+)?", image), image
 
 
+def test_the_image_is_made_of_what_is_there_and_not_ignored() -> None:
+    copied = re.findall(r"^COPY (.*) \S+$", compose.DOCKERFILE.read_text(), re.MULTILINE)
+    sources = {word for words in copied for word in words.split()}
+    assert {"requirements.lock", "airflow_hiveacid", "spark_apps", "dags", "deploy"} <= sources
+    wanted = compose.DOCKERFILE.with_name("Dockerfile.dockerignore").read_text().splitlines()
+    for source in sources:
+        assert (compose.ROOT / source).exists(), source
+        assert f"!{source}" in wanted
+
+
 def test_no_port_is_open_to_others_than_this_machine() -> None:
     for service in SERVICES.values():
         for port in service.raw.get("ports", []):
