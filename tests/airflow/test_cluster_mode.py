@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException
-from airflow.sdk.exceptions import TaskDeferralTimeout, TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowException, TaskDeferred
 from airflow.sdk.execution_time.xcom import XCom
 
 from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
@@ -25,6 +24,7 @@ from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.operators.spark import TaskDeferralTimeout
 from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
 from tests.fakes.kubernetes import KubernetesServer
 from tests.fakes.spark_cluster import SparkCluster
