@@ -229,14 +229,25 @@ function message(error) {
 function nothing(answer, all) {
   byId("rows").replaceChildren();
   byId("message").hidden = false;
-  byId("message").replaceChildren(...(all
-    ? [make("h2", {}, "No table fits"),
-      make("p", {}, `${plural(all, "table")} are hidden by the filters.`),
-      make("p", {}, make("button", { type: "button", onclick: showAll }, "Show all"))]
-    : [make("h2", {}, "No transactional tables yet"),
-      make("p", {}, "Every table that is created with TBLPROPERTIES ('transactional'='true') appears here by itself."),
-      make("p", { class: "quiet" }, `Metastore connection: ${state.connection || answer.connections[0]}`)]));
+  byId("message").replaceChildren(...(all ? hidden(all) : dag && answer.patterns ? absent(answer) : none(answer)));
 }
+
+const hidden = (all) => [
+  make("h2", {}, "No table fits"),
+  make("p", {}, `${plural(all, "table is", "tables are")} hidden by the filters.`),
+  make("p", {}, make("button", { type: "button", onclick: showAll }, "Show all")),
+];
+
+const absent = (answer) => [
+  make("h2", {}, "None of its tables is there yet"),
+  make("p", {}, `The DAG works on ${answer.patterns.join(", ")}.`),
+];
+
+const none = (answer) => [
+  make("h2", {}, "No transactional tables yet"),
+  make("p", {}, "Every table that is created with TBLPROPERTIES ('transactional'='true') appears here by itself."),
+  make("p", { class: "quiet" }, `Metastore connection: ${state.connection || answer.connections[0]}`),
+];
 
 function showAll() {
   byId("text").value = "";
@@ -294,7 +305,6 @@ function close() {
 
 function start() {
   wearColours();
-  if (dag) byId("title").textContent = "Hive ACID tables";
   byId("show").append(...FILTERS.map(([name, text]) =>
     make("label", {},
       make("input", { type: "radio", name: "show", id: `show-${name}`, value: name, checked: state.show === name, onchange: () => change({ show: name }) }),

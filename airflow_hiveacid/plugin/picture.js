@@ -48,7 +48,7 @@ function bars(chart, entries) {
   const sums = new Map();
   for (const entry of entries) {
     const kind = entry.compaction ? "base" : entry.kind === "delete" ? "delete" : "insert";
-    const gone = entry.state === "cleaned";
+    const gone = ["cleaned", "obsolete"].includes(entry.state);
     const key = `${entry.max_write_id} ${kind}`;
     const sum = sums.get(key) || { writeId: entry.max_write_id, kind, gone, bytes: 0 };
     sum.bytes += entry.bytes;

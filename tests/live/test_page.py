@@ -1,0 +1,294 @@
+"""The page in a real Chromium, inside of a running Airflow, over a real metastore.
+
+What it looks like is left in build/page.
+"""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.applications import example_dags
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.transaction import Transaction
+from tests.live.airflow_processes import AirflowProcesses
+from tests.live.chromium import Chromium
+from tests.live.page_tables import make_many, make_three
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(Chromium.program() is None, reason="needs Chromium"),
+    pytest.mark.timeout(1800),
+]
+PICTURES = Path("build/page")
+MANY = 2000
+HOSTILE = "<img src=x onerror=parent.hacked=hacked=1>"
+FRAME = "document.querySelector('iframe')?.contentDocument?"
+ROWS = "querySelectorAll('#rows tr:not(.waiting)').length"
+DETAILS = "querySelector('#details:not([hidden]) svg.picture')"
+SHIFTS = """
+new Promise((tell) => {
+  let sum = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) sum += entry.value;
+  }).observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => tell(sum), 200);
+})
+"""
+
+
+class Airflow:
+    """An Airflow that asks for passwords, with a viewer and somebody who may do nothing."""
+
+    def __init__(self, home: Path, metastore: EmbeddedMetastore) -> None:
+        host, port = metastore.uri.removeprefix("thrift://").split(":")
+        connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+        settings = {
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,jane:viewer,guest:",
+            "AIRFLOW__HIVE_ACID__PAGE_REFRESH_SECONDS": "2",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": "http://localhost:9/execution/",
+        }
+        self.processes = AirflowProcesses(
+            home,
+            sorted(example_dags().glob("*.py")),
+            connections={"hive_acid_default": connection},
+            environment=settings,
+        )
+        self.url = self.processes.api.url
+        self._passwords = home / "simple_auth_manager_passwords.json.generated"
+
+    def start(self) -> None:
+        self.processes.cli("db", "migrate")
+        self.processes.cli("dags", "reserialize")
+        self.processes.start("api-server")
+
+    def restart(self) -> None:
+        """A new process, which knows nothing of any table."""
+        self.processes.kill("api-server")
+        self.processes.start("api-server")
+
+    def token(self, user: str) -> str:
+        passwords = json.loads(self._passwords.read_text())
+        body = json.dumps({"username": user, "password": passwords[user]}).encode()
+        request = urllib.request.Request(
+            f"{self.url}/auth/token", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return str(json.load(answer)["access_token"])
+
+    def ask(self, path: str, user: str | None = "jane") -> tuple[int, Any]:
+        """The status and the answer."""
+        headers = {} if user is None else {"Authorization": f"Bearer {self.token(user)}"}
+        request = urllib.request.Request(f"{self.url}/hiveacid/{path}", headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                text = answer.read().decode()
+                plain = answer.headers["content-type"].startswith("text/html")
+                return answer.status, text if plain else json.loads(text)
+        except urllib.error.HTTPError as error:
+            return error.code, None
+
+
+@pytest.fixture(scope="module")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
+    with EmbeddedMetastore(directory=tmp_path_factory.mktemp("hms")) as metastore:
+        yield metastore
+
+
+@pytest.fixture(scope="module")
+def airflow(
+    metastore: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Airflow]:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    airflow = Airflow(tmp_path_factory.mktemp("airflow") / "home", metastore)
+    try:
+        airflow.start()
+        yield airflow
+    finally:
+        airflow.processes.stop()
+
+
+@pytest.fixture
+def browser(airflow: Airflow, tmp_path: Path) -> Iterator[Chromium]:
+    """Jane's browser; a page that complains of anything fails the test."""
+    with Chromium(tmp_path / "profile") as browser:
+        browser.cookie(airflow.url, "_token", airflow.token("jane"))
+        yield browser
+        assert browser.complaints == []
+
+
+@contextmanager
+def held(options: MetastoreOptions, table: str) -> Iterator[None]:
+    """Somebody reads a table, under the name of a task."""
+    token = "nightly_export/scheduled__2026-11-20T02:00:00+00:00/export/-1"
+    with (
+        MetastoreClient(options) as client,
+        Transaction(
+            client, operation=Operation.SELECT, reads=[TableRef.parse(table)], run_token=token
+        ),
+    ):
+        yield
+
+
+def measured(airflow: Airflow, count: int) -> dict[str, Any]:
+    """The list, as soon as so many tables are in it."""
+    deadline = time.monotonic() + 600
+    while True:
+        status, answer = airflow.ask("api/tables")
+        assert status == 200
+        if answer["measured"] and answer["counts"]["all"] == count:
+            return dict(answer)
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.2)
+
+
+def test_only_who_may_see_assets_gets_in(airflow: Airflow) -> None:
+    for path in ("", "api/tables", "api/tables/a.b", "api/tables/a.b/history"):
+        assert airflow.ask(path, None)[0] == 401
+        assert airflow.ask(path, "guest")[0] == 403
+    assert airflow.ask("api/dags/hourly_merge/tables", None)[0] == 401
+    assert airflow.ask("api/dags/hourly_merge/tables", "guest")[0] == 403
+    assert airflow.ask("")[0] == 200
+
+
+def test_a_metastore_without_tables(airflow: Airflow, browser: Chromium) -> None:
+    measured(airflow, 0)
+    browser.open(f"{airflow.url}/plugin/hiveacid")
+    browser.wait_until(f"{FRAME}.querySelector('#message:not([hidden])')")
+    text = browser.evaluate(f"{FRAME}.querySelector('#message').innerText")
+    assert "No transactional tables yet" in text
+    browser.screenshot(PICTURES / "empty.png")
+
+
+def test_three_tables(airflow: Airflow, metastore: EmbeddedMetastore, browser: Chromium) -> None:
+    with MetastoreClient(metastore.options) as client:
+        make_three(client)
+    with held(metastore.options, "sales.orders"):
+        measured(airflow, 3)
+        for scheme in ("light", "dark"):
+            browser.prefer(scheme)
+            browser.open(f"{airflow.url}/plugin/hiveacid?table=sales.orders")
+            browser.wait_until(f"{FRAME}.{DETAILS}")
+            browser.screenshot(PICTURES / f"details-{scheme}.png")
+            browser.evaluate(f"{FRAME}.querySelector('.close').click()")
+            browser.screenshot(PICTURES / f"three-{scheme}.png")
+        status, answer = airflow.ask("api/tables?show=busy")
+        assert (status, len(answer["rows"])) == (200, 1)
+        assert answer["rows"][0]["oldest_txn"]["run_token"].startswith("nightly_export/")
+
+
+def test_a_dag_has_a_tab_with_its_own_tables(airflow: Airflow, browser: Chromium) -> None:
+    browser.open(f"{airflow.url}/dags/event_driven_compaction/plugin/hiveacid-dag")
+    browser.wait_until(f"{FRAME}.querySelector('#scope')?.innerText")
+    scope = browser.evaluate(f"{FRAME}.querySelector('#scope')?.innerText")
+    assert "default.customers, default.orders" in scope
+    assert airflow.ask("api/dags/event_driven_compaction/tables")[1]["total"] == 0
+    browser.screenshot(PICTURES / "tab.png")
+    browser.open(f"{airflow.url}/dags/automatic_compaction")
+    graph = "[...document.querySelectorAll('button')].find((b) => /graph/i.test(b.ariaLabel))"
+    browser.wait_until(graph)
+    browser.evaluate(f"{graph}.click()")
+    # It is laid out, then moved to where it fits.
+    browser.wait_until("document.querySelectorAll('.react-flow__node').length >= 5")
+    browser.wait_until(
+        "/scale/.test(document.querySelector('.react-flow__viewport').style.transform)"
+    )
+    browser.screenshot(PICTURES / "dag.png")
+
+
+def test_it_is_used_by_the_keyboard(airflow: Airflow, browser: Chromium) -> None:
+    browser.open(f"{airflow.url}/hiveacid/")
+    browser.wait_until(f"document.{ROWS} === 3")
+    focused = "document.activeElement.innerText"
+    for _ in range(30):
+        browser.press("Tab", 9)
+        if browser.evaluate(focused).endswith("orders"):
+            break
+    assert browser.evaluate(focused) == "sales.orders"
+    assert browser.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    browser.press("Enter", 13)
+    browser.wait_until(f"document.{DETAILS}")
+    assert browser.evaluate("document.activeElement.id") == "details"
+    browser.press("Escape", 27)
+    assert browser.evaluate("document.querySelector('#details').hidden")
+    assert browser.evaluate(focused) == "sales.orders"
+
+
+def test_sorting_and_filtering_are_kept_in_the_address(airflow: Airflow, browser: Chromium) -> None:
+    browser.open(f"{airflow.url}/hiveacid/")
+    browser.wait_until(f"document.{ROWS} === 3")
+    first = "document.querySelector('#rows .name').innerText"
+    browser.evaluate("document.querySelector('[data-sort=table]').click()")
+    browser.wait_until(f"{first} === 'crm.customers'")
+    assert browser.evaluate("document.activeElement.dataset.sort") == "table"
+    browser.evaluate("document.querySelector('#show-failed').click()")
+    browser.wait_until(f"document.{ROWS} === 1 && {first} === 'web.clicks'")
+    address = browser.evaluate("location.href")
+    browser.open("about:blank")
+    browser.open(address)
+    browser.wait_until(f"document.{ROWS} === 1 && {first} === 'web.clicks'")
+    assert browser.evaluate("document.querySelector('#show-failed').checked")
+
+
+def test_names_of_others_stay_text(
+    airflow: Airflow, metastore: EmbeddedMetastore, browser: Chromium
+) -> None:
+    with MetastoreClient(metastore.options) as client:
+        table = TableRef("crm", "customers")
+        with Transaction(client, operation=Operation.SELECT, reads=[table], user=HOSTILE):
+            browser.open(f"{airflow.url}/hiveacid/?table=crm.customers")
+            browser.wait_until(f"document.body.innerText.includes({json.dumps(HOSTILE)})")
+    assert browser.evaluate("window.hacked === undefined && !document.querySelector('img')")
+
+
+def test_two_thousand_tables(
+    airflow: Airflow, metastore: EmbeddedMetastore, browser: Chromium
+) -> None:
+    make_many(metastore.options, MANY)
+    airflow.restart()
+    browser.cookie(airflow.url, "_token", airflow.token("jane"))
+    browser.open(f"{airflow.url}/hiveacid/")
+    browser.wait_until(f"document.{ROWS} === 50", 300)
+    assert browser.evaluate(SHIFTS) < 0.02
+    known = measured(airflow, MANY + 3)
+    assert known["seconds"] < 60
+    airflow.ask("api/tables")  # Signing in is not what is timed.
+    timed = "performance.getEntriesByType('resource').map((each) => each.duration)"
+    for sort in ("table", "bytes", "score"):
+        browser.evaluate(f"document.querySelector('[data-sort={sort}]').click()")
+        browser.wait_until(f"document.querySelector('[aria-sort] [data-sort={sort}]')")
+    durations = sorted(browser.evaluate(timed))
+    print(f"first measurement {known['seconds']:.1f} s, answers {durations} ms")
+    assert durations[len(durations) // 2] < 1000
+    browser.open(f"{airflow.url}/plugin/hiveacid")
+    browser.wait_until(f"{FRAME}.{ROWS} === 50")
+    browser.screenshot(PICTURES / "page.png")
+
+
+def test_a_metastore_that_is_gone(
+    airflow: Airflow, metastore: EmbeddedMetastore, browser: Chromium
+) -> None:
+    browser.open(f"{airflow.url}/hiveacid/")
+    browser.wait_until(f"document.{ROWS} === 50")
+    metastore.kill()
+    # What was known stays, with a word on its age.
+    browser.wait_until("!document.querySelector('#stale').hidden", 120)
+    assert browser.evaluate(f"document.{ROWS}") == 50
+    airflow.restart()
+    browser.cookie(airflow.url, "_token", airflow.token("jane"))
+    browser.open(f"{airflow.url}/plugin/hiveacid")
+    browser.wait_until(f"{FRAME}.querySelector('#message:not([hidden])')")
+    assert "cannot be reached" in browser.evaluate(f"{FRAME}.querySelector('#message').innerText")
+    browser.screenshot(PICTURES / "error.png")
+    metastore.start()
+    browser.wait_until(f"{FRAME}.{ROWS} === 50", 300)
