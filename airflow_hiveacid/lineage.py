@@ -137,7 +137,8 @@ def _output(
             )
             for column, origins in column_origins(job, columns).items()
         }
-        facets["columnLineage"] = ColumnLineageDatasetFacet(fields=fields)
+        if fields:
+            facets["columnLineage"] = ColumnLineageDatasetFacet(fields=fields)
     statistics: dict[str, Any] = {}
     if report is not None:
         statistics["outputStatistics"] = OutputStatisticsOutputDatasetFacet(**_written(report))

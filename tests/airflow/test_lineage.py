@@ -147,6 +147,7 @@ def test_a_run_that_failed_tells_its_datasets_without_figures(told):
     (output,) = told(DeleteJob)["outputs"]
     assert output["name"] == TARGET
     assert not output["outputFacets"]
+    assert output["facets"].keys() == {"schema", "symlinks"}
 
 
 def test_rows_that_are_inserted_come_column_by_column_from_the_source(told):
