@@ -7,7 +7,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
+
 from airflow.sdk import DAG, Asset, AssetWatcher
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +32,10 @@ from airflow_hiveacid.plugin.dag_tables import tables_of
 from airflow_hiveacid.plugin.measuring import Measuring
 from airflow_hiveacid.plugin.table_list import TableQuery, listing
 
+try:
+    from airflow.dag_processing.dagbag import DagBag
+except ImportError:  # Before Airflow 3.2.
+    from airflow.models.dagbag import DagBag
 try:
     from airflow.serialization.serialized_objects import DagSerialization as Serialization
 except ImportError:  # Before Airflow 3.2.
