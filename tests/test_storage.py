@@ -65,6 +65,52 @@ def test_object_stores_are_found_by_their_scheme(monkeypatch: pytest.MonkeyPatch
     assert azure._full("x") == "container/t/x"
 
 
+class KeepsDirectories:
+    """An object store made of a file system: of what one request names, it refuses directories
+    that are not empty when it comes to them."""
+
+    type_name = "s3"
+
+    def __init__(self, never: str = "") -> None:
+        self._local = fs.LocalFileSystem()
+        self._never = never
+        self.requests = 0
+
+    def get_file_info(self, wanted: str | fs.FileSelector) -> object:
+        return self._local.get_file_info(wanted)
+
+    def delete_dir(self, path: str) -> None:
+        self.requests += 1
+        refused = False
+        for each in sorted([Path(path), *Path(path).rglob("*")]):
+            if each.is_file() and each.name != self._never:
+                each.unlink()
+            elif each.is_file() or list(each.iterdir()):
+                refused = True
+            else:
+                each.rmdir()
+        if refused:
+            raise OSError("Directory object not empty")
+
+
+def test_a_directory_goes_also_where_the_store_wants_it_empty_first(table: Path) -> None:
+    store = KeepsDirectories()
+    (table / "staging" / "flat" / "d=1").mkdir(parents=True)
+    (table / "staging" / "flat" / "d=1" / "part").write_bytes(b"1")
+    Storage("s3://bucket/t", store, str(table)).delete_directory("staging")
+    assert list(table.iterdir()) == []
+    assert store.requests == 4
+
+
+def test_a_store_that_refuses_a_file_is_not_asked_for_ever(table: Path) -> None:
+    store = KeepsDirectories(never="kept")
+    (table / "staging").mkdir()
+    (table / "staging" / "kept").write_bytes(b"1")
+    with pytest.raises(StorageError, match="not empty"):
+        Storage("s3://bucket/t", store, str(table)).delete_directory("staging")
+    assert store.requests == 2
+
+
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
 def test_an_s3_store_is_asked_at_the_endpoint_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, variable: str
