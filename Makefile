@@ -9,10 +9,11 @@ BIN := $(VENV)/bin
 # spark-submit and airflow are looked up on PATH, by Airflow as well as by the tests.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH"
 INSTALLED := $(VENV)/.installed
+OLDEST := .venv-oldest
 # Each has metastores and a Spark of its own, about 3 GB in all.
 WORKERS ?= 2
 
-.PHONY: help setup quickstart test lint format interop live bench docs lock clean
+.PHONY: help setup quickstart test lint format interop live oldest bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +52,12 @@ interop: setup ## Check what we write and compact with real Hive and Trino (down
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live
 
+oldest: setup ## Run the tests of the Airflow side on the oldest Airflow that is supported
+	@test -x $(OLDEST)/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python $(OLDEST)
+	@VIRTUAL_ENV="$(CURDIR)/$(OLDEST)" $(BIN)/uv pip install --quiet 'apache-airflow~=3.1.0' \
+		--group dev --editable .
+	@PATH="$(CURDIR)/$(OLDEST)/bin:$$PATH" python -m pytest tests/airflow
+
 bench: setup ## Measure writing, compacting and polling against their peers (15 minutes)
 	@mkdir -p build
 	@$(RUN) python bench/write.py --rows 4000000 --json build/write.json
@@ -66,4 +73,4 @@ lock: setup ## Pin all packages anew from pyproject.toml
 		--output-file requirements.lock
 
 clean: ## Remove what the quickstart and the tools left
-	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	@rm -rf build .venv-oldest .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -131,9 +131,17 @@ def run(
     ) as table:
         try:
             done = None if job.run_token is None else table.settle(job.run_token)
-            return _run(table, job) if done is None else replace(done, settled=True)
+            return _run(table, job) if done is None else _settled(done, watching)
         except AlreadyApplied as applied:
-            return replace(applied.report, settled=True)
+            return _settled(applied.report, watching)
+
+
+def _settled(report: RunReport, observers: Sequence[PhaseObserver]) -> RunReport:
+    """What an earlier try has done, told as if this one had: nobody may have heard of it."""
+    if report.txn_id is not None:
+        for observer in observers:
+            observer.opened(report.txn_id, report.write_ids)
+    return replace(report, settled=True)
 
 
 def _compact(

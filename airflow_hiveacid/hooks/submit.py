@@ -16,6 +16,7 @@ from airflow.sdk import BaseHook
 from airflow_hiveacid.acid.errors import InvalidConnection, JavaMissing
 from airflow_hiveacid.applications import package_zip, spark_app_path
 from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+from airflow_hiveacid.jobs.phases import PROGRESS
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -65,8 +66,7 @@ class SparkSubmission:
         if in_cluster:
             # On Kubernetes the hook asks for the driver's exit code, and here nobody waits for it.
             self._hook._spark_exit_code = 0
-        if on_line is not None:
-            _watch_lines(self._hook, on_line)
+        _watch_lines(self._hook, on_line)
 
     def run(self) -> None:
         """Run spark-submit and wait until it has ended.
@@ -104,13 +104,23 @@ def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
     return SparkSubmitHook(**arguments)
 
 
-def _watch_lines(hook: "SparkSubmitHook", on_line: Callable[[], None]) -> None:
+def _watch_lines(hook: "SparkSubmitHook", on_line: Callable[[], None] | None) -> None:
+    """Fold what Spark says into groups of the log, so that the lines about progress stand out."""
     process = hook._process_spark_submit_log
 
-    def watch(lines: Iterator[Any]) -> Iterator[Any]:
-        for line in lines:
-            on_line()
-            yield line
+    def watch(lines: Iterator[str]) -> Iterator[str]:
+        folded = False
+        try:
+            for line in lines:
+                if on_line is not None:
+                    on_line()
+                if line.startswith(PROGRESS) is folded:
+                    folded = not folded
+                    hook.log.info("::group::Spark" if folded else "::endgroup::")
+                yield line
+        finally:
+            if folded:
+                hook.log.info("::endgroup::")
 
     def process_watched(itr: Iterator[Any]) -> None:
         process(watch(itr))
