@@ -95,17 +95,18 @@ function txnCell(row) {
 }
 
 function queueCell(row) {
-  const parts = [];
-  if (row.failed) parts.push(make("span", { class: "warned" }, `${row.failed} failed`));
-  if (row.unfinished) parts.push(`${row.unfinished} waiting`);
-  return parts.length ? parts.flatMap((part, index) => (index ? [", ", part] : [part])) : "—";
+  if (!row.failed && !row.unfinished) return "—";
+  const waiting = row.unfinished ? `${row.unfinished} waiting` : "";
+  if (!row.failed) return waiting;
+  return make("span", { title: `${row.failed} failed${waiting && `, ${waiting}`}` },
+    make("span", { class: "warned" }, `${row.failed} failed`), row.unfinished ? ` + ${row.unfinished}` : "");
 }
 
 function verdictCell(row) {
   const kind = row.broken ? "problem" : "quiet";
-  if (row.need === null) return make("span", { class: kind, title: row.verdict }, row.verdict);
+  if (row.need === null) return make("span", { class: `clamped ${kind}`, title: row.verdict }, row.verdict);
   const many = row.needs > 1 ? ` × ${number.format(row.needs)}` : "";
-  return make("span", { title: row.verdict },
+  return make("span", { class: "clamped", title: row.verdict },
     make("span", { class: "kind" }, `${row.need.type}${many}`), row.need.reason);
 }
 

@@ -7,7 +7,6 @@ import threading
 from dataclasses import replace
 
 import pytest
-
 from airflow.sdk import DAG, Asset, AssetWatcher
 from hypothesis import given
 from hypothesis import strategies as st
