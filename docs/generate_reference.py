@@ -8,10 +8,10 @@ would write.
 import argparse
 import dataclasses
 import inspect
-import os
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,6 @@ def main() -> None:
 
 def pages() -> dict[str, str]:
     """The pages, by the names of their files."""
-    # Help texts are wrapped to the width of whoever asks.
-    os.environ["COLUMNS"] = "100"
     written = {f"{name}.md": class_page(name) for name in PAGES}
     written["cli.md"] = command_page()
     written["airflow.md"] = provider_page()
@@ -190,6 +188,8 @@ def _commands(
 
 
 def _help(parser: argparse.ArgumentParser) -> str:
+    # Else help is wrapped to the width of whoever asks.
+    parser.formatter_class = partial(argparse.HelpFormatter, width=100)
     return f"```console\n{parser.format_help().rstrip()}\n```"
 
 

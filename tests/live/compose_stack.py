@@ -15,7 +15,7 @@ from tests.live.airflow_api import wait_until
 from tests.live.postgres import USER, Postgres
 from tests.live.process_group import ProcessGroup
 
-START_SECONDS = 180
+START_SECONDS = 300
 # Of which service a port is, by the number in the file.
 _PORTS = {
     "postgres": 5432,
