@@ -2,7 +2,11 @@ from pathlib import Path
 
 import airflow.sdk
 import pytest
-from airflow.dag_processing.dagbag import DagBag
+
+try:
+    from airflow.dag_processing.dagbag import DagBag
+except ImportError:  # Before Airflow 3.2.
+    from airflow.models.dagbag import DagBag
 
 from airflow_hiveacid.applications import example_dags
 
