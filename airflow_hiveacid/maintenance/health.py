@@ -14,9 +14,10 @@ from airflow_hiveacid.jobs.need import CompactionNeed
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.blockers import blockers_by_table
 from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.queue import CompactionQueue, QueuedCompaction
-from airflow_hiveacid.metastore.table_pattern import TransactionalTable, transactional_tables
+from airflow_hiveacid.metastore.table_pattern import transactional_tables
 
 _FAILED = ("failed", "did not initiate")
 
@@ -66,16 +67,14 @@ class HealthMeter:
             queue.setdefault(entry.table, []).append(entry)
         self._mistrust_compacted(queue)
         blockers = blockers_by_table(self._client) if wanted else {}
-        for ref, found in self._survey.look(wanted, now=now):
+        for ref, found in self._survey.look(wanted, now=now, described=known):
             if isinstance(found, TableNotFound) and tables is None:
                 continue
             yield self._health(
                 ref, known.get(ref), found, blockers.get(ref, ()), queue.get(ref, ()), now
             )
 
-    def _known(
-        self, database: str | None, tables: Sequence[str] | None
-    ) -> Iterator[TransactionalTable]:
+    def _known(self, database: str | None, tables: Sequence[str] | None) -> Iterator[HiveTable]:
         if tables is None:
             databases = (
                 self._client.get_databases()
@@ -102,7 +101,7 @@ class HealthMeter:
     def _health(
         self,
         ref: TableRef,
-        known: TransactionalTable | None,
+        known: HiveTable | None,
         found: list[Decision] | HiveAcidError,
         blockers: Sequence[Blocker],
         queue: Sequence[QueuedCompaction],

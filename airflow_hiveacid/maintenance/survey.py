@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from airflow_hiveacid.acid.compaction_policy import (
@@ -26,7 +26,7 @@ from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdLi
 from airflow_hiveacid.maintenance.blockers import blockers_of
 from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes, parted
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.partition_locations import partition_locations
 from airflow_hiveacid.metastore.snapshot import Snapshot
@@ -69,6 +69,41 @@ class _Measured:
         if now == self.at:
             return self.sizes
         return [_aged(size, now - self.at) for size in self.sizes]
+
+
+@dataclass(slots=True)
+class _Look:
+    """What all tables of one look have in common.
+
+    Attributes:
+        client: The metastore.
+        snapshot: What is seen of them.
+        now: The time.
+        partitions: The names of the partitions to look at; None is all of them.
+        tables: The tables that the metastore has described.
+        databases: The databases that it has described.
+    """
+
+    client: MetastoreClient
+    snapshot: Snapshot
+    now: datetime
+    partitions: tuple[str, ...] | None
+    tables: Mapping[TableRef, HiveTable]
+    databases: dict[str, HiveDatabase] = field(default_factory=dict)
+
+    def write_ids(self, ref: TableRef) -> ValidWriteIdList:
+        """The write ids of a table."""
+        return self.snapshot.write_ids[ref.full_name]
+
+    def table(self, ref: TableRef) -> HiveTable:
+        """Describe a table."""
+        return self.tables.get(ref) or self.client.get_table(ref)
+
+    def database(self, name: str) -> HiveDatabase:
+        """Describe a database, asking for it only once."""
+        if name not in self.databases:
+            self.databases[name] = self.client.get_database(name)
+        return self.databases[name]
 
 
 class Survey:
@@ -151,8 +186,15 @@ class Survey:
         tables: Sequence[TableRef],
         partitions: Sequence[str] | None = None,
         now: datetime | None = None,
+        described: Mapping[TableRef, HiveTable] | None = None,
     ) -> Iterator[tuple[TableRef, list[Decision] | HiveAcidError]]:
         """Survey tables one by one; see ``survey``.
+
+        Args:
+            tables: The tables.
+            partitions: The names of the partitions to look at; None is all of them.
+            now: The time, with its zone; None is the real one.
+            described: Tables that the metastore has just described, and need not once more.
 
         Yields:
             Each table with the decisions on its partitions, or with why it cannot be measured.
@@ -160,16 +202,20 @@ class Survey:
         Raises:
             MetastoreError: The metastore does not answer as it should.
         """
-        now = now or datetime.now(UTC)
-        snapshot = Snapshot.take(self._client, tables)
-        wanted = None if partitions is None else tuple(partitions)
+        look = _Look(
+            self._client,
+            Snapshot.take(self._client, tables),
+            now or datetime.now(UTC),
+            None if partitions is None else tuple(partitions),
+            described or {},
+        )
         for table in tables:
             try:
-                yield table, self._survey(table, wanted, snapshot, now)
+                yield table, self._survey(table, look)
             except MetastoreError:
                 raise
             except HiveAcidError as error:
-                self._measured.pop((table, wanted), None)
+                self._measured.pop((table, look.partitions), None)
                 yield table, error
 
     def mistrust(self, table: TableRef) -> None:
@@ -178,15 +224,13 @@ class Survey:
             if key[0] == table:
                 self._measured[key] = replace(known, needed=True)
 
-    def _survey(
-        self, ref: TableRef, partitions: tuple[str, ...] | None, snapshot: Snapshot, now: datetime
-    ) -> list[Decision]:
-        place, write_ids = (ref, partitions), snapshot.write_ids[ref.full_name]
+    def _survey(self, ref: TableRef, look: _Look) -> list[Decision]:
+        place, write_ids, now = (ref, look.partitions), look.write_ids(ref), look.now
         known = self._measured.get(place)
         if known is None and self._is_quiet(ref, write_ids, now):
             return []
         if known is None or not known.holds(write_ids, now):
-            known = self._measure(ref, partitions, snapshot, now, known)
+            known = self._measure(ref, look, known)
         sizes = known.sizes_at(now)
         # Whoever is at work on the table matters only where something waits for it.
         waiting = any(size.invisible for size in sizes)
@@ -200,25 +244,17 @@ class Survey:
         then, at = self._quiet.get(ref.full_name, ("", ""))
         return then == write_ids.format() and now - datetime.fromisoformat(at) < _TRUSTED
 
-    def _measure(
-        self,
-        ref: TableRef,
-        partitions: tuple[str, ...] | None,
-        snapshot: Snapshot,
-        now: datetime,
-        before: _Measured | None,
-    ) -> _Measured:
-        table, why_not = self._client.get_table(ref), None
+    def _measure(self, ref: TableRef, look: _Look, before: _Measured | None) -> _Measured:
+        table, now, why_not = look.table(ref), look.now, None
         try:
             require_compactable(table)
         except UnsupportedTable as error:
             if not self._everything:
                 raise
             why_not = str(error)
-        database = self._client.get_database(ref.database)
-        off = auto_compaction_off(table.parameters, database.parameters)
+        off = auto_compaction_off(table.parameters, look.database(ref.database).parameters)
         policy = self._policy.for_table(table.parameters)
-        write_ids = snapshot.write_ids[ref.full_name]
+        write_ids = look.write_ids(ref)
         hive3 = self._client.version is MetastoreVersion.HMS3
         counted = None
         if policy.measure == "rows":
@@ -226,7 +262,7 @@ class Survey:
         sizes = PartitionSizes(
             ref.full_name,
             CompactorWriteIdList.of(write_ids),
-            snapshot.txns,
+            look.snapshot.txns,
             Rules.HIVE3 if hive3 else Rules.HIVE4,
             counted=counted,
         )
@@ -234,9 +270,9 @@ class Survey:
         locations, located_at = None, now
         if not table.partition_keys:
             found += sizes.measure(DirectorySizes.of(table.folder), {"": None}, now)
-        elif partitions is not None:
+        elif look.partitions is not None:
             # Some of many: the rest of the table's folder is not of interest.
-            for each in self._client.get_partitions(ref, partitions):
+            for each in self._client.get_partitions(ref, look.partitions):
                 found += sizes.measure(DirectorySizes.of(each.folder), {"": each.name}, now)
         else:
             with ThreadPoolExecutor(1) as pool:

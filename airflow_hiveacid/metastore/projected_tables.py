@@ -11,7 +11,7 @@ _TABLES_PER_CALL = 200
 
 
 def projected_tables(
-    client: MetastoreClient, database: str, names: Sequence[str], fields: Sequence[str]
+    client: MetastoreClient, database: str, names: Sequence[str], fields: Sequence[str] = ()
 ) -> Iterator[Any]:
     """The metastore's structs of the tables of these names that exist.
 
@@ -19,8 +19,8 @@ def projected_tables(
         client: Whom to ask, once for every 200 tables.
         database: Where the tables are.
         names: Their names.
-        fields: What is needed of them, like "sd.location". Version 4 then leaves out the rest;
-            version 3 sends it all.
+        fields: What is needed of them, like "sd.location"; none is everything. Version 4 leaves
+            out the rest; version 3 always sends it all.
     """
     for start in range(0, len(names), _TABLES_PER_CALL):
         request = idl_tables.GetTablesRequest(
@@ -29,7 +29,7 @@ def projected_tables(
             capabilities=idl_tables.ClientCapabilities([idl_tables.INSERT_ONLY_TABLES]),
             processorCapabilities=list(idl_tables.CAPABILITIES),
             processorIdentifier=idl_tables.PROCESSOR,
-            projectionSpec=idl_tables.GetProjectionsSpec(list(fields)),
+            projectionSpec=idl_tables.GetProjectionsSpec(list(fields)) if fields else None,
         )
         call = idl_tables.get_table_objects_by_name_req
         yield from client.call(call, request, about=database).tables

@@ -1,30 +1,15 @@
 """Finding the tables that a pattern like "sales.*" stands for."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.projected_tables import projected_tables
 
 _WANTED = ("dbName", "tableName", "parameters")
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionalTable:
-    """A table and what its properties make of it.
-
-    Attributes:
-        ref: Its name.
-        kind: Full ACID or insert-only.
-        parameters: The table properties.
-    """
-
-    ref: TableRef
-    kind: TableKind
-    parameters: Mapping[str, str]
 
 
 def tables_of(client: MetastoreClient, pattern: str) -> list[TableRef]:
@@ -44,16 +29,16 @@ def tables_of(client: MetastoreClient, pattern: str) -> list[TableRef]:
     database = client.get_database(wanted.database).name
     names = [name for name in client.get_tables(database) if fnmatchcase(name, wanted.name)]
     return sorted(
-        table.ref
-        for table in transactional_tables(client, database, names)
-        if table.kind is TableKind.FULL_ACID
+        TableRef(table.dbName, table.tableName)
+        for table in projected_tables(client, database, names, _WANTED)
+        if TableKind.of(table.parameters or {}) is TableKind.FULL_ACID
     )
 
 
 def transactional_tables(
     client: MetastoreClient, database: str, names: Sequence[str] | None = None
-) -> Iterator[TransactionalTable]:
-    """The transactional tables of a database.
+) -> Iterator[HiveTable]:
+    """Describe the transactional tables of a database.
 
     Args:
         client: Whom to ask: two calls, and more only for a very large database.
@@ -61,8 +46,6 @@ def transactional_tables(
         names: Look among these only; None is all.
     """
     among = client.get_tables(database) if names is None else names
-    for table in projected_tables(client, database, among, _WANTED):
-        parameters = table.parameters or {}
-        kind = TableKind.of(parameters)
-        if kind is not TableKind.NOT_ACID:
-            yield TransactionalTable(TableRef(table.dbName, table.tableName), kind, parameters)
+    for table in map(HiveTable.from_thrift, projected_tables(client, database, among)):
+        if table.kind is not TableKind.NOT_ACID:
+            yield table
