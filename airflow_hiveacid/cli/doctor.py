@@ -93,7 +93,12 @@ def _checks(arguments: argparse.Namespace) -> Iterator[Check]:
     yield _check("packages", _packages)
     yield _check("pyspark", _pyspark)
     yield _check("java", find_java)
-    with closing(MetastoreClient(target.metastore(arguments))) as client:
+    try:
+        options = target.metastore(arguments)
+    except HiveAcidError as error:
+        yield _failed("connection", error)
+        return
+    with closing(MetastoreClient(options)) as client:
         reached = _check("metastore", lambda: _metastore(client))
         yield reached
         if not reached.ok:
@@ -103,8 +108,7 @@ def _checks(arguments: argparse.Namespace) -> Iterator[Check]:
             yield _check("warehouse", lambda: _warehouse(client))
             return
         ref = TableRef.parse(arguments.table)
-        folder = _check("folder", lambda: _writable([client.get_table(ref).folder]))
-        yield folder
+        yield _check("folder", lambda: _writable([client.get_table(ref).folder]))
         yield _check("files", lambda: _files(client, ref))
 
 
@@ -112,7 +116,11 @@ def _check(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, True, look())
     except HiveAcidError as error:
-        return Check(name, False, error.what, error.remedy, error.exit_code)
+        return _failed(name, error)
+
+
+def _failed(name: str, error: HiveAcidError) -> Check:
+    return Check(name, False, error.what, error.remedy, error.exit_code)
 
 
 def _packages() -> str:

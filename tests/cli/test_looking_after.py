@@ -232,6 +232,13 @@ def test_a_doctor_tells_a_metastore_that_is_not_there(capsys):
     assert "transactions" not in checks
 
 
+def test_a_doctor_tells_a_connection_that_cannot_be_used(capsys):
+    status = main(["doctor", "--metastore", "thrift:no", "--json"])
+    *_, connection = json.loads(capsys.readouterr().out)
+    assert (status, connection["name"], connection["ok"]) == (20, "connection", False)
+    assert "thrift:no" in connection["found"]
+
+
 def test_a_metastore_must_be_named_in_one_way(capsys):
     assert main(["locks"]) == 20
     assert main(["locks", "--metastore", "thrift://h:1", "--conn-id", "hms"]) == 20
