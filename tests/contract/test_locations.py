@@ -53,3 +53,12 @@ def test_a_database_of_more_tables_than_fit_into_one_call_is_complete(
     for ref in refs:
         client.create_table(HiveTable.new(ref, COLUMNS))
     assert {ref for ref, _ in table_locations(client) if ref.database == database} == refs
+
+
+def test_thousands_of_names_can_be_asked_for(client: MetastoreClient, database: str) -> None:
+    ref = TableRef(database, "there")
+    client.create_table(HiveTable.new(ref, COLUMNS))
+    # Those that are not there make the same query in the metastore's database.
+    names = [*(f"missing_{number}" for number in range(2000)), ref.name]
+    (found,) = projected_tables.projected_tables(client, database, names, ["tableName"])
+    assert found.tableName == ref.name
