@@ -95,6 +95,11 @@ class HiveAcidApplicationTrigger(BaseTrigger):
                 await asyncio.sleep(self.poll_seconds)
         except HiveAcidError as error:
             event["error"] = codec.encode(ErrorReport.of(error))
+        except asyncio.CancelledError:
+            # From 3.3 on, Airflow calls on_kill by itself.
+            if not hasattr(BaseTrigger, "on_kill") and await self._ended_by_user():
+                await self.on_kill()
+            raise
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:
@@ -108,6 +113,20 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         metastore = await sync_to_async(self._metastore)()
         aborted = await asyncio.to_thread(_abort, metastore, self.run_token)
         self.log.info("Aborted transactions: %s", aborted or "none was open")
+
+    async def _ended_by_user(self) -> bool:
+        """Whether the waiting is over because the task is, and not because this triggerer stops."""
+        # Heavy, and DAG files import this module.
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        ti = self.task_instance
+        if ti is None:
+            return False
+        states = await sync_to_async(RuntimeTaskInstance.get_task_states)(
+            ti.dag_id, ti.map_index, task_ids=[ti.task_id], run_ids=[ti.run_id]
+        )
+        # A task that is tried again goes on with the same application.
+        return any(state in ("failed", "success") for state in states[ti.run_id].values())
 
     async def _tell(self, started: "Started") -> None:
         ti = self.task_instance

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, TaskDeferred
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.execution_time.xcom import XCom
+from airflow.triggers.base import BaseTrigger
 
 from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
 from airflow_hiveacid.acid.errors import InvalidJob, LockTimeout, UnknownColumn
@@ -326,6 +328,31 @@ def test_killing_a_deferred_task_ends_what_it_can(cluster, context, open_txns, r
     asyncio.run(trigger.on_kill())
     assert cluster.killed(application) is reachable
     assert open_txns() == [False, True]
+
+
+@pytest.mark.parametrize(("state", "killed"), [("failed", True), ("deferred", False)])
+def test_before_airflow_3_3_a_cancelled_trigger_finds_out_why(
+    cluster, context, open_txns, monkeypatch, state, killed
+):
+    monkeypatch.delattr(BaseTrigger, "on_kill", raising=False)
+    monkeypatch.setattr(
+        RuntimeTaskInstance, "get_task_states", lambda *_, **__: {"r": {"t": state}}
+    )
+    trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
+    (application,) = cluster.applications
+
+    async def cancelled():
+        waiting = asyncio.create_task(first_event(trigger))
+        looks = cluster.kubernetes.lists
+        while cluster.kubernetes.lists == looks:
+            await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        return waiting.cancelled()
+
+    assert asyncio.run(cancelled())
+    assert cluster.killed(application) is killed
+    assert open_txns() == [not killed, True]
 
 
 def test_a_deferred_task_whose_time_is_up_leaves_nothing_behind(cluster, context, open_txns):
