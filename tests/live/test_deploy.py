@@ -91,8 +91,8 @@ def test_the_full_set_merges_and_compacts_on_the_cluster(stack: ComposeStack) ->
     directories = hiveacid(stack, "inspect")
     assert directories.count("base_0000002_v") == 2
     assert "delta_" not in directories
-    names = [application["name"] for application in applications(stack)]
-    assert {"hourly_merge.merge", "automatic_compaction.compact"} <= set(names)
+    names = {application["name"] for application in applications(stack)}
+    assert names == {"MergeJob demo.customers", "CompactJob demo.customers"}
 
 
 def api_of(stack: ComposeStack) -> AirflowApi:
