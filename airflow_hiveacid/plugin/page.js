@@ -91,14 +91,15 @@ function txnCell(row) {
   const txn = row.oldest_txn;
   if (txn === null) return "—";
   const old = txn.opened_at !== null && now() - txn.opened_at > 3600;
-  return [make("span", { class: old ? "warned" : "" }, age(txn.opened_at) || "?"), ` ${holder(txn)}`];
+  return make("span", { class: "clamped" },
+    make("span", { class: old ? "warned" : "" }, age(txn.opened_at) || "?"), ` ${holder(txn)}`);
 }
 
 function queueCell(row) {
   if (!row.failed && !row.unfinished) return "—";
   const waiting = row.unfinished ? `${row.unfinished} waiting` : "";
   if (!row.failed) return waiting;
-  return make("span", { title: `${row.failed} failed${waiting && `, ${waiting}`}` },
+  return make("span", { class: "clamped", title: `${row.failed} failed${waiting && `, ${waiting}`}` },
     make("span", { class: "warned" }, `${row.failed} failed`), row.unfinished ? ` + ${row.unfinished}` : "");
 }
 

@@ -89,11 +89,26 @@ class PageTable:
 def make_many(options: MetastoreOptions, count: int, seed: int = 4) -> None:
     """Many tables in a few databases: most are well, some need something."""
     with MetastoreClient(options) as client:
-        for database in DATABASES:
+        for database in set(DATABASES) - set(client.get_databases()):
             client.create_database(database)
         with ThreadPoolExecutor(_THREADS) as pool:
             for _ in pool.map(lambda number: _make_one(client, number, seed), range(count)):
                 pass
+
+
+def make_busy(client: MetastoreClient, tables: Sequence[str]) -> None:
+    """Requests in the queue for some of the tables: the first one fails, the others wait."""
+    queue = CompactionQueue(client)
+    for number, name in enumerate(tables):
+        queue.request(TableRef.parse(name), None, CompactionType.MAJOR)
+        if number == 0:
+            _fail(queue)
+
+
+def _fail(queue: CompactionQueue) -> None:
+    claimed = queue.claim("worker-1-airflow")
+    assert claimed is not None
+    queue.failed(claimed, "No space left on the file system.")
 
 
 def _make_one(client: MetastoreClient, number: int, seed: int) -> None:
@@ -129,9 +144,7 @@ def make_three(client: MetastoreClient) -> None:
             clicks.write(dice.randrange(1_000_000, 9_000_000), partition=day)
     queue = CompactionQueue(client)
     queue.request(clicks.ref, f"day={days[0]}", CompactionType.MAJOR)
-    claimed = queue.claim("worker-1-airflow")
-    assert claimed is not None
-    queue.failed(claimed, "No space left on the file system.")
+    _fail(queue)
     queue.request(clicks.ref, f"day={days[1]}", CompactionType.MINOR)
 
 
