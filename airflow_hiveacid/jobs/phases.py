@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -111,20 +112,22 @@ class PhaseLog(PhaseObserver):
 
     def enter(self, phase: Phase) -> None:
         """A phase begins."""
-        print(f"{self._head}{phase.value} ...", flush=True)
+        self.note(f"{phase.value} ...")
 
     def leave(self, phase: Phase, seconds: float) -> None:
         """A phase is over."""
-        print(f"{self._head}{phase.value} done in {seconds:.2f} s", flush=True)
+        self.note(f"{phase.value} done in {seconds:.2f} s")
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
         """A transaction was opened."""
         written = "".join(f", write id {number} of {table}" for table, number in write_ids.items())
-        print(f"{self._head}transaction {txn_id}{written}", flush=True)
+        self.note(f"transaction {txn_id}{written}")
 
     def note(self, text: str) -> None:
         """Something worth a line."""
-        print(f"{self._head}{text}", flush=True)
+        # In one piece, or lines of compactions that run side by side get mixed up.
+        sys.stdout.write(f"{self._head}{text}\n")
+        sys.stdout.flush()
 
 
 class InjectedFault(RuntimeError):

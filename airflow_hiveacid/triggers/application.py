@@ -1,8 +1,8 @@
 """HiveAcidApplicationTrigger: the waiting for an application in the cluster."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -19,6 +19,8 @@ from airflow_hiveacid.jobs.report import ErrorReport
 if TYPE_CHECKING:
     from airflow_hiveacid.hooks.cluster_run import ClusterRun
     from airflow_hiveacid.run_files import Started
+
+ResultT = TypeVar("ResultT")
 
 
 class HiveAcidApplicationTrigger(BaseTrigger):
@@ -110,7 +112,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
             self.log.info("Ended applications: %s", killed or "none was live")
         except HiveAcidError as error:
             self.log.warning("The application could not be ended: %s", error)
-        metastore = await sync_to_async(self._metastore)()
+        metastore = await _airflows(self._metastore)
         aborted = await asyncio.to_thread(_abort, metastore, self.run_token)
         self.log.info("Aborted transactions: %s", aborted or "none was open")
 
@@ -122,8 +124,12 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         ti = self.task_instance
         if ti is None:
             return False
-        states = await sync_to_async(RuntimeTaskInstance.get_task_states)(
-            ti.dag_id, ti.map_index, task_ids=[ti.task_id], run_ids=[ti.run_id]
+        states = await _airflows(
+            RuntimeTaskInstance.get_task_states,
+            ti.dag_id,
+            ti.map_index,
+            task_ids=[ti.task_id],
+            run_ids=[ti.run_id],
         )
         # A task that is tried again goes on with the same application.
         return any(state in ("failed", "success") for state in states[ti.run_id].values())
@@ -134,7 +140,8 @@ class HiveAcidApplicationTrigger(BaseTrigger):
             return
         for key, value in xcoms_of(started).items():
             self.log.info("%s: %s", key, value)
-            await sync_to_async(XCom.set)(
+            await _airflows(
+                XCom.set,
                 key,
                 value,
                 dag_id=ti.dag_id,
@@ -144,9 +151,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
             )
 
     async def _cluster_run(self) -> "ClusterRun":
-        # Airflow's own calls must go through sync_to_async: in other threads those of 3.1 would
-        # wait for an event loop that isn't the triggerer's.
-        connection = await sync_to_async(spark_connection)(self.spark_conn_id)
+        connection = await _airflows(spark_connection, self.spark_conn_id)
         applications = applications_of(connection)
         return await asyncio.to_thread(cluster_run, applications, self.run_token, self.report)
 
@@ -155,6 +160,16 @@ class HiveAcidApplicationTrigger(BaseTrigger):
             return HiveAcidMetastoreHook(self.metastore_conn_id).options()
         options: MetastoreOptions = codec.decode(MetastoreOptions, self.metastore, "metastore")
         return options
+
+
+async def _airflows(function: Callable[..., ResultT], *args: Any, **kwargs: Any) -> ResultT:
+    """Call what is Airflow's own.
+
+    It must go through sync_to_async: in other threads, calls of 3.1 would wait for an event loop
+    that isn't the triggerer's. By itself, that forgets the message of a cancellation, by which
+    Airflow knows that on_kill is due.
+    """
+    return await asyncio.shield(sync_to_async(function)(*args, **kwargs))
 
 
 def cluster_run(applications: Any, run_token: str, report: str) -> "ClusterRun":

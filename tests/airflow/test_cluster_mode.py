@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -328,6 +329,26 @@ def test_killing_a_deferred_task_ends_what_it_can(cluster, context, open_txns, r
     asyncio.run(trigger.on_kill())
     assert cluster.killed(application) is reachable
     assert open_txns() == [False, True]
+
+
+def test_a_user_who_ends_the_task_is_heard_while_xcoms_are_told(cluster, context, monkeypatch):
+    trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
+    (application,) = cluster.applications
+    cluster.begin(application, txn_ids=[5])
+    telling, told = threading.Event(), threading.Event()
+    monkeypatch.setattr(XCom, "set", lambda *_, **__: (telling.set(), told.wait(60)))
+
+    async def cancelled():
+        waiting = asyncio.create_task(first_event(trigger))
+        assert await asyncio.to_thread(telling.wait, 60)
+        waiting.cancel("by the user")
+        told.set()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await waiting
+        return caught.value.args
+
+    # By its message, Airflow knows that on_kill is due.
+    assert asyncio.run(cancelled()) == ("by the user",)
 
 
 @pytest.mark.parametrize(("state", "killed"), [("failed", True), ("deferred", False)])
