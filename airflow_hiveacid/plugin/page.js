@@ -98,9 +98,8 @@ function txnCell(row) {
 function queueCell(row) {
   if (!row.failed && !row.unfinished) return "—";
   const waiting = row.unfinished ? `${row.unfinished} waiting` : "";
-  if (!row.failed) return waiting;
-  return make("span", { class: "clamped", title: `${row.failed} failed${waiting && `, ${waiting}`}` },
-    make("span", { class: "warned" }, `${row.failed} failed`), row.unfinished ? ` + ${row.unfinished}` : "");
+  const failed = row.failed ? make("span", { class: "warned" }, `${row.failed} failed`) : "";
+  return make("span", { class: "clamped" }, failed, failed && waiting ? ", " : "", waiting);
 }
 
 function verdictCell(row) {
