@@ -1,7 +1,7 @@
 """Merges with their drivers in a YARN: whoever dies, the task is green and the merge applied once."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,8 +93,13 @@ class Merge:
     def states(self) -> list[ApplicationState]:
         return [application.state for application in self.applications()]
 
-    def wait_for_task(self, *states: str) -> None:
-        self.api.wait_for_task(self.dag_id, self.run_id, TASK, states, 240)
+    def wait_for_task(self, *states: str, every: float = 0.5) -> None:
+        wait_until(
+            f"the task is {states}",
+            lambda: self.api.task(self.dag_id, self.run_id, TASK)["state"] in states,
+            240,
+            every,
+        )
 
     def wait_for_application(self, *states: ApplicationState) -> None:
         """Wait until the last application of the run is in one of these states."""
@@ -124,10 +129,10 @@ class Merge:
         wait_until("the task is at work", is_there, 120, every=0.05)
         return found[0]
 
-    def ends_well(self, *, tries: int, applications: int | tuple[int, ...]) -> None:
+    def ends_well(self, *, tries: Container[int], applications: Container[int]) -> None:
         """The task becomes green, and whoever looks finds that it was applied once."""
         self.api.wait_for_run(self.dag_id, self.run_id, seconds=480)
-        assert self.api.task(self.dag_id, self.run_id, TASK)["try_number"] == tries
+        assert self.api.task(self.dag_id, self.run_id, TASK)["try_number"] in tries
         (write_id,) = applied(self.client, self.table)[self.token]
         assert committed_write_ids(self.client, self.table) == {write_id}
         assert rows_of(self.client.options.uris, str(self.table)) == ROWS
@@ -136,7 +141,7 @@ class Merge:
         assert report["txn_id"] == self.xcom("txn_id")
         found = [application.id for application in self.applications()]
         assert self.xcom("application_id") == found[-1]
-        assert len(found) in (applications if isinstance(applications, tuple) else (applications,))
+        assert len(found) in applications
         wait_until("nothing runs on", lambda: all(state.ended for state in self.states()), 60)
         assert self.open() == []
 
@@ -171,7 +176,7 @@ def test_the_triggerer_dies_before_the_driver_runs(merge: Merge) -> None:
     merge.yarn.start_daemon("nodemanager")
     merge.wait_for_transaction()
     merge.airflow.start("triggerer")
-    merge.ends_well(tries=1, applications=1)
+    merge.ends_well(tries={1}, applications={1})
 
 
 def test_the_triggerer_dies_while_the_merge_works(merge: Merge) -> None:
@@ -185,7 +190,7 @@ def test_the_triggerer_dies_while_the_merge_works(merge: Merge) -> None:
         wait_until("the transaction is told", lambda: merge.xcom("txn_id") is not None, 120)
         assert merge.open() == [merge.xcom("txn_id")]
         assert list(merge.xcom("write_ids")) == [str(merge.table)]
-    merge.ends_well(tries=1, applications=1)
+    merge.ends_well(tries={1}, applications={1})
 
 
 def test_the_merge_ends_while_there_is_no_triggerer(merge: Merge) -> None:
@@ -196,7 +201,7 @@ def test_the_merge_ends_while_there_is_no_triggerer(merge: Merge) -> None:
         merge.airflow.kill("triggerer")
     merge.wait_for_application(ApplicationState.SUCCEEDED)
     merge.airflow.start("triggerer")
-    merge.ends_well(tries=1, applications=1)
+    merge.ends_well(tries={1}, applications={1})
 
 
 def test_the_worker_dies_while_it_submits(merge: Merge) -> None:
@@ -206,7 +211,7 @@ def test_the_worker_dies_while_it_submits(merge: Merge) -> None:
     # What it has started is an orphan that may submit the merge all the same, also after the next
     # try has looked for it.
     merge.wait_for_application(*ApplicationState)
-    merge.ends_well(tries=2, applications=(1, 2))
+    merge.ends_well(tries={2}, applications={1, 2})
 
 
 def test_the_worker_dies_when_its_application_is_accepted(merge: Merge) -> None:
@@ -217,7 +222,7 @@ def test_the_worker_dies_when_its_application_is_accepted(merge: Merge) -> None:
         worker.kill_worker()
         assert merge.api.task(DEFERRED, merge.run_id, TASK)["state"] == "running"
         merge.wait_for_task("deferred")
-    merge.ends_well(tries=2, applications=1)
+    merge.ends_well(tries={2}, applications={1})
 
 
 def test_the_worker_dies_while_it_fetches_the_result(merge: Merge) -> None:
@@ -225,8 +230,10 @@ def test_the_worker_dies_while_it_fetches_the_result(merge: Merge) -> None:
         merge.trigger()
         merge.wait_for_transaction()
         merge.wait_for_task("deferred")
+    # Not before Airflow has noted that it runs: a task that is lost in the queue takes ten minutes.
+    merge.wait_for_task("running", every=0.05)
     merge.task_process(submitting=False).kill_worker()
-    merge.ends_well(tries=2, applications=2)
+    merge.ends_well(tries={2}, applications={2})
 
 
 def test_a_worker_dies_that_waits_for_its_application(merge: Merge) -> None:
@@ -241,14 +248,14 @@ def test_a_worker_dies_that_waits_for_its_application(merge: Merge) -> None:
             lambda: merge.api.task(WAITING, merge.run_id, TASK)["try_number"] == 2,
             240,
         )
-    merge.ends_well(tries=2, applications=1)
+    merge.ends_well(tries={2}, applications={1})
 
 
 def test_the_submitter_dies_while_it_starts(merge: Merge) -> None:
     merge.trigger()
     merge.task_process(submitting=True).kill_programs()
     assert merge.applications() == []
-    merge.ends_well(tries=2, applications=1)
+    merge.ends_well(tries={2}, applications={1})
 
 
 def test_the_submitter_dies_before_its_application_is_accepted(merge: Merge) -> None:
@@ -264,7 +271,7 @@ def test_the_submitter_dies_before_its_application_is_accepted(merge: Merge) -> 
     )
     submitter.kill_programs()
     assert merge.applications() == []
-    merge.ends_well(tries=2, applications=1)
+    merge.ends_well(tries={2}, applications={1})
 
 
 def test_the_submitter_dies_when_its_application_is_accepted(merge: Merge) -> None:
@@ -275,7 +282,7 @@ def test_the_submitter_dies_when_its_application_is_accepted(merge: Merge) -> No
         submitter.kill_programs()
         merge.wait_for_task("deferred")
     # The second try shows that it was hit before it could tell anybody.
-    merge.ends_well(tries=2, applications=1)
+    merge.ends_well(tries={2}, applications={1})
 
 
 def failed(merge: Merge) -> None:
@@ -305,4 +312,5 @@ def test_a_merge_that_a_user_clears_is_ended_and_begun_anew(merge: Merge, dag_id
         merge.wait_for_task("deferred" if dag_id == DEFERRED else "running")
         cleared(merge)
         wait_until("it is ended", lambda: merge.states()[0] is ApplicationState.KILLED, 120)
-    merge.ends_well(tries=2, applications=2)
+    # A second try that is quick finds the application before it has ended, and ends with it.
+    merge.ends_well(tries={2, 3}, applications={2})
