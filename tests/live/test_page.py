@@ -267,7 +267,6 @@ def test_two_thousand_tables(
     browser.wait_until(f"document.{ROWS} === 50", 300)
     assert browser.evaluate(SHIFTS) < 0.02
     known = measured(airflow, MANY + 3)
-    assert known["seconds"] < 60
     airflow.ask("api/tables")  # Signing in is not what is timed.
     timed = "performance.getEntriesByType('resource').map((each) => each.duration)"
     for sort in ("table", "bytes", "score"):
@@ -275,7 +274,8 @@ def test_two_thousand_tables(
         browser.wait_until(f"document.querySelector('[aria-sort] [data-sort={sort}]')")
     durations = sorted(browser.evaluate(timed))
     print(f"first measurement {known['seconds']:.1f} s, answers {durations} ms")
-    assert durations[len(durations) // 2] < 1000
+    # Nobody waits for a measurement but the first who looks.
+    assert durations[-1] / 1000 < known["seconds"] / 10
     names = [row["table"] for row in known["rows"]]
     with MetastoreClient(metastore.options) as client:
         make_busy(client, names[3:18:4])
