@@ -191,6 +191,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         """Wait for the application in the cluster: that of an earlier try, or a new one."""
         run = self._cluster_run = self._run_in_cluster(job)
         application = run.live()
+        adopted = application is not None
         if application is not None:
             self.log.info("An earlier try has submitted %s: waiting for it.", application.id)
         else:
@@ -212,6 +213,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
                     metastore_conn_id=self.metastore_conn_id,
                     metastore=None if self.job.metastore is None else codec.encode(job.metastore),
                     poll_seconds=self.poll_seconds,
+                    adopted=adopted,
                 ),
                 method_name="execute_complete",
                 timeout=self.execution_timeout,
@@ -224,7 +226,11 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
                 self.log.info("%s: %s", application.id, look.news)
             if look.started is not None:
                 self._push_started(look.started, context["ti"])
-            event = {"application_id": application.id, "report": run.report}
+            event: dict[str, Any] = {
+                "application_id": application.id,
+                "report": run.report,
+                "adopted": adopted,
+            }
             if look.application is not None and look.application.state.ended:
                 ended = look.application
                 event |= {"state": ended.state.value, "diagnostics": ended.diagnostics}
@@ -252,6 +258,11 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             return report.to_dict()
         if event["state"] == ApplicationState.SUCCEEDED:
             return self._report_in(files)
+        ended_by_others = event["state"] in (ApplicationState.KILLED, "lost")
+        if event["adopted"] and ended_by_others and report is None:
+            # Whoever cleared the task has ended it, and this try came before that.
+            self.log.info("Somebody has ended %s: submitting another one.", application_id)
+            return self._follow(job, context)
         failure = AirflowException(
             f"Application {application_id}: {event['state']}. {event['diagnostics']}".strip()
         )

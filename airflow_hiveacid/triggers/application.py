@@ -35,6 +35,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
     :param metastore_conn_id: The metastore, where the job does not name one.
     :param metastore: The metastore that the job names, as plain values.
     :param poll_seconds: Seconds between two looks.
+    :param adopted: Whether an earlier try has submitted the application.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         metastore_conn_id: str,
         metastore: dict[str, Any] | None,
         poll_seconds: float,
+        adopted: bool,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.application_id = application_id
@@ -56,6 +58,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         self.metastore_conn_id = metastore_conn_id
         self.metastore = metastore
         self.poll_seconds = poll_seconds
+        self.adopted = adopted
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Say how to build the same trigger again."""
@@ -69,12 +72,17 @@ class HiveAcidApplicationTrigger(BaseTrigger):
                 "metastore_conn_id": self.metastore_conn_id,
                 "metastore": self.metastore,
                 "poll_seconds": self.poll_seconds,
+                "adopted": self.adopted,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look again and again, in a thread: the cluster and the storage make us wait."""
-        event: dict[str, Any] = {"application_id": self.application_id, "report": self.report}
+        event: dict[str, Any] = {
+            "application_id": self.application_id,
+            "report": self.report,
+            "adopted": self.adopted,
+        }
         try:
             run = await self._cluster_run()
             while True:

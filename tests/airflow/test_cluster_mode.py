@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger
 
 from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
-from airflow_hiveacid.acid.errors import InvalidJob, LockTimeout, UnknownColumn
+from airflow_hiveacid.acid.errors import LockTimeout, UnknownColumn
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.hooks.applications import application_tag
 from airflow_hiveacid.hooks.failures import (
@@ -28,7 +29,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.transaction import Transaction
 from airflow_hiveacid.operators.spark import TaskDeferralTimeout
-from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
+from tests.airflow.deferral import deferred_by, first_event, rebuilt
 from tests.fakes.kubernetes import KubernetesServer
 from tests.fakes.spark_cluster import SparkCluster
 from tests.maintenance.acid_folders import AcidFolders
@@ -64,15 +65,16 @@ def perform(request: pytest.FixtureRequest, context: Context) -> Callable[[], di
     """One try of the task, as Airflow goes about it: in a worker all the time, or deferred."""
 
     def perform() -> dict[str, Any]:
-        operator = delete(deferrable=request.param)
-        try:
-            return operator.execute(context)
-        except TaskDeferred as deferred:
-            assert request.param
-            event = asyncio.run(first_event(rebuilt(deferred, context)))
-            # Another worker may go on.
-            method = getattr(delete(deferrable=True), deferred.method_name)
-            return method(context, event=event)
+        go_on = partial(delete(deferrable=request.param).execute, context)
+        while True:
+            try:
+                return go_on()
+            except TaskDeferred as deferred:
+                assert request.param
+                event = asyncio.run(first_event(rebuilt(deferred, context)))
+                # Another worker may go on.
+                method = getattr(delete(deferrable=True), deferred.method_name)
+                go_on = partial(method, context, event=event)
 
     return perform
 
@@ -88,26 +90,6 @@ def followed(cluster: SparkCluster, context: Context, number: int = 1) -> str:
     application = cluster.appears(number)
     cluster.until(lambda: context["ti"].xcoms.get("application_id") == application)
     return application
-
-
-def deferred_by(operator: HiveAcidDeleteOperator, context: Context) -> TaskDeferred:
-    with pytest.raises(TaskDeferred) as raised:
-        operator.execute(context)
-    return raised.value
-
-
-def rebuilt(deferred: TaskDeferred, context: Context) -> HiveAcidApplicationTrigger:
-    """The trigger as a triggerer gets it."""
-    _, arguments = deferred.trigger.serialize()
-    trigger = HiveAcidApplicationTrigger(**json.loads(json.dumps(arguments)))
-    trigger.task_instance = context["ti"]
-    return trigger
-
-
-async def first_event(trigger: HiveAcidApplicationTrigger) -> Any:
-    async for event in trigger.run():
-        return event.payload
-    raise AssertionError("The trigger has ended without an event.")
 
 
 @pytest.fixture
@@ -192,6 +174,20 @@ def test_a_retry_goes_on_with_the_application_of_a_dead_worker(cluster, context,
     with cluster.meanwhile(steps):
         assert perform()["rows_deleted"] == 2
     assert cluster.applications == [application]
+
+
+def test_a_try_that_came_before_the_end_of_the_one_before_submits_anew(cluster, context, perform):
+    deferred_by(delete(deferrable=True), context)
+    (application,) = cluster.applications
+    context["ti"].xcoms.clear()
+
+    def steps():
+        followed(cluster, context)
+        cluster.kubernetes.remove(application)
+        cluster.succeed(cluster.appears(1), rows_deleted=2)
+
+    with cluster.meanwhile(steps):
+        assert perform()["rows_deleted"] == 2
 
 
 def test_a_retry_does_not_wait_for_what_has_ended(cluster, perform):
@@ -391,9 +387,3 @@ def test_deferring_follows_airflows_setting_where_the_driver_is_in_the_cluster(
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
     # The connection asks for deploy mode cluster.
     deferred_by(delete(deploy_mode=None), context)
-
-
-@pytest.mark.parametrize("deploy_mode", [None, "client"])
-def test_deferring_elsewhere_is_refused_while_the_dag_is_parsed(deploy_mode):
-    with pytest.raises(InvalidJob, match="deploy_mode='cluster'"):
-        delete(deploy_mode=deploy_mode, deferrable=True)
