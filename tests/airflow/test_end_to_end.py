@@ -55,7 +55,9 @@ import sys
 from types import SimpleNamespace
 from airflow_hiveacid import HiveAcidUpdateOperator
 from airflow_hiveacid.jobs.codec import from_json
-ti = SimpleNamespace(dag_id="d", run_id="r", task_id=sys.argv[1], map_index=-1)
+ti = SimpleNamespace(
+    dag_id="d", run_id="r", task_id=sys.argv[1], map_index=-1, xcom_push=lambda key, value: None
+)
 HiveAcidUpdateOperator(task_id="t", job=from_json(sys.argv[2])).execute({"ti": ti})
 """
 
@@ -209,7 +211,12 @@ def test_on_kill_stops_spark_and_aborts_the_transaction(orders, eventually):
 def test_the_retry_of_a_task_whose_worker_was_killed_applies_once(orders, eventually):
     before, token = orders.rows(), "d/r/lost/-1"
     worker = subprocess.Popen([sys.executable, "-c", WORKER, "lost", to_json(ADD_ONE)])
-    eventually("the driver opened a transaction", lambda: orders.open(token), seconds=300)
+
+    def is_open():
+        assert worker.poll() is None
+        return orders.open(token)
+
+    eventually("the driver opened a transaction", is_open, seconds=300)
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     eventually("the driver ended with its worker", lambda: not drivers_of(worker.pid))
