@@ -304,13 +304,23 @@ def test_an_interrupted_task_leaves_no_spark_behind(
     def interrupt(*_):
         raise interruption
 
+    ended = threading.Event()
+
+    def insist():
+        # A signal that comes just before a read begins is noticed only when that has ended.
+        while not ended.is_set():
+            os.kill(os.getpid(), signal.SIGUSR1)
+            ended.wait(10)
+
     spark_submit.will(hang=True)
     before = signal.signal(signal.SIGUSR1, interrupt)
+    insisting = when_submitted(spark_submit, insist)
     try:
-        when_submitted(spark_submit, lambda: os.kill(os.getpid(), signal.SIGUSR1))
         with pytest.raises(interruption):
             HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
     finally:
+        ended.set()
+        insisting.join()
         signal.signal(signal.SIGUSR1, before)
     assert_ended(spark_submit.seen.pid)
 
