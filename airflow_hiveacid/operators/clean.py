@@ -28,20 +28,34 @@ class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
         table. It says which table, and all of it is cleaned: what was still read after an earlier
         compaction may go by now. All else is the job's. (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself.
+    :param deferrable: There is nothing to wait for, so that True is refused.
     """
 
     job_type = CleanJob
 
     template_fields: Sequence[str] = (*HiveAcidJobOperator.template_fields, "need")
 
-    def __init__(self, *, job: CleanJob | None = None, need: object = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        job: CleanJob | None = None,
+        need: object = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
         if job is None:
             if need is None:
                 raise InvalidJob("HiveAcidCleanOperator needs a job, or a need of a sensor.")
             # Which table it is will be known when the task runs.
             job = CleanJob(target="{{ task.need }}")
         super().__init__(job=job, **kwargs)
+        if deferrable:
+            raise InvalidJob(
+                f"{type(self).__name__} {self.task_id!r} is deferrable, but works in the worker.",
+                remedy="Leave deferrable away: there is no application to wait for.",
+            )
         self.need = need
+        self.deferrable = deferrable
 
     def _complete(self, job: CleanJob) -> CleanJob:
         if self.need is None:

@@ -124,6 +124,11 @@ def test_a_task_without_job_and_need_fails_while_the_dag_is_parsed(operator):
         operator(task_id="t")
 
 
+def test_deferring_a_cleaning_is_refused_while_the_dag_is_parsed():
+    with pytest.raises(InvalidJob, match="works in the worker"):
+        HiveAcidCleanOperator(task_id="t", job=CleanJob(target="db.t"), deferrable=True)
+
+
 def test_partitions_that_failed_fail_the_task_with_their_error(spark_submit, context):
     error = {
         "id": "CorruptFile",
