@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from airflow_hiveacid.acid.errors import UnsupportedTable
@@ -10,11 +10,9 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.statistics import ROW_COUNT
 
-_ORC_INPUT = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"
-_ORC_OUTPUT = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
-_ORC_SERDE = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
 _KIND_PARAMETERS: dict[TableKind, dict[str, str]] = {
     TableKind.FULL_ACID: {"transactional": "true", "transactional_properties": "default"},
     TableKind.INSERT_ONLY: {"transactional": "true", "transactional_properties": "insert_only"},
@@ -101,6 +99,15 @@ class HiveTable:
         return self.location
 
     @property
+    def format(self) -> StorageFormat:
+        """The format of its files.
+
+        Raises:
+            UnsupportedTable: It is one that we do not know.
+        """
+        return StorageFormat.of(self.serde, self.ref.full_name)
+
+    @property
     def bucketing_version(self) -> int:
         """Which of Hive's two hash functions distributes the rows."""
         return int(self.parameters.get("bucketing_version", "1"))
@@ -118,16 +125,30 @@ class HiveTable:
         kind: TableKind = TableKind.FULL_ACID,
         location: str | None = None,
         owner: str | None = None,
+        format: StorageFormat = StorageFormat.ORC,
+        serde_parameters: Mapping[str, str] | None = None,
     ) -> Self:
-        """Describe an ORC table that is to be created."""
+        """Describe a table that is to be created.
+
+        Raises:
+            UnsupportedTable: The table is full-ACID, and its format is not ORC.
+        """
+        if kind is TableKind.FULL_ACID and format is not StorageFormat.ORC:
+            raise UnsupportedTable(
+                f"{ref.full_name} cannot be a full-ACID table of the format {format.name}.",
+                remedy="Store it as ORC, or make it insert-only with "
+                "'transactional_properties'='insert_only'.",
+            )
         storage = idl_tables.StorageDescriptor(
             cols=_to_fields(columns),
             location=location,
-            inputFormat=_ORC_INPUT,
-            outputFormat=_ORC_OUTPUT,
+            inputFormat=format.value.input_format,
+            outputFormat=format.value.output_format,
             compressed=False,
             numBuckets=num_buckets,
-            serdeInfo=idl_tables.SerDeInfo(serializationLib=_ORC_SERDE, parameters={}),
+            serdeInfo=idl_tables.SerDeInfo(
+                serializationLib=format.value.serde, parameters=dict(serde_parameters or {})
+            ),
             bucketCols=list(bucket_columns),
             sortCols=[],
             parameters={},
@@ -159,7 +180,7 @@ class HiveTable:
             ref=TableRef(table.dbName, table.tableName),
             kind=TableKind.of(parameters),
             location=storage.location,
-            columns=_to_columns(storage.cols),
+            columns=_read_columns(storage),
             partition_keys=_to_columns(table.partitionKeys),
             parameters=parameters,
             bucket_columns=tuple(storage.bucketCols or ()),
@@ -227,7 +248,7 @@ class HivePartition:
             name=partition_name([key.name for key in table.partition_keys], values),
             values=values,
             location=partition.sd.location,
-            columns=_to_columns(partition.sd.cols),
+            columns=_read_columns(partition.sd),
             parameters=partition.parameters or {},
             raw=partition,
         )
@@ -235,6 +256,14 @@ class HivePartition:
 
 def _to_fields(columns: Sequence[Column]) -> list[Any]:
     return [idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns]
+
+
+def _read_columns(storage: Any) -> tuple[Column, ...]:
+    columns = _to_columns(storage.cols)
+    if storage.serdeInfo and storage.serdeInfo.serializationLib == StorageFormat.CSV.value.serde:
+        # Whatever types the metastore keeps, this serde gives Hive texts.
+        return tuple(replace(column, type="string") for column in columns)
+    return columns
 
 
 def _to_columns(fields: Sequence[Any] | None) -> tuple[Column, ...]:
