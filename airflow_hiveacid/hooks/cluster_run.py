@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_hiveacid.acid.errors import ClusterUnreachable, HiveAcidError
 from airflow_hiveacid.hooks.applications import Application, Applications, application_tag
@@ -17,6 +18,7 @@ _SECONDS_TO_END = 20
 class Look:
     """What was found out about an application.
 
+    :param application_id: Which one.
     :param application: The application; None when the cluster can't tell just now.
     :param started: What it has begun; None when that was told before, or when it said nothing yet.
     :param news: What the cluster says about it; empty when that was told before.
@@ -24,11 +26,32 @@ class Look:
     :param trouble: What could not be found out, and why; empty when all went well.
     """
 
+    application_id: str
     application: Application | None = None
     started: Started | None = None
     news: str = ""
     lost: bool = False
     trouble: str = ""
+
+    @property
+    def end(self) -> dict[str, str]:
+        """How the application has ended, for the trigger's event; empty while it has not."""
+        if self.lost:
+            return {"state": "lost", "diagnostics": self.trouble}
+        if self.application is not None and self.application.state.ended:
+            found = self.application
+            return {"state": found.state.value, "diagnostics": found.diagnostics}
+        return {}
+
+    def log(self, log: Any) -> None:
+        """Tell what is new.
+
+        :param log: A logger: a task and a trigger have different kinds.
+        """
+        if self.trouble:
+            log.warning("%s", self.trouble)
+        if self.news:
+            log.info("%s: %s", self.application_id, self.news)
 
 
 class ClusterRun:
@@ -90,26 +113,23 @@ class ClusterRun:
         try:
             application = self._applications.get(application_id)
         except ClusterUnreachable as error:
-            return Look(trouble=str(error))
+            return Look(application_id, trouble=str(error))
         if application is None:
             self._unknown += 1
             lost = self._unknown >= _LOOKS_BEFORE_LOST
-            return Look(lost=lost, trouble=f"The cluster does not know {application_id}.")
+            trouble = f"The cluster does not know {application_id}."
+            return Look(application_id, lost=lost, trouble=trouble)
         self._unknown = 0
         news = "" if application.diagnostics == self._diagnostics else application.diagnostics
         self._diagnostics = application.diagnostics
         try:
             started = self._files.of(application_id).read_started()
         except HiveAcidError as error:
-            return Look(application, news=news, trouble=str(error))
+            return Look(application_id, application, news=news, trouble=str(error))
         if started == self._told:
-            return Look(application, news=news)
+            return Look(application_id, application, news=news)
         self._told = started
-        return Look(application, started, news)
-
-    def log_tail(self, application_id: str) -> list[str]:
-        """The last lines of the driver's log."""
-        return self._applications.log_tail(application_id)
+        return Look(application_id, application, started, news)
 
     def kill(self) -> list[str]:
         """End all applications of the run, and wait a little until they have ended.

@@ -30,6 +30,21 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9083
 
 
+def abort_transactions(metastore: MetastoreOptions, run_token: str) -> list[int]:
+    """Abort what a run has left open, so that its locks don't outlive it.
+
+    :param metastore: The metastore.
+    :param run_token: The run's token.
+    :return: The transactions that were open.
+    """
+    # Thrift is heavy, and this module is imported while DAGs are parsed.
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.settle import abort_open_transactions
+
+    with MetastoreClient(metastore) as client:
+        return abort_open_transactions(client, run_token)
+
+
 class HiveAcidMetastoreHook(BaseHook):
     """Talks to a Hive Metastore 3.1 or 4 over Thrift.
 

@@ -37,7 +37,7 @@ class SparkSubmission:
     :param connection: The Spark connection, see ``spark_connection``.
     :param in_cluster: Whether the driver runs in the cluster.
     :param options: Further arguments of ``SparkSubmitHook``.
-    :param on_line: Is called before a line of the output goes to the log.
+    :param on_progress: Is called before a line about progress goes to the log.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SparkSubmission:
         connection: "Connection",
         in_cluster: bool,
         options: Mapping[str, Any],
-        on_line: Callable[[], None] | None = None,
+        on_progress: Callable[[], None] | None = None,
     ) -> None:
         self._application = spark_app_path(application)
         self._environment = _environment(None if in_cluster else connection.host or "")
@@ -66,7 +66,7 @@ class SparkSubmission:
         if in_cluster:
             # On Kubernetes the hook asks for the driver's exit code, and here nobody waits for it.
             self._hook._spark_exit_code = 0
-        _watch_lines(self._hook, on_line)
+        _watch_lines(self._hook, on_progress)
 
     def run(self) -> None:
         """Run spark-submit and wait until it has ended.
@@ -104,7 +104,7 @@ def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
     return SparkSubmitHook(**arguments)
 
 
-def _watch_lines(hook: "SparkSubmitHook", on_line: Callable[[], None] | None) -> None:
+def _watch_lines(hook: "SparkSubmitHook", on_progress: Callable[[], None] | None) -> None:
     """Fold what Spark says into groups of the log, so that the lines about progress stand out."""
     process = hook._process_spark_submit_log
 
@@ -112,9 +112,10 @@ def _watch_lines(hook: "SparkSubmitHook", on_line: Callable[[], None] | None) ->
         folded = False
         try:
             for line in lines:
-                if on_line is not None:
-                    on_line()
-                if line.startswith(PROGRESS) is folded:
+                progress = line.startswith(PROGRESS)
+                if progress and on_progress is not None:
+                    on_progress()
+                if progress is folded:
                     folded = not folded
                     hook.log.info("::group::Spark" if folded else "::endgroup::")
                 yield line

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.hooks.failures import task_failure
-from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook, abort_transactions
 from airflow_hiveacid.jobs.options import Job
 
 if TYPE_CHECKING:
@@ -87,10 +87,11 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
     def on_kill(self) -> None:
         """Abort the transactions of the job, so that their locks don't outlive the task."""
-        if self._running is None:
+        job = self._running
+        if job is None or job.metastore is None or job.run_token is None:
             return
         try:
-            aborted = _abort_transactions(self._running)
+            aborted = abort_transactions(job.metastore, job.run_token)
         except HiveAcidError as error:
             self.log.warning("The transaction is left to the metastore's timeout: %s", error)
         else:
@@ -138,14 +139,3 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         job = dataclasses.replace(job, metastore=metastore, run_token=self._run_token(context))
         job.validate()
         return job
-
-
-def _abort_transactions(job: Job) -> list[int]:
-    # Thrift is heavy, and this module is imported while DAGs are parsed.
-    from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.settle import abort_open_transactions
-
-    if job.metastore is None or job.run_token is None:
-        return []
-    with MetastoreClient(job.metastore) as client:
-        return abort_open_transactions(client, job.run_token)

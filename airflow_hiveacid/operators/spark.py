@@ -181,7 +181,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             files = RunFiles(report)
             try:
                 self._submit(
-                    job, context, Path(folder), report, on_line=lambda: self._look(files, ti)
+                    job, context, Path(folder), report, on_progress=lambda: self._look(files, ti)
                 )
             except AirflowException as error:
                 self._raise_reported(files, error)
@@ -220,24 +220,13 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             )
         while True:
             look = run.look(application.id)
-            if look.trouble:
-                self.log.warning("%s", look.trouble)
-            if look.news:
-                self.log.info("%s: %s", application.id, look.news)
+            look.log(self.log)
             if look.started is not None:
                 self._push_started(look.started, context["ti"])
-            event: dict[str, Any] = {
-                "application_id": application.id,
-                "report": run.report,
-                "adopted": adopted,
-            }
-            if look.application is not None and look.application.state.ended:
-                ended = look.application
-                event |= {"state": ended.state.value, "diagnostics": ended.diagnostics}
-                return self._ended_in_cluster(event, job, context)
-            if look.lost:
-                event |= {"state": "lost", "diagnostics": look.trouble}
-                return self._ended_in_cluster(event, job, context)
+            if look.end:
+                event = {"application_id": application.id, "report": run.report}
+                ended = {**event, "adopted": adopted, **look.end}
+                return self._ended_in_cluster(ended, job, context)
             time.sleep(self.poll_seconds)
 
     def _ended_in_cluster(
@@ -266,7 +255,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         failure = AirflowException(
             f"Application {application_id}: {event['state']}. {event['diagnostics']}".strip()
         )
-        for line in self._run_in_cluster(job).log_tail(application_id):
+        applications = applications_of(spark_connection(self.spark_conn_id))
+        for line in applications.log_tail(application_id):
             self.log.info("%s", line)
         self._raise_reported(files, failure)
 
@@ -278,7 +268,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         report: str,
         *,
         run: "ClusterRun | None" = None,
-        on_line: Any = None,
+        on_progress: Any = None,
     ) -> None:
         """Run spark-submit, which in the cluster is only until the application is accepted."""
         job_file = folder / "job.json"
@@ -301,7 +291,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             connection=spark_connection(self.spark_conn_id),
             in_cluster=run is not None,
             options=options,
-            on_line=on_line,
+            on_progress=on_progress,
         )
         self._submission.run()
 

@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 
 from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.hooks.applications import applications_of
-from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook, abort_transactions
 from airflow_hiveacid.hooks.submit import spark_connection
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options import MetastoreOptions
@@ -87,20 +87,11 @@ class HiveAcidApplicationTrigger(BaseTrigger):
             run = await self._cluster_run()
             while True:
                 look = await asyncio.to_thread(run.look, self.application_id)
-                if look.trouble:
-                    self.log.warning("%s", look.trouble)
-                if look.news:
-                    self.log.info("%s: %s", self.application_id, look.news)
+                look.log(self.log)
                 if look.started is not None:
                     await self._tell(look.started)
-                if look.application is not None and look.application.state.ended:
-                    event |= {
-                        "state": look.application.state.value,
-                        "diagnostics": look.application.diagnostics,
-                    }
-                    break
-                if look.lost:
-                    event |= {"state": "lost", "diagnostics": look.trouble}
+                if look.end:
+                    event |= look.end
                     break
                 await asyncio.sleep(self.poll_seconds)
         except HiveAcidError as error:
@@ -121,7 +112,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         except HiveAcidError as error:
             self.log.warning("The application could not be ended: %s", error)
         metastore = await _airflows(self._metastore)
-        aborted = await asyncio.to_thread(_abort, metastore, self.run_token)
+        aborted = await asyncio.to_thread(abort_transactions, metastore, self.run_token)
         self.log.info("Aborted transactions: %s", aborted or "none was open")
 
     async def _ended_by_user(self) -> bool:
@@ -206,11 +197,3 @@ def xcoms_of(started: "Started") -> Mapping[str, Any]:
     if started.write_ids:
         told["write_ids"] = dict(started.write_ids)
     return told
-
-
-def _abort(metastore: MetastoreOptions, run_token: str) -> list[int]:
-    from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.settle import abort_open_transactions
-
-    with MetastoreClient(metastore) as client:
-        return abort_open_transactions(client, run_token)
