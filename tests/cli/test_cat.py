@@ -8,12 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
 from tests.cli.acid_files import ACID_NAMES, ids, write_events
+from tests.golden import GoldenTable, golden_snapshots
 
 DATA = Path(__file__).parents[1] / "data"
 HIVE_WRITTEN = json.loads((DATA / "hive-written" / "README.json").read_text())
-TABLES = json.loads((DATA / "tables" / "tables.json").read_text())["tables"]
+PLAINLY_NAMED = ("part_dyn", "plain_crud", "plain_crud_compacted", "trino_crud")
 ALL_OF_5 = "db.t:5:9223372036854775807::"
 
 
@@ -47,20 +49,21 @@ def test_directories_written_by_hive_have_the_rows_hive_wrote(cat, writer, expec
 
 
 @pytest.mark.parametrize(
-    ("name", "snapshot"),
-    [(name, snapshot) for name, table in TABLES.items() for snapshot in table["snapshots"]],
-    ids=lambda value: value if isinstance(value, str) else value["write_ids"],
+    "snapshot",
+    [each for each in golden_snapshots(TableKind.FULL_ACID) if each.table in PLAINLY_NAMED],
+    ids=str,
 )
-def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(cat, name, snapshot):
-    columns = TABLES[name]["columns"]
+def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(cat, snapshot):
+    golden = GoldenTable.read(snapshot.table)
     printed = [
         [[row["row_id"][part] for part in ("write_id", "bucket", "row")]]
-        + [None if row[column] is None else str(row[column]) for column in columns]
-        for row in cat(DATA / "tables" / name, snapshot["write_ids"], "--row-ids")
+        + [
+            None if row[column] is None else str(row[column])
+            for column in [*golden.columns, *golden.partition_keys]
+        ]
+        for row in cat(golden.folder, snapshot.write_ids.format(), "--row-ids")
     ]
-    null = "__HIVE_DEFAULT_PARTITION__"
-    selected = [[None if v == null else v for v in row] for row in snapshot["rows"]]
-    assert sorted(printed, key=str) == sorted(selected, key=str)
+    assert sorted(printed, key=str) == sorted(snapshot.rows, key=str)
 
 
 def test_query_compacted_files_spell_the_columns_in_lower_case(cat, tmp_path):
