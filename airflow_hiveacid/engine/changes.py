@@ -6,7 +6,6 @@ from pyspark import StorageLevel  # noqa: TID253
 from pyspark.sql import DataFrame  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
-from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.columns import all_columns, assignments, quoted
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.pruning import Scope, matching_partitions
@@ -47,11 +46,9 @@ def update_rows(work: Work, values: Mapping[str, str], where: str | None) -> Cou
             count = changed.count()
         with work.phases(Phase.WRITE):
             if count:
-                write_id = work.txn.write_id
                 names = [quoted(column.name) for column in all_columns(table)]
                 work.output.write_deletes(changed.select(*KEY), snapshot.partitions)
-                directory = Delta(write_id, write_id, 0, is_delete=False)
-                work.output.write_rows(changed.select(*names), directory, gather=True)
+                work.output.write_rows(changed.select(*names), gather=True)
     finally:
         changed.unpersist()
     return Counts(updated=count)

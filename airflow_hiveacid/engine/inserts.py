@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.acid.errors import DataError, UnknownColumn, UserError
-from airflow_hiveacid.acid.names import Base, Delta, partition_name
+from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.columns import all_columns, find_columns, quoted, stored
 from airflow_hiveacid.engine.write import Counts, Work
 from airflow_hiveacid.jobs.phases import Phase
@@ -19,11 +19,9 @@ def append_rows(
     work: Work, source: DataFrame, partitions: Sequence[PartitionSpec] | None
 ) -> Counts:
     """Add rows in a new delta."""
-    write_id = work.txn.write_id
     with work.phases(Phase.WRITE):
         rows = rows_for(work.table, source, partitions)
-        directory = Delta(write_id, write_id, 0, is_delete=False)
-        work.output.write_rows(rows, directory, gather=False)
+        work.output.write_rows(rows, gather=False)
         _refuse_others(work, partitions)
     return Counts(inserted=work.output.rows)
 
@@ -34,7 +32,7 @@ def overwrite_rows(
     """Replace all rows of the table, or of the partitions that are named or written, by a base."""
     with work.phases(Phase.WRITE):
         rows = rows_for(work.table, source, partitions)
-        work.output.write_rows(rows, Base(work.txn.write_id), gather=False)
+        work.output.write_rows(rows, gather=False, replace=True)
         _refuse_others(work, partitions)
         emptied: list[str | None] = list(static_partitions(work.table, partitions) or ())
         work.output.write_empty_bases(emptied if work.table.partition_keys else [None])

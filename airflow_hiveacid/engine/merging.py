@@ -8,7 +8,6 @@ from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.acid.merge import MergePlan
-from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.merge import CLAUSE, Merge, number_rows
 from airflow_hiveacid.engine.pruning import (
@@ -124,9 +123,7 @@ def _merge(work: Work, merge: Merge, touched: Sequence[str] | None) -> Counts:
                 keys = changes.where(F.col(CLAUSE) >= 0).select(*KEY)
                 work.output.write_deletes(keys, snapshot.partitions)
             if merge.plan.inserts_rows:
-                write_id = work.txn.write_id
-                directory = Delta(write_id, write_id, 0, is_delete=False)
-                work.output.write_rows(merge.new_rows(changes), directory, gather=True)
+                work.output.write_rows(merge.new_rows(changes), gather=True)
     finally:
         changes.unpersist()
     updating = set(merge.updating_clauses())

@@ -1,10 +1,14 @@
-"""The files that one transaction adds to a table: staged out of sight, then published at once."""
+"""What one statement of a transaction adds to its table: staged out of sight, then published.
+
+This is the half that all kinds of tables share; what goes into a file is up to the kind.
+"""
 
 import json
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa  # noqa: TID253
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
@@ -12,45 +16,27 @@ from pyspark.sql import functions as F  # noqa: TID253, N812
 from pyspark.sql.pandas.functions import arrow_udf  # noqa: TID253
 from pyspark.sql.types import IntegerType  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import CorruptFile, StorageError, UnsupportedTable
+from airflow_hiveacid.acid.errors import InsertOnlyTable, StorageError
 from airflow_hiveacid.acid.names import (
-    ACID_VERSION_FILE,
     SIDECAR_FILE,
     STAGING_PREFIX,
     Base,
-    BucketFile,
     Delta,
     parse_partition_name,
     partition_name,
 )
-from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
-from airflow_hiveacid.acid.schema import parse_type, row_struct
+from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.bucketing import bucket_numbers
 from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.files import PartitionFiles
-from airflow_hiveacid.engine.reader import BUCKET, PARTITION, ROW, WRITE_ID
-from airflow_hiveacid.engine.staging import (
-    DELETE_REPORT,
-    FlatFile,
-    Folder,
-    StagedFile,
-    delete_stager,
-    stage_rows,
-)
+from airflow_hiveacid.engine.staging import FlatFile, Folder, StagedFile
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.transaction import Transaction
-from airflow_hiveacid.orc.empty import write_empty_file
-from airflow_hiveacid.orc.row_types import row_types
-from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage, storage_error
 
 BUCKET_NUMBER = "_acid_bucket_number"
-_STRIPE_SIZE = "orc.stripe.size"
-_USUAL_STRIPE_SIZE = 64 << 20
-# Hive's orc.base.delta.ratio.
-_STRIPES_OF_DELTAS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +55,39 @@ class Place:
 
 
 @dataclass
-class TableOutput:
-    """Everything a transaction writes into its table."""
+class TableOutput(ABC):
+    """Everything that one statement of a transaction writes into its table.
+
+    Attributes:
+        spark: The session.
+        client: The metastore.
+        table: The table.
+        txn: The transaction.
+        codec: The compression of the files.
+        statement: The number of the statement within the transaction.
+        staged: The files, by place and name of the directory that they will be published in.
+    """
+
+    # Published beside the files of every directory.
+    SIDE_FILES: ClassVar[Mapping[str, bytes]] = {}
 
     spark: SparkSession
     client: MetastoreClient
     table: HiveTable
     txn: Transaction
     codec: str
+    statement: int = 0
     staged: dict[tuple[Place, str], list[StagedFile]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._staging = f"{STAGING_PREFIX}{self.txn.txn_id}_{uuid.uuid4().hex[:8]}"
         self._places: dict[str | None, Place] = {}
         self._staged_below: set[str] = set()
+
+    @property
+    def write_id(self) -> int:
+        """The write id of all that is written."""
+        return self.txn.write_id
 
     @property
     def rows(self) -> int:
@@ -122,24 +127,22 @@ class TableOutput:
         """The names of the partitions that get files."""
         return sorted({place.name for place, _ in self.staged if place.name is not None})
 
-    def write_rows(self, frame: DataFrame, directory: Base | Delta, *, gather: bool) -> None:
+    def write_rows(self, frame: DataFrame, *, gather: bool, replace: bool = False) -> None:
         """Stage the rows of a frame.
 
         Args:
             frame: The table's columns and partition columns, in their types.
-            directory: The base or delta that the rows become.
             gather: Whether to shuffle the rows into few files first; else a task is a file.
+            replace: Whether they become a base, which hides all earlier rows, or a delta.
         """
+        directory = Base(self.write_id) if replace else self._delta()
         root, flat = self._stage_below(self.table.folder), f"{self._staging}/flat"
         by = [key.name for key in self.table.partition_keys]
         frame = self._arrange(frame, by, gather)
         by += [BUCKET_NUMBER] if self._bucketed else []
-        writer = frame.write.format("orc").options(**self._orc_options(directory))
-        writer = writer.option("compression", self.codec)
-        writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         with spark_errors_as_ours(f"Writing rows for {self.table.ref.full_name}"):
-            writer.partitionBy(*by).save(f"{root.rstrip('/')}/{flat}")
-            self._transplant(root, flat, directory)
+            self._save(frame, by, directory, f"{root.rstrip('/')}/{flat}")
+            self._take(root, flat, directory)
 
     def write_deletes(self, keys: DataFrame, partitions: Sequence[PartitionFiles]) -> None:
         """Stage delete events.
@@ -147,35 +150,18 @@ class TableOutput:
         Args:
             keys: The row ids, each once, none of them deleted before.
             partitions: What the numbers of partitions in the keys stand for.
+
+        Raises:
+            InsertOnlyTable: The table cannot hold any.
         """
-        write_id = self.txn.write_id
-        directory = Delta(write_id, write_id, 0, is_delete=True)
-        self._locate([partition.name for partition in partitions])
-        places = [self._places[partition.name] for partition in partitions]
-        for place in places:
-            self._stage_below(place.folder.root)
-        folders = [self._staged_folder(place, directory) for place in places]
-        number = F.when(
-            F.shiftrightunsigned(BUCKET, 29) == 1, F.shiftright(BUCKET, 16).bitwiseAND(F.lit(0xFFF))
-        ).otherwise(F.col(BUCKET))
-        sorted_keys = (
-            keys.select(PARTITION, number.cast("int").alias(BUCKET_NUMBER), WRITE_ID, BUCKET, ROW)
-            .repartition(PARTITION, BUCKET_NUMBER)
-            .sortWithinPartitions(PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
-        )
-        stage = delete_stager(folders, write_id, self._row_types(), self.codec)
-        with spark_errors_as_ours(f"Writing deletes for {self.table.ref.full_name}"):
-            for found in sorted_keys.mapInArrow(stage, DELETE_REPORT).collect():
-                file = StagedFile(found["path"], found["bucket"], found["rows"], found["bytes"])
-                place = places[found["partition"]]
-                self.staged.setdefault((place, directory.name), []).append(file)
+        raise InsertOnlyTable(f"{self.table.ref.full_name} is insert-only: nothing can be deleted.")
 
     def write_empty_bases(self, names: Sequence[str | None]) -> None:
         """Stage a base without rows wherever an overwrite leaves none.
 
         It holds a real file of no rows, because Trino does not see a directory without one.
         """
-        directory = Base(self.txn.write_id)
+        directory = Base(self.write_id)
         self._locate(names)
         for name in names:
             place = self._places[name]
@@ -185,8 +171,8 @@ class TableOutput:
             folder = self._staged_folder(place, directory)
             path = f"{folder.path}/empty"
             with Storage.of(folder.root).create(path) as sink:
-                written = write_empty_file(sink, self._row_types(), codec=self.codec)
-            self.staged[place, directory.name] = [StagedFile(path, 0, 0, written.bytes)]
+                size = self._write_empty(sink)
+            self.staged[place, directory.name] = [StagedFile(path, 0, 0, size)]
 
     def new_partitions(self) -> list[HivePartition]:
         """The partitions that the metastore does not have yet."""
@@ -204,6 +190,32 @@ class TableOutput:
         for location in self._staged_below:
             Storage.of(location).delete_directory(self._staging)
 
+    @abstractmethod
+    def _save(
+        self, frame: DataFrame, by: Sequence[str], directory: Base | Delta, location: str
+    ) -> None:
+        """Let Spark write files, in folders by the values of some columns."""
+
+    @abstractmethod
+    def _finish(self, files: Sequence[FlatFile]) -> Sequence[StagedFile]:
+        """Make each of Spark's files what the table holds, below the folder that it goes into."""
+
+    @abstractmethod
+    def _write_empty(self, sink: Any) -> int:
+        """Write a file without rows and return its size."""
+
+    @abstractmethod
+    def _file_name(self, bucket: int) -> str:
+        """The name that a file is published under."""
+
+    @abstractmethod
+    def _verify(self, storage: Storage, file: StagedFile) -> None:
+        """Compare what a task reported with what its file says.
+
+        Raises:
+            CorruptFile: They differ.
+        """
+
     def _publish(
         self, place: Place, name: str, files: Sequence[StagedFile], sidecar: bytes
     ) -> None:
@@ -212,9 +224,9 @@ class TableOutput:
         ready = f"{self._staging}/ready/{final}"
         storage.make_directory(ready)
         for file in files:
-            _verify(storage, file)
-            storage.rename(file.path, f"{ready}/{BucketFile(file.bucket).name}")
-        for side_file, content in ((ACID_VERSION_FILE, b"2"), (SIDECAR_FILE, sidecar)):
+            self._verify(storage, file)
+            storage.rename(file.path, f"{ready}/{self._file_name(file.bucket)}")
+        for side_file, content in (*self.SIDE_FILES.items(), (SIDECAR_FILE, sidecar)):
             try:
                 with storage.create(f"{ready}/{side_file}") as sink:
                     sink.write(content)
@@ -261,12 +273,13 @@ class TableOutput:
         udf: Any = arrow_udf  # Its stubs know functions of up to ten columns only.
         return udf(number, IntegerType())(*[F.col(quoted(column.name)) for column in clustered])
 
-    def _transplant(self, root: str, flat: str, directory: Base | Delta) -> None:
+    def _take(self, root: str, flat: str, directory: Base | Delta) -> None:
+        """Take over the files that Spark has written."""
         storage = Storage.of(root)
         found: dict[str | None, list[tuple[int | None, str]]] = {}
         for status in storage.list_files(flat, recursive=True):
             folder, _, name = status.path.rpartition("/")
-            if name.endswith(".orc") and not name.startswith((".", "_")):
+            if not name.startswith((".", "_")):
                 partition, bucket = self._read_folder(folder)
                 found.setdefault(partition, []).append((bucket, f"{flat}/{status.path}"))
         self._locate(list(found))
@@ -274,20 +287,11 @@ class TableOutput:
         for partition, files in found.items():
             place = self._places[partition]
             self._stage_below(place.folder.root)
-            folder_ = self._staged_folder(place, directory)
+            target = self._staged_folder(place, directory)
             for position, (bucket, path) in enumerate(sorted(files, key=lambda each: each[1])):
                 number = position if bucket is None else bucket
-                if number > MAX_WRITER_ID:
-                    raise UnsupportedTable(
-                        f"{len(files)} tasks wrote rows of one partition of "
-                        f"{self.table.ref.full_name}; Hive knows {MAX_WRITER_ID + 1} writers.",
-                        remedy="Coalesce the source into fewer Spark partitions.",
-                    )
-                work.append((place, FlatFile(root, path, folder_, number, self.txn.write_id)))
-        if not work:
-            return
-        tasks = self.spark.sparkContext.parallelize([flat for _, flat in work], len(work))
-        for (place, _), file in zip(work, tasks.map(stage_rows).collect(), strict=True):
+                work.append((place, FlatFile(root, path, target, number)))
+        for (place, _), file in zip(work, self._finish([each for _, each in work]), strict=True):
             if file.rows:
                 self.staged.setdefault((place, directory.name), []).append(file)
 
@@ -330,25 +334,12 @@ class TableOutput:
             self.txn.own(_deletion(storage, self._staging), f"{location}/{self._staging}")
         return location
 
+    def _delta(self, *, is_delete: bool = False) -> Delta:
+        return Delta(self.write_id, self.write_id, self.statement, is_delete=is_delete)
+
     def _staged_folder(self, place: Place, directory: Base | Delta) -> Folder:
         path = f"{self._staging}/out/{place.folder.path}/{directory.name}".replace("//", "/")
         return Folder(place.folder.root, path)
-
-    def _row_types(self) -> Sequence[bytes]:
-        return row_types(row_struct([(c.name, c.type) for c in self.table.columns]))
-
-    def _orc_options(self, directory: Base | Delta) -> dict[str, str]:
-        options = {
-            key: value
-            for key, value in self.table.parameters.items()
-            if key.startswith("orc.") and key != "orc.compress"
-        }
-        if isinstance(directory, Delta):
-            # As Hive does: what a delete hits must be written anew in a compaction, stripe by
-            # stripe, and what it does not hit is copied.
-            size = int(options.get(_STRIPE_SIZE, _USUAL_STRIPE_SIZE))
-            options[_STRIPE_SIZE] = str(size // _STRIPES_OF_DELTAS)
-        return options
 
 
 def _deletes(directory: str) -> bool:
@@ -357,14 +348,3 @@ def _deletes(directory: str) -> bool:
 
 def _deletion(storage: Storage, path: str) -> Any:
     return lambda: storage.delete_directory(path)
-
-
-def _verify(storage: Storage, file: StagedFile) -> None:
-    """Compare what a task reported with what its file says."""
-    with storage.open_input(file.path) as source:
-        tail = OrcTail.read(source)
-    if tail.rows != file.rows or not tail.is_acid:
-        raise CorruptFile(
-            f"{storage.location}/{file.path} has {tail.rows} rows, its task reported {file.rows}.",
-            remedy="Nothing was published; run the job again.",
-        )

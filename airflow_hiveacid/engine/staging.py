@@ -50,33 +50,39 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class FlatFile:
-    """A flat ORC file on its way into a delta or base.
+    """A file that Spark wrote, on its way into a delta or base.
 
     Attributes:
         root: The location its path is relative to.
         path: Where Spark wrote it.
-        folder: Where the ACID file goes.
+        folder: Where what is made of it goes.
         bucket: The bucket or writer number of its rows.
-        write_id: The transaction's write id.
     """
 
     root: str
     path: str
     folder: Folder
     bucket: int
-    write_id: int
 
 
-def stage_rows(flat: FlatFile) -> StagedFile:
-    """Give the rows of a flat file their row ids."""
-    with Storage.of(flat.root).open_input(flat.path) as source:
-        return _stage(
-            flat.folder,
-            flat.bucket,
-            lambda sink: transplant_all(
-                source, sink, write_id=flat.write_id, bucket=encode_bucket(flat.bucket)
-            ),
-        )
+def row_stager(write_id: int, statement: int) -> Callable[[FlatFile], StagedFile]:
+    """A function that gives the rows of a flat ORC file their row ids.
+
+    Args:
+        write_id: The transaction's write id.
+        statement: The number of the statement within the transaction.
+    """
+
+    def stage(flat: FlatFile) -> StagedFile:
+        bucket = encode_bucket(flat.bucket, statement)
+        with Storage.of(flat.root).open_input(flat.path) as source:
+            return _stage(
+                flat.folder,
+                flat.bucket,
+                lambda sink: transplant_all(source, sink, write_id=write_id, bucket=bucket),
+            )
+
+    return stage
 
 
 def delete_stager(

@@ -21,6 +21,7 @@ from airflow_hiveacid.acid.errors import (
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.acid_output import AcidOutput
 from airflow_hiveacid.engine.columns import all_columns
 from airflow_hiveacid.engine.files import PartitionFiles, list_partitions
 from airflow_hiveacid.engine.output import TableOutput
@@ -156,7 +157,7 @@ class Write:
             max_restarts=self.options.max_restarts,
             phases=self.phases,
         ) as txn:
-            output = TableOutput(self.spark, self.client, self.table, txn, codec)
+            output = AcidOutput(self.spark, self.client, self.table, txn, codec)
             found = Work(self.spark, self.client, self.table, txn, output, self.phases, locks)
             with cancelling_jobs(self.spark, f"hiveacid-{txn.txn_id}", self._description):
                 counts = work(found)
