@@ -99,6 +99,10 @@ class SharedLocation(UserError):
     default_remedy = "Give each of them a folder of its own."
 
 
+class SqlError(UserError):
+    """A statement cannot be read, or says something that is not supported."""
+
+
 class TableNotFound(UserError):
     """The database or the table does not exist."""
 
