@@ -1,0 +1,189 @@
+"""The compaction of one partition of a full ACID table: rows keep their row ids and their bytes."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
+from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile, HiveAcidError, OutOfOrder
+from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
+from airflow_hiveacid.acid.schema import row_struct
+from airflow_hiveacid.acid.write_ids import Range
+from airflow_hiveacid.engine.bucket_sorting import sort_bucket
+from airflow_hiveacid.engine.compact_tasks import (
+    AssembleWork,
+    BucketInputs,
+    CopiedBucket,
+    DeleteWork,
+    EncodedPart,
+    EncodeWork,
+    InputFile,
+    assemble_bucket,
+    encode_piece,
+    merge_deletes,
+    plan_bucket,
+)
+from airflow_hiveacid.engine.partition_compaction import PartitionCompactor, result_of
+from airflow_hiveacid.engine.staging import StagedFile
+from airflow_hiveacid.listing import bucket_files
+from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.row_types import row_types
+from airflow_hiveacid.orc.stripe_plan import Piece, StripePlan
+
+
+class AcidCompactor(PartitionCompactor):
+    """Compacts one partition of a full ACID table."""
+
+    def plan(
+        self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
+    ) -> CompactionPlan:
+        """See the base class."""
+        return plan_compaction(state, type_, files)
+
+    def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
+        """See the base class."""
+        inserts, deletes = self._inputs(state, plan)
+        self._write_rows(plan, inserts)
+        if plan.deletes is not None:
+            self._write_deletes(plan.deletes, deletes)
+        self._write_nothing(plan)
+
+    def file_name(self, number: int) -> str:
+        """See the base class."""
+        return BucketFile(number).name
+
+    def side_files(self, directory: Base | Delta) -> dict[str, bytes]:
+        """See the base class."""
+        return {ACID_VERSION_FILE: b"2"} | super().side_files(directory)
+
+    def _inputs(
+        self, state: AcidDirectory, plan: CompactionPlan
+    ) -> tuple[list[BucketInputs], list[BucketInputs]]:
+        """The buckets of rows and the buckets of delete events that will be written."""
+        write_ids = self.compaction.write_ids
+        rows: dict[int, list[InputFile]] = {}
+        events: dict[int, list[InputFile]] = {}
+        for directory, bucket, file in bucket_files(self.storage, state):
+            if directory.name not in plan.inputs:
+                continue
+            self.bytes_read += file.size
+            if isinstance(directory, Delta):
+                extent = (directory.min_write_id, directory.max_write_id)
+                exact = write_ids.range_aborted(*extent) is Range.NONE
+                group = events if directory.is_delete else rows
+            else:
+                exact, group = True, rows
+            group.setdefault(bucket, []).append(InputFile(file.path, file.size, exact))
+        major = plan.type is CompactionType.MAJOR
+
+        def deletes_of(bucket: int) -> tuple[InputFile, ...]:
+            if not major:
+                return ()
+            if self.table.num_buckets > 0:
+                return tuple(events.get(bucket, ()))
+            # Without buckets an engine may put the delete of a row into a file of another number.
+            return tuple(file for number in sorted(events) for file in events[number])
+
+        root, aborted = self.storage.location, write_ids.aborted
+        return (
+            [
+                BucketInputs(root, bucket, tuple(rows[bucket]), deletes_of(bucket), aborted)
+                for bucket in sorted(rows)
+            ],
+            [
+                BucketInputs(root, bucket, (), tuple(events[bucket]), aborted)
+                for bucket in sorted(events)
+            ],
+        )
+
+    def _write_rows(self, plan: CompactionPlan, inputs: Sequence[BucketInputs]) -> None:
+        out = self.folder("out")
+        parts = self.folder("parts")
+        plans: dict[BucketInputs, StripePlan] = {}
+        sorting: dict[BucketInputs, HiveAcidError] = {}
+        planned = self.tried_in_tasks(partial(plan_bucket, out), inputs)
+        for bucket, tried in zip(inputs, planned, strict=True):
+            if isinstance(tried, OutOfOrder):
+                sorting[bucket] = tried
+            elif isinstance(tried, CopiedBucket):
+                self._keep_rows(plan, tried.work, tried.file)
+            else:
+                plans[bucket] = result_of(tried)
+        work = [
+            EncodeWork(bucket, found.layout, piece, parts)
+            for bucket, found in plans.items()
+            for piece in found.pieces
+            if not piece.copy
+        ]
+        if work:
+            stripes = sum(len(each.piece.stripes) for each in work)
+            self.phases.note(f"Writing {stripes} stripes anew in {len(work)} tasks")
+        encoded: dict[tuple[BucketInputs, Piece], EncodedPart] = {}
+        for each, done in zip(work, self.tried_in_tasks(encode_piece, work), strict=True):
+            if isinstance(done, BeyondArrow):
+                sorting[each.inputs] = done
+            else:
+                encoded[each.inputs, each.piece] = result_of(done)
+        assembling = [
+            AssembleWork(bucket, found, tuple(encoded.get((bucket, p)) for p in found.pieces), out)
+            for bucket, found in plans.items()
+            if bucket not in sorting
+        ]
+        for last, file in zip(assembling, self.in_tasks(assemble_bucket, assembling), strict=True):
+            self._keep_rows(plan, last, file)
+        for bucket, why in sorting.items():
+            self.phases.note(f"Sorting bucket {bucket.bucket}: {why.what}")
+            file = sort_bucket(self.spark, self.table, bucket, self.compaction.write_ids, out)
+            self._keep_filled(plan.inserts, file)
+
+    def _write_deletes(self, directory: Delta, inputs: Sequence[BucketInputs]) -> None:
+        out = self.folder("out")
+        codec = self.table.parameters.get("orc.compress", "zlib").lower()
+        types = tuple(self._row_types())
+        work = [DeleteWork(bucket, types, codec, out) for bucket in inputs]
+        for file in self.in_tasks(merge_deletes, work):
+            self._keep_filled(directory, file)
+
+    def _write_nothing(self, plan: CompactionPlan) -> None:
+        """Make sure that there is something to hide what is replaced.
+
+        It holds a real file of no rows, because Trino does not see a directory without one.
+        """
+        deletes = plan.deletes is not None and self.keeps(plan.deletes)
+        if self.keeps(plan.inserts) or (deletes and isinstance(plan.inserts, Delta)):
+            return
+        path = f"{self.folder('out').path}/empty"
+        codec = self.table.parameters.get("orc.compress", "zlib").lower()
+        with self.storage.create(path) as sink:
+            written = write_empty_file(sink, self._row_types(), codec=codec)
+        self.keep(plan.inserts, StagedFile(path, 0, 0, written.bytes))
+
+    def _keep_filled(self, directory: Base | Delta, file: StagedFile) -> None:
+        if file.rows:
+            self.keep(directory, file)
+
+    def _keep_rows(self, plan: CompactionPlan, work: AssembleWork, file: StagedFile) -> None:
+        """Compare what stands in the new file with what stands in the old ones, and keep it."""
+        wanted = 0
+        for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
+            if encoded is None:
+                self.stripes_copied += len(piece.stripes)
+                wanted += piece.rows
+            else:
+                self.stripes_encoded += len(piece.stripes)
+                wanted += encoded.rows
+                if encoded.rows_read != piece.rows:
+                    raise CorruptFile(
+                        f"Bucket {file.bucket} of {self.name}: {encoded.rows_read} rows were read"
+                        f" where {piece.rows} should be."
+                    )
+        if file.rows != wanted:
+            raise CorruptFile(
+                f"Bucket {file.bucket} of {self.name} has {file.rows} rows after its compaction,"
+                f" not {wanted}.",
+                remedy="Nothing was published; look at the bucket's files.",
+            )
+        self._keep_filled(plan.inserts, file)
+
+    def _row_types(self) -> Sequence[bytes]:
+        return row_types(row_struct([(c.name, c.type) for c in self.table.columns]))
