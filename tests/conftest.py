@@ -22,6 +22,9 @@ settings.register_profile("hiveacid", deadline=None)
 settings.load_profile("hiveacid")
 
 VERSIONS = ("4.0.1", "3.1.3")
+# With one level of compilation Java keeps room for 48 MB of code; once that is full, after some
+# hundred queries, it compiles nothing any more.
+_JAVA_OPTIONS = "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"
 
 
 def _metastore(version: str, factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
@@ -92,7 +95,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.default.parallelism", "2")
             .config("spark.python.daemon.module", "tests.spark_workers")
-            .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC -XX:TieredStopAtLevel=1")
+            .config("spark.driver.extraJavaOptions", _JAVA_OPTIONS)
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark")))
             .getOrCreate()
