@@ -19,8 +19,9 @@ from tests.interop.software import hive_libraries, trino_home, trino_java
 
 START_SECONDS = 180
 
-# Java compiles it when it starts.
+# Java compiles them when it starts.
 _SOURCE = Path(__file__).parent / "java" / "HiveEngine.java"
+_STREAMING_SOURCE = Path(__file__).parent / "java" / "StreamingWriter.java"
 
 Rows = list[tuple[str, ...]]
 
@@ -195,7 +196,9 @@ class Hive:
         metastore_uri: Where the metastore is.
     """
 
-    def __init__(self, folder: Path, warehouse: Path) -> None:
+    def __init__(
+        self, folder: Path, warehouse: Path, settings: Mapping[str, str] | None = None
+    ) -> None:
         port, metastore_port = free_port(), free_port()
         self.metastore_uri = f"thrift://127.0.0.1:{metastore_port}"
         database = folder / "metastore_db"
@@ -217,6 +220,7 @@ class Hive:
                 "hive.user.install.directory": str(folder / "install"),
                 "hive.querylog.location": str(folder / "querylog"),
                 "tez.staging-dir": str(folder / "tez"),
+                **(settings or {}),
             },
         )
         classpath = [conf, *_hive_classpath()]
@@ -263,6 +267,24 @@ class Hive:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             raise EngineError(f"{body}\n{error.read().decode()}") from None
+
+    def stream(self, folder: Path, first: int, last: int, lines: Sequence[str]) -> None:
+        """Have Hive's writer leave a file of several write ids as Hive Streaming does.
+
+        Args:
+            folder: The folder of the table or partition.
+            first: The first write id.
+            last: The last write id.
+            lines: "write-id id name amount" for a row, or "flush".
+        """
+        classpath = os.pathsep.join(map(str, _hive_classpath()))
+        command = [find_java(), *_OPENS, "-cp", classpath, str(_STREAMING_SOURCE)]
+        subprocess.run(
+            [*command, str(folder), str(first), str(last)],
+            input="".join(f"{line}\n" for line in lines),
+            text=True,
+            check=True,
+        )
 
     def close(self) -> None:
         """End the process."""
