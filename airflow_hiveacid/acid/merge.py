@@ -39,10 +39,13 @@ class NotMatchedInsert:
         values: Target column to expression, other columns are null; None takes every column from
             the source by name.
         condition: Only source rows for which it is true; None is all of them.
+        row: Instead of values: an expression for every column of the target, in their order, with
+            the partition keys last.
     """
 
     values: Mapping[str, str] | None = None
     condition: str | None = None
+    row: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,11 @@ def validate_clauses(when: Sequence[Clause]) -> None:
             raise InvalidJob(f"{where}: the condition is empty.")
         if (assignments := _assignments(clause)) is not None:
             validate_assignments(assignments, where)
+        if isinstance(clause, NotMatchedInsert) and clause.row is not None:
+            if clause.values is not None:
+                raise InvalidJob(f"{where} has both values and a row.")
+            if not clause.row or not all(each.strip() for each in clause.row):
+                raise InvalidJob(f"{where}: the row has no expression, or an empty one.")
 
 
 def validate_assignments(assignments: Mapping[str, str], where: str) -> None:

@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Sequence
 
 from airflow_hiveacid.acid.errors import InvalidConnection, UserError
-from airflow_hiveacid.jobs.options import MetastoreOptions, require_partition_names
+from airflow_hiveacid.jobs.checks import require_partition_names
+from airflow_hiveacid.jobs.options import MetastoreOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

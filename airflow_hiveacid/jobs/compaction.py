@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.errors import InvalidJob
-from airflow_hiveacid.jobs.options import (
-    Job,
-    freeze,
+from airflow_hiveacid.jobs.checks import (
     is_template,
     require_choice,
     require_partition_names,
     require_text,
 )
+from airflow_hiveacid.jobs.options import Job, freeze
 
 MODES = ("auto", "queue", "worker")
 

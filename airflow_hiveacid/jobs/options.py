@@ -5,15 +5,20 @@ that still holds a template is checked again when it has been rendered.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self
-from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.errors import InvalidJob, MalformedName
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.merge import Clause, validate_assignments, validate_clauses
-from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.jobs.checks import (
+    is_template,
+    require_alias,
+    require_choice,
+    require_table,
+    require_text,
+    require_uri,
+)
 
 ORC_CODECS = frozenset({"none", "zlib", "snappy", "lz4", "zstd"})
 PATH_FORMATS = frozenset({"orc", "parquet", "csv", "json"})
@@ -47,7 +52,7 @@ class MetastoreOptions:
         if not is_template(self.uris):
             uris = [uri.strip() for uri in self.uris.split(",")]
             for uri in uris:
-                _require_uri(uri)
+                require_uri(uri)
             if len({uri.startswith("thrift:") for uri in uris}) > 1:
                 raise InvalidJob(f"metastore.uris mixes thrift and http: {self.uris!r}.")
         for name in ("user", "tls_ca_file", "token_env"):
@@ -66,7 +71,7 @@ class TableSource:
 
     def validate(self) -> None:
         """Raise InvalidJob when the source cannot be used."""
-        _require_table(self.name, "source")
+        require_table(self.name, "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +113,7 @@ class QuerySource:
     def validate(self) -> None:
         """Raise InvalidJob when the source cannot be used."""
         require_text(self.sql, "source.sql")
-        for name, source in self.inputs.items():
-            if not re.fullmatch(r"\w+", name):
-                raise InvalidJob(f"source.inputs: {name!r} cannot be the name of a view.")
-            source.validate()
+        _require_inputs(self.inputs, "source.inputs")
 
 
 Source = TableSource | PathSource | QuerySource
@@ -140,7 +142,7 @@ class Job:
 
     def validate(self) -> None:
         """Raise InvalidJob when the job is malformed; touches no server."""
-        _require_table(self.target, "target")
+        require_table(self.target, "target")
         if self.metastore is not None:
             self.metastore.validate()
         if self.run_token is not None:
@@ -173,19 +175,40 @@ class InsertJob(Job):
         partitions: The partitions that are written, and with overwrite replaced, even by nothing.
             None: an append goes where its rows belong, an overwrite replaces the whole table or,
             of a partitioned one, the partitions that the source has rows of.
+        by_position: The source's columns are the table's in their order, as in SQL, with the
+            partition keys last; else they are found by name.
+        columns: With by_position: the table's columns that the source has, in its order; the
+            others are null.
+        static: Some partition keys with the value that all rows get; the source lacks these.
     """
 
     source: Source
     overwrite: bool = False
     partitions: Sequence[PartitionSpec] | None = None
+    by_position: bool = False
+    columns: Sequence[str] | None = None
+    static: PartitionSpec | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "partitions")
+        freeze(self, "columns")
 
     def _validate_own(self) -> None:
         _require_source(self.source)
         if self.partitions is not None:
             _require_partitions(self.partitions)
+        if self.static is not None:
+            if self.partitions is not None:
+                raise InvalidJob("static and partitions exclude each other; name all keys in one.")
+            _require_partitions([self.static], "static")
+        if self.columns is not None:
+            if not self.by_position:
+                raise InvalidJob("columns gives names to positions; it needs by_position=True.")
+            names = [name.lower() for name in self.columns]
+            if not names or not all(name.strip() for name in names):
+                raise InvalidJob("columns has no name, or an empty one.")
+            if len(set(names)) < len(names):
+                raise InvalidJob("columns names a column twice.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,15 +218,18 @@ class UpdateJob(Job):
     Attributes:
         set: Column to SQL expression.
         where: Which rows; None is all of them.
+        inputs: What subqueries can read: view name to table or files.
+        target_alias: The table's name in expressions.
     """
 
     set: Mapping[str, str]
     where: str | None = None
+    inputs: Mapping[str, TableSource | PathSource] = field(default_factory=dict)
+    target_alias: str = "t"
 
     def _validate_own(self) -> None:
         validate_assignments(self.set, "set")
-        if self.where is not None:
-            require_text(self.where, "where")
+        _validate_condition(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,13 +238,16 @@ class DeleteJob(Job):
 
     Attributes:
         where: Which rows; None is all of them.
+        inputs: What subqueries can read: view name to table or files.
+        target_alias: The table's name in the condition.
     """
 
     where: str | None = None
+    inputs: Mapping[str, TableSource | PathSource] = field(default_factory=dict)
+    target_alias: str = "t"
 
     def _validate_own(self) -> None:
-        if self.where is not None:
-            require_text(self.where, "where")
+        _validate_condition(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,10 +276,7 @@ class MergeJob(Job):
         require_text(self.on, "on")
         validate_clauses(self.when)
         for name in ("source_alias", "target_alias"):
-            alias = getattr(self, name)
-            require_text(alias, name)
-            if not is_template(alias) and not re.fullmatch(r"\w+", alias):
-                raise InvalidJob(f"{name}: {alias!r} cannot be an alias.")
+            require_alias(getattr(self, name), name)
         if self.source_alias.lower() == self.target_alias.lower():
             raise InvalidJob(f"Source and target have the same alias {self.source_alias!r}.")
 
@@ -276,30 +302,6 @@ def _render(value: Any, template: Callable[[str], str]) -> Any:
     return value
 
 
-def is_template(text: str) -> bool:
-    """Whether the text is still to be rendered, so that it cannot be checked yet."""
-    return "{{" in text or "{%" in text
-
-
-def require_text(text: object, what: str) -> None:
-    """Raise InvalidJob unless it is a text that is not empty."""
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidJob(f"{what} must be a text that is not empty, not {text!r}.")
-
-
-def _require_table(name: str, what: str) -> None:
-    require_text(name, what)
-    if not is_template(name):
-        TableRef.parse(name)
-
-
-def require_choice(text: str, choices: Collection[str], what: str) -> None:
-    """Raise InvalidJob unless it is one of the choices, or a template."""
-    require_text(text, what)
-    if not is_template(text) and text not in choices:
-        raise InvalidJob(f"{what}: {text!r} is none of {', '.join(sorted(choices))}.")
-
-
 def _require_source(source: object) -> None:
     if not isinstance(source, Source):
         raise InvalidJob(
@@ -309,12 +311,26 @@ def _require_source(source: object) -> None:
     source.validate()
 
 
-def _require_partitions(partitions: Sequence[PartitionSpec]) -> None:
+def _validate_condition(job: UpdateJob | DeleteJob) -> None:
+    if job.where is not None:
+        require_text(job.where, "where")
+    _require_inputs(job.inputs, "inputs")
+    require_alias(job.target_alias, "target_alias")
+
+
+def _require_inputs(inputs: Mapping[str, TableSource | PathSource], what: str) -> None:
+    for name, source in inputs.items():
+        if not re.fullmatch(r"\w+", name):
+            raise InvalidJob(f"{what}: {name!r} cannot be the name of a view.")
+        source.validate()
+
+
+def _require_partitions(partitions: Sequence[PartitionSpec], what: str = "partitions") -> None:
     if not partitions:
         raise InvalidJob("partitions is empty; leave it out when they are not known beforehand.")
     specs = [{key.lower(): value for key, value in spec.items()} for spec in partitions]
     for index, (given, spec) in enumerate(zip(partitions, specs, strict=True)):
-        where = f"partitions[{index}]"
+        where = f"{what}[{index}]" if what == "partitions" else what
         if not spec or not all(key.strip() for key in spec):
             raise InvalidJob(f"{where} must name every partition key.")
         if len(spec) < len(given):
@@ -325,39 +341,3 @@ def _require_partitions(partitions: Sequence[PartitionSpec]) -> None:
             raise InvalidJob(f"{where} has an empty value; None is the null partition.")
         if spec in specs[:index]:
             raise InvalidJob(f"{where} is there twice.")
-
-
-def require_partition_names(names: Sequence[str]) -> None:
-    """Raise InvalidJob unless these are the names of different partitions, or templates."""
-    if not names:
-        raise InvalidJob("partitions is empty; leave it out to take all of them.")
-    for index, name in enumerate(names):
-        where = f"partitions[{index}]"
-        require_text(name, where)
-        if name in names[:index]:
-            raise InvalidJob(f"{where} is there twice: {name!r}.")
-        if not is_template(name):
-            try:
-                parse_partition_name(name)
-            except MalformedName as error:
-                raise InvalidJob(f"{where}: {error}") from error
-
-
-def _require_uri(uri: str) -> None:
-    try:
-        parts = urlsplit(uri)
-        port = parts.port
-    except ValueError as error:
-        raise InvalidJob(f"metastore.uris: {uri!r} cannot be read: {error}.") from error
-    if parts.scheme not in ("thrift", "http", "https") or not parts.hostname:
-        raise InvalidJob(
-            f"metastore.uris: {uri!r} is not the address of a metastore.",
-            remedy='Write "thrift://host:port" or "https://host:port/path".',
-        )
-    if parts.scheme == "thrift" and port is None:
-        raise InvalidJob(f"metastore.uris: {uri!r} has no port.", remedy="Mostly it is 9083.")
-    if parts.username is not None or parts.password is not None:
-        raise InvalidJob(
-            "metastore.uris must not hold a user or a password.",
-            remedy="Use the user field, and token_env for a token.",
-        )

@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options import is_template, require_text
+from airflow_hiveacid.jobs.checks import is_template, require_text
 from airflow_hiveacid.jobs.report import ErrorReport
 
 if TYPE_CHECKING:
