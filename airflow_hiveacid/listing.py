@@ -1,6 +1,7 @@
 """The files of one partition, or of a table without partitions, and what a snapshot reads of them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from airflow_hiveacid.acid.directory import (
     AcidDirectory,
@@ -13,12 +14,14 @@ from airflow_hiveacid.acid.errors import UnsupportedFile
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
     Base,
-    BucketFile,
     Delta,
+    OriginalFile,
     parse_directory,
     parse_file,
 )
+from airflow_hiveacid.acid.originals import original_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
+from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import ReadOnlyStorage
 
 
@@ -54,6 +57,100 @@ def read_state(
     return acid_state(files, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict)
 
 
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file that a snapshot reads.
+
+    Attributes:
+        path: Relative to the partition's folder.
+        size: How many bytes of it count: all, unless it is cut off.
+        directory: The base or delta that it lies in; None when it is older than them.
+        bucket: The bucket number in its name; None when it has none, which only files without
+            row ids may.
+        raw: Whether it has no row ids, only the table's own columns: see ``acid.originals``.
+        cut_off: Whether the file does not end where its content does, because a streaming writer
+            goes on, or was killed.
+    """
+
+    path: str
+    size: int
+    directory: Base | Delta | None
+    bucket: int | None
+    raw: bool = False
+    cut_off: bool = False
+
+
+def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataFile]:
+    """The files that a snapshot reads of a full ACID table, in Hive's order.
+
+    Raises:
+        UnsupportedFile: A file in a base or a delta has a name that says nothing.
+    """
+    for original in state.files(""):
+        bucket = original_bucket(original.path)
+        yield DataFile(original.path, original.size, None, bucket, raw=True)
+    for name in filter(None, (state.base, *state.deltas)):
+        directory = parse_directory(name)
+        assert directory is not None, name
+        for status in state.files(name):
+            length = _length(storage, state, directory, status)
+            if length <= 0:
+                continue
+            file = parse_file(status.path.rpartition("/")[2])
+            if file is None:
+                raise UnsupportedFile(
+                    f"{storage.location}/{status.path} is in a directory of Hive's and has none of "
+                    "Hive's names.",
+                    remedy="Look who wrote it, and move it away.",
+                )
+            yield DataFile(
+                status.path,
+                length,
+                directory,
+                file.bucket,
+                raw=isinstance(file, OriginalFile) and _is_raw(storage, directory, status),
+                cut_off=length != status.size,
+            )
+
+
+def _length(
+    storage: ReadOnlyStorage, state: AcidDirectory, directory: Base | Delta, file: FileStatus
+) -> int:
+    """How many bytes of a file count.
+
+    A streaming writer appends to one file in transaction after transaction, and notes in another
+    how far it is. A note without a number says that nothing is.
+    """
+    if (
+        isinstance(directory, Base)
+        or directory.is_delete
+        or directory.visibility_txn
+        or directory.min_write_id == directory.max_write_id
+    ):
+        return file.size
+    note = state.flush_lengths(file)
+    if note is None:
+        return file.size
+    with storage.open_input(note.path) as lengths:
+        told = lengths.read()
+    whole = len(told) // 8 * 8
+    return int.from_bytes(told[whole - 8 : whole], "big", signed=True) if whole else 0
+
+
+def _is_raw(storage: ReadOnlyStorage, directory: Base | Delta, file: FileStatus) -> bool:
+    """Whether a file with the name of an original has no row ids; its columns tell."""
+    if isinstance(directory, Delta) and directory.is_delete:
+        return False
+    with storage.open_input(file.path) as source:
+        raw = not OrcTail.read(source).is_acid
+    if raw and isinstance(directory, Delta) and directory.min_write_id != directory.max_write_id:
+        raise UnsupportedFile(
+            f"{storage.location}/{file.path} has no row ids, and its directory several write ids.",
+            remedy="Such a directory belongs to an insert-only table.",
+        )
+    return raw
+
+
 def bucket_files(
     storage: ReadOnlyStorage, state: AcidDirectory
 ) -> Iterator[tuple[Base | Delta, int, FileStatus]]:
@@ -63,23 +160,10 @@ def bucket_files(
         UnsupportedFile: A file has no row ids: it is older than the table's first write id, or it
             was loaded.
     """
-    if state.originals:
-        raise UnsupportedFile(
-            f"{storage.location}/{state.originals[0]} is older than the table is transactional: "
-            "its rows have no row ids.",
-            remedy="Reading such files is not supported yet; major-compact the table first.",
-        )
-    for name in filter(None, (state.base, *state.deltas)):
-        directory = parse_directory(name)
-        assert directory is not None, name
-        for file in state.files(name):
-            if file.size == 0:
-                continue
-            bucket = parse_file(file.path.rpartition("/")[2])
-            if not isinstance(bucket, BucketFile):
-                raise UnsupportedFile(
-                    f"{storage.location}/{file.path} was loaded, not inserted: "
-                    "its rows have no row ids.",
-                    remedy="Reading such files is not supported yet; major-compact the table first.",
-                )
-            yield directory, bucket.bucket, file
+    for file in data_files(storage, state):
+        if file.raw or file.cut_off or file.directory is None or file.bucket is None:
+            raise UnsupportedFile(
+                f"{storage.location}/{file.path} has no row ids.",
+                remedy="Reading such files is not supported yet; major-compact the table first.",
+            )
+        yield file.directory, file.bucket, FileStatus(file.path, file.size)

@@ -21,6 +21,7 @@ from airflow_hiveacid.acid.names import (
     is_hidden,
     parse_directory,
 )
+from airflow_hiveacid.acid.originals import hive_order
 from airflow_hiveacid.acid.write_ids import NO_OPEN, Range, ValidTxnList, WriteIdList
 
 _COMPACTED = "compacted"
@@ -73,12 +74,19 @@ class AcidDirectory:
     _listing: Mapping[str, tuple[FileStatus, ...]] = field(repr=False, compare=False)
 
     def files(self, directory: str) -> tuple[FileStatus, ...]:
-        """The data files of a directory, by path; "" are the original files."""
+        """The data files of a directory, in Hive's order; "" are the original files."""
         if not directory:
-            originals = frozenset(self.originals)
-            files = (file for group in self._listing.values() for file in group)
-            return tuple(sorted(file for file in files if file.path in originals))
-        return tuple(sorted(file for file in self._listing[directory] if _is_data(file)))
+            files = {file.path: file for group in self._listing.values() for file in group}
+            return tuple(files[path] for path in self.originals)
+        found = filter(_is_data, self._listing[directory])
+        return tuple(sorted(found, key=lambda file: hive_order(file.path)))
+
+    def flush_lengths(self, file: FileStatus) -> FileStatus | None:
+        """The side file in which a streaming writer says how much of a file counts."""
+        directory, slash, _ = file.path.partition("/")
+        wanted = f"{file.path}{FLUSH_LENGTH_SUFFIX}"
+        listed = self._listing[directory if slash else ""]
+        return next((each for each in listed if each.path == wanted), None)
 
 
 def acid_state(
@@ -118,10 +126,13 @@ def acid_state(
     for directory in sorted(filter(None, listing)):
         choice.consider(directory)
     originals = sorted(
-        file.path
-        for group in ("", *choice.original_directories)
-        for file in listing.get(group, ())
-        if file.size > 0 and _is_data(file)
+        (
+            file.path
+            for group in ("", *choice.original_directories)
+            for file in listing.get(group, ())
+            if file.size > 0 and _is_data(file)
+        ),
+        key=hive_order,
     )
     base = choice.base
     if base is not None:

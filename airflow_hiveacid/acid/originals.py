@@ -4,7 +4,7 @@ Hive counts the rows of such files and takes the numbers for row ids. Delete eve
 them, so the order of the files, and the way a name is read, are part of the format.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -13,9 +13,6 @@ from airflow_hiveacid.acid.row_id import MAX_WRITER_ID, encode_bucket
 
 # The write id of rows that are older than the table's first.
 ORIGINAL_WRITE_ID = 0
-
-# In the order of the file. Hive's compaction by query writes them in lower case.
-ACID_COLUMNS = ("operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row")
 
 # What Java leaves as it is in the path of a URI.
 _PLAIN_IN_URI = "/;:@&=+$,_-!.~'()*"
@@ -51,15 +48,6 @@ def original_bucket(path: str) -> int | None:
     if isinstance(name, OriginalFile) and name.bucket <= MAX_WRITER_ID:
         return name.bucket
     return None
-
-
-def is_raw(root_columns: Iterable[str]) -> bool:
-    """Whether a file of these root columns lacks row ids.
-
-    Hive asks only files whose names look like those of originals; others in a base or a delta have
-    row ids.
-    """
-    return sorted(name.lower() for name in root_columns) != sorted(ACID_COLUMNS)
 
 
 def hive_order(path: str) -> bytes:

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from airflow_hiveacid.acid.originals import (
     SyntheticIds,
     hive_order,
-    is_raw,
     original_bucket,
     synthetic_ids,
 )
@@ -85,13 +84,3 @@ def test_no_two_rows_share_a_row_id(rows):
         assert file.first_row == taken.get(file.bucket, 0)
         taken[file.bucket] = file.first_row + file.rows
     assert sum(taken.values()) == sum(rows.values())
-
-
-def test_a_file_is_raw_unless_its_columns_are_those_of_an_acid_file():
-    acid = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row"]
-    assert not is_raw(acid)
-    assert not is_raw([name.lower() for name in acid])
-    assert is_raw(acid[:5])
-    assert is_raw([*acid, "row2"])
-    assert is_raw(["bucket", "operation", "row"])
-    assert is_raw([])
