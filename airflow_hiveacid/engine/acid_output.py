@@ -13,7 +13,8 @@ from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.files import PartitionFiles
 from airflow_hiveacid.engine.output import BUCKET_NUMBER, TableOutput
-from airflow_hiveacid.engine.reader import BUCKET, PARTITION, ROW, WRITE_ID
+from airflow_hiveacid.engine.partition_values import PARTITION
+from airflow_hiveacid.engine.reader import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.staging import (
     DELETE_REPORT,
     FlatFile,

@@ -1,33 +1,29 @@
 """Reading a snapshot of a full-ACID table with Spark's own ORC reader."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 from pyspark.sql.types import (  # noqa: TID253
     IntegerType,
     LongType,
-    StringType,
     StructField,
     StructType,
 )
 
-from airflow_hiveacid.acid.errors import StorageError
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.files import AcidFile, KeyRange, PartitionFiles, read_key_range
+from airflow_hiveacid.engine.partition_values import PARTITION, PATH, FilePlace, with_partition
 from airflow_hiveacid.engine.search import SearchArgument
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 # The parts of a row id and the partition's number, beside the user's columns. No Hive column can
 # have such a name: the metastore keeps names in lower case.
-WRITE_ID, BUCKET, ROW, PARTITION = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW", "_ACID_PARTITION"
+WRITE_ID, BUCKET, ROW = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW"
 KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
-_SCHEME_AND_HOST = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 # Beyond this many delete events a broadcast costs more than a shuffle of the data.
 BROADCAST_DELETE_EVENTS = 5_000_000
 
@@ -112,10 +108,12 @@ class TableSnapshot:
             F.col("originalTransaction").alias(WRITE_ID),
             F.col("bucket").alias(BUCKET),
             F.col("rowId").alias(ROW),
-            F.col("_metadata.file_path").alias("_ACID_PATH"),
+            F.col("_metadata.file_path").alias(PATH),
             *[F.col(f"row.{quoted(name)}").alias(name) for name in names],
         )
-        return self._with_partition(spark, frame, files, values=True).drop("_ACID_PATH")
+        places = self._places(files)
+        keys = spark_struct(self.table.partition_keys)
+        return with_partition(spark, frame, places, keys).drop(PATH)
 
     def _is_visible(self) -> Column:
         current = F.col("currentTransaction")
@@ -123,42 +121,10 @@ class TableSnapshot:
         hidden = sorted({*self.write_ids.open, *self.write_ids.aborted})
         return visible & ~current.isin(hidden) if hidden else visible
 
-    def _with_partition(
-        self,
-        spark: SparkSession,
-        frame: DataFrame,
-        files: Sequence[tuple[int, AcidFile]],
-        *,
-        values: bool,
-    ) -> DataFrame:
-        """Add the partition's number, and its values, which stand in no file."""
-        keys = spark_struct(self.table.partition_keys) if values else StructType([])
-        numbers = sorted({number for number, _ in files})
-        if len(numbers) == 1:
-            return frame.select(
-                "*",
-                F.lit(numbers[0]).alias(PARTITION),
-                *[
-                    F.lit(value).cast(key.dataType).alias(key.name)
-                    for key, value in zip(
-                        keys.fields, self.partitions[numbers[0]].values, strict=False
-                    )
-                ],
-            )
-        rows = [
-            (path, number, *(self.partitions[number].values if values else ()))
-            for path, number in _places(frame, files)
+    def _places(self, files: Sequence[tuple[int, AcidFile]]) -> list[FilePlace]:
+        return [
+            FilePlace(file.path, number, self.partitions[number].values) for number, file in files
         ]
-        schema = StructType(
-            [StructField("_ACID_PATH", StringType()), StructField(PARTITION, IntegerType())]
-            + [StructField(key.name, StringType()) for key in keys.fields]
-        )
-        places = spark.createDataFrame(rows, schema).select(
-            "_ACID_PATH",
-            PARTITION,
-            *[F.col(quoted(key.name)).cast(key.dataType).alias(key.name) for key in keys.fields],
-        )
-        return frame.join(F.broadcast(places), "_ACID_PATH")
 
     def _without_deleted(
         self, spark: SparkSession, frame: DataFrame, files: Sequence[tuple[int, AcidFile]]
@@ -179,9 +145,9 @@ class TableSnapshot:
             F.col("originalTransaction").alias(WRITE_ID),
             F.col("bucket").alias(BUCKET),
             F.col("rowId").alias(ROW),
-            F.col("_metadata.file_path").alias("_ACID_PATH"),
+            F.col("_metadata.file_path").alias(PATH),
         )
-        events = self._with_partition(spark, events, deletes, values=False)
+        events = with_partition(spark, events, self._places(deletes), StructType([]))
         found = read_key_range([file for _, file in deletes])
         several = len({number for number, _ in deletes}) > 1
         packed = _pack(found, max(number for number, _ in deletes) if several else 0)
@@ -203,7 +169,7 @@ def _read(
     reader = spark.read.schema(schema)
     if search is not None:
         reader = reader.options(**search.read_options())
-    frame = reader.orc([_escape_glob(path) for path in paths])
+    frame = reader.orc([escape_glob(path) for path in paths])
     # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads other
     # columns than asked. This condition is always true and names all six, so that none is pruned.
     cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
@@ -242,31 +208,7 @@ def _key_fields() -> list[StructField]:
     return [StructField(name, type_) for name, type_ in zip(KEY, types, strict=True)]
 
 
-def _places(frame: DataFrame, files: Sequence[tuple[int, AcidFile]]) -> Iterator[tuple[str, int]]:
-    """The number of the partition of every file of a frame, by the ways Spark writes its path.
-
-    The file systems that Spark uses may spell a path in other words than the metastore. So it is
-    asked, and a file that it does not know is an error: its rows would silently be missing.
-    """
-    numbers = {_without_host(file.path): number for number, file in files}
-    for encoded in frame.inputFiles():
-        number = numbers.pop(_without_host(unquote(encoded)), None)
-        if number is None:
-            raise StorageError(f"Spark reads {encoded}, which the snapshot does not hold.")
-        yield encoded, number
-        # Spark itself writes local paths with three slashes here and with one there.
-        other = f"file:{_without_host(encoded)}"
-        if encoded.startswith("file:") and other != encoded:
-            yield other, number
-    if numbers:
-        raise StorageError(f"Spark does not find {next(iter(numbers))}.")
-
-
-def _without_host(path: str) -> str:
-    return _SCHEME_AND_HOST.sub("", path)
-
-
-def _escape_glob(path: str) -> str:
+def escape_glob(path: str) -> str:
     """Spark expands patterns in paths; ours are names."""
     for character in "\\{}[]*?":
         path = path.replace(character, f"\\{character}")
