@@ -25,7 +25,7 @@ from pyspark.sql.functions import broadcast
 from pyspark.sql.types import StructField, StructType
 from session import CODEC, TASKS, seconds_of, session
 
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.applications import spark_app_path
 from airflow_hiveacid.engine.reader import ACID_FIELDS
 from airflow_hiveacid.engine.session import scan_session
@@ -75,7 +75,7 @@ class Bench:
         ref = self.create(name)
         folders = sorted(self.files(source).glob("del*"))
         for _ in folders:
-            with Transaction(self.client, operation=Operation.INSERT, target=ref) as txn:
+            with Transaction(self.client, targets=[Target(ref, Operation.INSERT)]) as txn:
                 txn.commit()
         for folder in folders:
             shutil.copytree(folder, self.files(ref) / folder.name, copy_function=os.link)

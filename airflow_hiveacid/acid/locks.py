@@ -1,7 +1,7 @@
 """Which locks an operation takes, on which version of the metastore, and what blocks what."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Self
 
@@ -87,6 +87,37 @@ class TableRef:
         return self.full_name
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a transaction does to one table.
+
+    Attributes:
+        ref: The table.
+        operation: What is done to it.
+        partitioned: Whether it has partition keys.
+        partitions: The names of all partitions that can be touched; None when they are not known
+            beforehand, which locks the table as a dynamic partition write.
+    """
+
+    ref: TableRef
+    operation: Operation
+    partitioned: bool = False
+    partitions: Sequence[str] | None = None
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether rows that are there can become others, or none."""
+        return self.operation not in (Operation.SELECT, Operation.INSERT)
+
+    def joined(self, other: Self) -> Self:
+        """One target for two of the same table: the stronger operation, all partitions."""
+        partitions = None
+        if self.partitions is not None and other.partitions is not None:
+            partitions = tuple(dict.fromkeys((*self.partitions, *other.partitions)))
+        operation = max(self.operation, other.operation, key=_STRENGTH.index)
+        return replace(self, operation=operation, partitions=partitions)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockComponent:
     """One thing to lock; a request asks for all its components at once."""
@@ -100,6 +131,15 @@ class LockComponent:
     is_transactional: bool
     is_dynamic_partition_write: bool
 
+
+_STRENGTH = (
+    Operation.SELECT,
+    Operation.INSERT,
+    Operation.UPDATE,
+    Operation.DELETE,
+    Operation.MERGE,
+    Operation.OVERWRITE,
+)
 
 _CHANGE_LOCK = {
     MetastoreVersion.HMS3: LockType.SHARED_WRITE,

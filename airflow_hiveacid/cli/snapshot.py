@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from airflow_hiveacid.acid import names
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.errors import NotTransactional, UserError
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.cli import target
@@ -142,7 +142,7 @@ def snapshot_of(
     table = client.get_table(ref)
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{ref.full_name} is not a transactional table.")
-    with Transaction(client, operation=Operation.SELECT, reads=[ref]) as txn:
+    with Transaction(client, reads=[ref]) as txn:
         hive3 = client.version is MetastoreVersion.HMS3
         yield TableSnapshot(
             title=ref.full_name,

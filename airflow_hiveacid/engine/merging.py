@@ -6,7 +6,7 @@ from pyspark import StorageLevel  # noqa: TID253
 from pyspark.sql import DataFrame  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MergePlan
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.merge import CLAUSE, Merge, number_rows
@@ -63,7 +63,7 @@ def _merge_of_acid_source(
     So the look before is only a guess at the partitions; the write begins anew with a lock on the
     whole table if it turns out wrong.
     """
-    with Transaction(write.client, operation=Operation.SELECT, reads=source.acid_tables) as look:
+    with Transaction(write.client, reads=source.acid_tables) as look:
         rows = source.frame(
             lambda spark, table: read_snapshot(write.client, table, look).rows(
                 spark, with_key=False

@@ -87,7 +87,7 @@ class TableOutput(ABC):
     @property
     def write_id(self) -> int:
         """The write id of all that is written."""
-        return self.txn.write_id
+        return self.txn.write_ids[self.table.ref.full_name]
 
     @property
     def rows(self) -> int:

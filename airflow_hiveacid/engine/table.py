@@ -116,9 +116,7 @@ class AcidTable:
         table = self._client.get_table(self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
-        txn = self._reading.enter_context(
-            Transaction(self._client, operation=Operation.SELECT, reads=[self.ref])
-        )
+        txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
         snapshot = read_snapshot(self._client, table, txn)
         return snapshot.rows(scan_session(self._spark), with_key=False)
 

@@ -19,7 +19,7 @@ from airflow_hiveacid.acid.errors import (
     UnsupportedTable,
     UserError,
 )
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.acid_output import AcidOutput
 from airflow_hiveacid.engine.columns import all_columns
@@ -147,10 +147,14 @@ class Write:
         codec = self._codec()
         with Transaction(
             self.client,
-            operation=self.operation,
-            target=self.table.ref,
-            partitioned=bool(self.table.partition_keys),
-            partitions=locks,
+            targets=[
+                Target(
+                    self.table.ref,
+                    self.operation,
+                    partitioned=bool(self.table.partition_keys),
+                    partitions=locks,
+                )
+            ],
             reads=self.reads,
             run_token=self.options.run_token,
             lock_wait_seconds=self.options.lock_wait_seconds,
@@ -189,7 +193,7 @@ class Write:
                 new = output.new_partitions()
                 if new:
                     self.client.add_partitions(self.table.ref, new)
-                txn.register_partitions(output.partitions)
+                txn.register_partitions(self.table.ref, output.partitions)
             partitions = (
                 self.client.get_partitions(self.table.ref, output.partitions)
                 if output.partitions
@@ -200,7 +204,7 @@ class Write:
                 self.client.mark_statistics_inaccurate,
                 self.table,
                 partitions,
-                txn.write_id,
+                output.write_id,
                 txn.snapshot.write_ids[self.table.ref.full_name],
                 replaced=overwrite,
             )
@@ -216,7 +220,7 @@ class Write:
             job=self.operation.value.lower(),
             target=self.table.ref.full_name,
             txn_id=txn.txn_id,
-            write_ids={self.table.ref.full_name: txn.write_id},
+            write_ids=txn.write_ids,
             rows_inserted=counts.inserted,
             rows_updated=counts.updated,
             rows_deleted=counts.deleted,
@@ -233,7 +237,7 @@ class Write:
             "run_token": self.options.run_token,
             "operation": self.operation.value,
             "txn_id": txn.txn_id,
-            "write_id": txn.write_id,
+            "write_id": txn.write_ids[self.table.ref.full_name],
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "user": os.environ.get("USER", ""),
             "report": report.to_dict(),

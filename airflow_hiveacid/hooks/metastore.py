@@ -15,7 +15,7 @@ from airflow.sdk import BaseHook
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.errors import HiveAcidError, InvalidConnection
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.assets import asset_of
 from airflow_hiveacid.jobs.options import MetastoreOptions
 
@@ -149,14 +149,14 @@ class HiveAcidMetastoreHook(BaseHook):
         if target is not None:
             lineage.add_output_asset(self, uri=self._uri(target))
         with self.get_conn() as client:
-            written = None if target is None else TableRef.parse(target)
-            partitioned = written is not None and bool(client.get_table(written).partition_keys)
+            targets = []
+            if target is not None:
+                ref = TableRef.parse(target)
+                partitioned = bool(client.get_table(ref).partition_keys)
+                targets = [Target(ref, operation, partitioned, partitions)]
             with Transaction(
                 client,
-                operation=operation,
-                target=written,
-                partitioned=partitioned,
-                partitions=partitions,
+                targets=targets,
                 reads=[TableRef.parse(table) for table in reads],
                 run_token=run_token,
                 lock_wait_seconds=lock_wait_seconds,

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.errors import (
     TableReplaced,
     UnsupportedTable,
 )
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.jobs.cleaning import CleanJob
@@ -69,7 +69,6 @@ def clean(
         abort_open_transactions(client, job.run_token)
     with Transaction(
         client,
-        operation=Operation.SELECT,
         reads=[table.ref],
         run_token=job.run_token,
         lock_wait_seconds=job.lock_wait_seconds,

@@ -63,6 +63,7 @@ class LiveTransaction:
         self._timeout = 0.0
         self._heartbeat: Heartbeat | None = None
         self._owned: list[tuple[Callable[[], None], str]] = []
+        self._temporary: list[tuple[Callable[[], None], str]] = []
 
     @property
     def version(self) -> MetastoreVersion:
@@ -92,6 +93,10 @@ class LiveTransaction:
             what: Its name, for the warning when that fails.
         """
         self._owned.append((remove, what))
+
+    def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
+        """Register what must go when the transaction ends, in whatever way; see ``own``."""
+        self._temporary.append((remove, what))
 
     def check_alive(self) -> None:
         """Do nothing while the transaction can still be committed, as far as is known.
@@ -165,7 +170,7 @@ class LiveTransaction:
 
     def _outcome(self) -> Outcome:
         """What has become of the transaction."""
-        return outcome(self._client, self.txn_id, None, None)
+        return outcome(self._client, self.txn_id, {})
 
     def _aborted_by_others(self) -> bool:
         try:
@@ -226,6 +231,8 @@ class LiveTransaction:
         return True
 
     def _end(self) -> None:
+        for remove, what in self._temporary:
+            self._try(f"remove {what}", remove)
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None

@@ -51,7 +51,9 @@ class Rivals:
             self._ahead = [
                 held.txn_id
                 for held in lock.blockers()
-                if held.txn_id is not None and held.type is not LockType.SHARED_READ
+                if held.txn_id is not None
+                and held.type is not LockType.SHARED_READ
+                and held.table in (None, self._target)
             ]
         after = self._committed()
         unknown = range(self._before.high_watermark + 1, after.high_watermark + 1)

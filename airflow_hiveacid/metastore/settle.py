@@ -4,6 +4,7 @@ import getpass
 import hashlib
 import socket
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -122,16 +123,13 @@ class Outcome(StrEnum):
     COMMITTED = "committed"
 
 
-def outcome(
-    client: MetastoreClient, txn_id: int, target: TableRef | None, write_id: int | None
-) -> Outcome:
+def outcome(client: MetastoreClient, txn_id: int, written: Mapping[TableRef, int]) -> Outcome:
     """Find out what has become of a transaction.
 
     Args:
         client: Whom to ask.
         txn_id: The transaction.
-        target: The table it writes, if any.
-        write_id: Its write id for that table.
+        written: Its write id for each table that it writes.
     """
     answer = client.get_open_txns()
     txns = ValidTxnList.from_open_txns(answer.high_watermark, answer.open_txns, answer.aborted_bits)
@@ -139,9 +137,8 @@ def outcome(
         return Outcome.OPEN
     if txn_id in txns.aborted:
         return Outcome.ABORTED
-    if target is None or write_id is None:
-        return Outcome.COMMITTED
     # An aborted transaction may be forgotten, but the abort of its write id only together with its
     # last directory; nothing but a transaction that never registered a write is taken wrongly here.
-    written = client.get_valid_write_ids([target], txns)[target.full_name]
-    return Outcome.COMMITTED if written.is_valid(write_id) else Outcome.ABORTED
+    valid = client.get_valid_write_ids(sorted(written), txns) if written else {}
+    committed = all(valid[ref.full_name].is_valid(own) for ref, own in written.items())
+    return Outcome.COMMITTED if committed else Outcome.ABORTED

@@ -11,8 +11,8 @@ from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockComponent,
     MetastoreVersion,
-    Operation,
     TableRef,
+    Target,
     lock_components,
     read_lock_components,
 )
@@ -29,12 +29,12 @@ from airflow_hiveacid.metastore.snapshot import Snapshot, committed_above
 class Transaction(LiveTransaction):
     """A transaction that is begun by entering it, and aborted by leaving it uncommitted.
 
-    Entering opens the transaction, gives it a write id, locks and takes the snapshot. Where a
-    writer got in between, so that the work would be refused in the end, all of this is done anew
-    with a fresh transaction, before anything is spent on the work.
+    Entering opens the transaction, gives it a write id for each table it writes, locks and takes
+    the snapshot. Where a writer got in between, so that the work would be refused in the end, all
+    of this is done anew with a fresh transaction, before anything is spent on the work.
 
     Attributes:
-        write_id: Its write id for the target; 0 when it only reads.
+        write_ids: Its write id for each target, by the full name of the table.
         snapshot: What it sees, its own writes included.
         restarts: How often it had to begin anew.
     """
@@ -43,10 +43,7 @@ class Transaction(LiveTransaction):
         self,
         client: MetastoreClient,
         *,
-        operation: Operation,
-        target: TableRef | None = None,
-        partitioned: bool = False,
-        partitions: Sequence[str] | None = None,
+        targets: Sequence[Target] = (),
         reads: Sequence[TableRef] = (),
         run_token: str | None = None,
         user: str | None = None,
@@ -58,10 +55,8 @@ class Transaction(LiveTransaction):
 
         Args:
             client: The metastore.
-            operation: What will be done to the target; SELECT without one.
-            target: The table to write.
-            partitioned: Whether the target has partition keys.
-            partitions: The names of all partitions that can be touched, if known.
+            targets: What is done to which tables; without any, the transaction only reads. Of
+                several for one table, the strongest operation counts.
             reads: Transactional tables that are read.
             run_token: Under which this run's transactions can be found later on.
             user: Whom the metastore shows as the owner.
@@ -72,12 +67,12 @@ class Transaction(LiveTransaction):
         owner = Owner.of(run_token, user or client.options.user)
         super().__init__(client, owner, phases or PhaseClock())
         self.restarts = 0
-        self.write_id = 0
-        self._operation = operation
-        self._target = target
-        self._partitioned = partitioned
-        self._partitions = partitions
-        self._reads = tuple(read for read in reads if read != target)
+        self.write_ids: dict[str, int] = {}
+        self._targets: dict[TableRef, Target] = {}
+        for target in sorted(targets, key=lambda each: each.ref):
+            known = self._targets.get(target.ref)
+            self._targets[target.ref] = target if known is None else known.joined(target)
+        self._reads = tuple(read for read in reads if read not in self._targets)
         self._lock_wait = lock_wait_seconds
         self._max_restarts = max_restarts
         self._waited = False
@@ -93,8 +88,8 @@ class Transaction(LiveTransaction):
                 overtaken += not self._waited
                 if overtaken > self._max_restarts:
                     raise SnapshotMoved(
-                        f"The work on {self._target or 'the sources'} could not begin in"
-                        f" {overtaken} attempts; in the last one {moved}."
+                        f"The work on {self._names} could not begin in {overtaken} attempts;"
+                        f" in the last one {moved}."
                     )
                 self.restarts += 1
                 self._phases.note(f"Beginning anew: {moved}")
@@ -109,27 +104,26 @@ class Transaction(LiveTransaction):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._state is State.OPEN and kind is None and self._target is None:
+        if self._state is State.OPEN and kind is None and not self._targets:
             self._release()
         super().__exit__(kind, error, traceback)
 
     def register_partitions(
-        self, names: Sequence[str], operation: DataOperation | None = None
+        self, table: TableRef, names: Sequence[str], operation: DataOperation | None = None
     ) -> None:
         """Tell the metastore which partitions were written, so that it sees conflicts there.
 
         Args:
+            table: One of the targets.
             names: The partitions' names, as the metastore has them.
-            operation: INSERT or UPDATE; what the transaction's operation amounts to by default.
+            operation: INSERT or UPDATE; what is done to the target by default.
         """
-        assert self._target is not None
         if operation is None:
-            insert = self._operation is Operation.INSERT
-            operation = DataOperation.INSERT if insert else DataOperation.UPDATE
+            changes = self._targets[table].changes_rows
+            operation = DataOperation.UPDATE if changes else DataOperation.INSERT
         if names:
-            self._client.add_dynamic_partitions(
-                self.txn_id, self.write_id, self._target, names, operation
-            )
+            write_id = self.write_ids[table.full_name]
+            self._client.add_dynamic_partitions(self.txn_id, write_id, table, names, operation)
 
     def _begin(self, started: float) -> str | None:
         """Open, lock and look.
@@ -137,31 +131,38 @@ class Transaction(LiveTransaction):
         Returns:
             None when the work can start, else why it has to begin anew.
         """
-        components, rivals = self._components(), None
+        components, rivals = self._components(), []
         self._waited = False
         try:
             with self._phases(Phase.OPEN):
-                if self._changes_rows and self.version is MetastoreVersion.HMS3:
-                    assert self._target is not None
-                    rivals = Rivals(self._client, self._target, components)
-                self._open(TxnType.READ_ONLY if self._target is None else TxnType.DEFAULT)
-                if self._target is not None:
-                    # Before the lock, or the lock's rows in the metastore stay without a write id
-                    # and are never cleaned.
-                    self.write_id = self._client.allocate_write_id(self.txn_id, self._target)
-                    self._phases.opened(self.txn_id, {self._target.full_name: self.write_id})
+                if self.version is MetastoreVersion.HMS3:
+                    rivals = [
+                        Rivals(self._client, target.ref, components)
+                        for target in self._targets.values()
+                        if target.changes_rows
+                    ]
+                self._open(TxnType.DEFAULT if self._targets else TxnType.READ_ONLY)
+                # Before the lock, or the lock's rows in the metastore stay without a write id and
+                # are never cleaned.
+                self.write_ids = {
+                    ref.full_name: self._client.allocate_write_id(self.txn_id, ref)
+                    for ref in self._targets
+                }
+                if self._targets:
+                    self._phases.opened(self.txn_id, self.write_ids)
             with self._phases(Phase.LOCK):
                 if components:
                     lock = LockRequest(self._client, components, self.txn_id, self._owner)
                     lock.send()
                     self._waited = not lock.granted
-                    if rivals is not None and (moved := rivals.came_before(lock)):
-                        return moved
+                    for rival in rivals:
+                        if moved := rival.came_before(lock):
+                            return moved
                     in_vain = partial(self._overtaken, rivals)
                     if moved := lock.wait(started, self._lock_wait, in_vain):
                         return moved
             with self._phases(Phase.SNAPSHOT):
-                tables = self._reads if self._target is None else (*self._reads, self._target)
+                tables = (*self._reads, *self._targets)
                 self.snapshot = Snapshot.take(self._client, tables, self.txn_id)
                 return self._moved(rivals)
         except AnswerLost as lost:
@@ -176,40 +177,42 @@ class Transaction(LiveTransaction):
             self._end()
 
     @property
-    def _changes_rows(self) -> bool:
-        return self._operation not in (Operation.SELECT, Operation.INSERT)
+    def _names(self) -> str:
+        return ", ".join(str(ref) for ref in self._targets) or "the sources"
 
     def _components(self) -> tuple[LockComponent, ...]:
         components = [each for read in self._reads for each in read_lock_components(read, True)]
-        if self._target is not None:
+        for target in self._targets.values():
             components += lock_components(
-                self.version, self._operation, self._target, self._partitioned, self._partitions
+                self.version, target.operation, target.ref, target.partitioned, target.partitions
             )
         return tuple(components)
 
-    def _moved(self, rivals: Rivals | None) -> str | None:
+    def _moved(self, rivals: Sequence[Rivals]) -> str | None:
         """Why the work would be in vain although everything is locked, or None."""
-        if self._target is None:
+        if not self._targets:
             return None
-        seen = self.snapshot
-        if self._operation is Operation.INSERT:
-            # Even what a younger transaction has overwritten hides the rows of a smaller write id.
-            seen = Snapshot.take(self._client, [self._target])
-        above = committed_above(seen.write_ids[self._target.full_name], self.write_id)
-        if above is not None:
-            return f"write id {above} was committed before {self.write_id}, which is smaller"
+        appended = [target.ref for target in self._targets.values() if not target.changes_rows]
+        # Even what a younger transaction has overwritten hides the rows of a smaller write id.
+        newest = Snapshot.take(self._client, appended).write_ids if appended else {}
+        for name, own in self.write_ids.items():
+            seen = newest.get(name) or self.snapshot.write_ids[name]
+            above = committed_above(seen, own)
+            if above is not None:
+                return f"write id {above} of {name} was committed before {own}, which is smaller"
         return self._overtaken(rivals)
 
-    def _overtaken(self, rivals: Rivals | None) -> str | None:
+    def _overtaken(self, rivals: Sequence[Rivals]) -> str | None:
         """Who has changed what is locked, or waited for, since the transaction was opened."""
         self.check_alive()
-        if rivals is not None:
-            return rivals.went_ahead()
-        if self._changes_rows:
+        if self.version is MetastoreVersion.HMS3:
+            return next(filter(None, (rival.went_ahead() for rival in rivals)), None)
+        if any(target.changes_rows for target in self._targets.values()):
             other = self._client.latest_conflicting_txn(self.txn_id)
             if other > 0:
                 return f"transaction {other} committed a change after this one was opened"
         return None
 
     def _outcome(self) -> Outcome:
-        return outcome(self._client, self.txn_id, self._target, self.write_id)
+        written = {ref: self.write_ids[ref.full_name] for ref in self._targets}
+        return outcome(self._client, self.txn_id, written)

@@ -17,7 +17,6 @@ from airflow.triggers.base import BaseTrigger
 
 from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
 from airflow_hiveacid.acid.errors import LockTimeout, UnknownColumn
-from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.hooks.applications import application_tag
 from airflow_hiveacid.hooks.failures import (
     HiveAcidTaskConflict,
@@ -96,10 +95,7 @@ def followed(cluster: SparkCluster, context: Context, number: int = 1) -> str:
 def open_txns(hms4: EmbeddedMetastore) -> Iterator[Callable[[], list[bool]]]:
     """Whether a transaction of the run, and one of another, are still open."""
     with MetastoreClient(hms4.options) as client:
-        own, other = (
-            Transaction(client, operation=Operation.SELECT, run_token=token)
-            for token in (RUN_TOKEN, "d/r/t/0")
-        )
+        own, other = (Transaction(client, run_token=token) for token in (RUN_TOKEN, "d/r/t/0"))
         with own, other:
 
             def are_open() -> list[bool]:

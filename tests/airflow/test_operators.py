@@ -28,7 +28,6 @@ from airflow_hiveacid import (
     UpdateJob,
 )
 from airflow_hiveacid.acid.errors import InvalidJob
-from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.hooks.failures import (
     HiveAcidTaskConflict,
     HiveAcidTaskFailure,
@@ -332,10 +331,7 @@ def test_killing_the_task_aborts_its_transaction_and_no_other(spark_submit, cont
     )
     with MetastoreClient(hms4.options) as client:
         # What the driver would have opened, and another map index of the same task.
-        own, other = (
-            Transaction(client, operation=Operation.SELECT, run_token=token)
-            for token in ("d/r/t/-1", "d/r/t/0")
-        )
+        own, other = (Transaction(client, run_token=token) for token in ("d/r/t/-1", "d/r/t/0"))
         with own, other:
             killed = when_submitted(spark_submit, operator.on_kill)
             with pytest.raises(AirflowException):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.metastore.answers import TxnLiveness, TxnType
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
@@ -48,7 +48,7 @@ def test_tables_are_listed_the_worst_first(client, database, folders, hiveacid):
 @FAKE
 def test_tables_as_json_have_all_figures(client, database, folders, hiveacid):
     with Transaction(
-        client, operation=Operation.INSERT, target=folders.ref, run_token=TOKEN, user="ann"
+        client, targets=[Target(folders.ref, Operation.INSERT)], run_token=TOKEN, user="ann"
     ) as txn:
         status, printed = hiveacid("tables", folders.ref.full_name, "--json")
     assert status == 0
@@ -89,7 +89,7 @@ def test_locks_are_shown_with_their_holders(client, database, hiveacid):
     name = folders.ref.full_name
     assert hiveacid("locks", name) == (0, "No locks.\n")
     with Transaction(
-        client, operation=Operation.UPDATE, target=folders.ref, run_token=TOKEN, user="ann"
+        client, targets=[Target(folders.ref, Operation.UPDATE)], run_token=TOKEN, user="ann"
     ) as txn:
         _, printed = hiveacid("locks", name)
         (lock,) = json.loads(hiveacid("locks", name, "--json")[1])

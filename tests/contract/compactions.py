@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction import Compaction
 from airflow_hiveacid.metastore.queue import CompactionQueue
@@ -20,10 +20,7 @@ def begin_write(
 ) -> Transaction:
     return Transaction(
         client,
-        operation=operation,
-        target=ref,
-        partitioned=True,
-        partitions=[DAY],
+        targets=[Target(ref, operation, partitioned=True, partitions=[DAY])],
         lock_wait_seconds=0,
     )
 
@@ -31,7 +28,7 @@ def begin_write(
 def write(client: MetastoreClient, ref: TableRef) -> int:
     with begin_write(client, ref) as transaction:
         transaction.commit()
-    return transaction.write_id
+    return transaction.write_ids[ref.full_name]
 
 
 def finish(compaction: Compaction) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.metastore.answers import TxnType
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -51,10 +51,10 @@ def pool(table: TableRef) -> str:
 
 def write(client: MetastoreClient, ref: TableRef, partition: str = DAY) -> int:
     with Transaction(
-        client, operation=Operation.INSERT, target=ref, partitioned=True, partitions=[partition]
+        client, targets=[Target(ref, Operation.INSERT, partitioned=True, partitions=[partition])]
     ) as transaction:
         transaction.commit()
-    return transaction.write_id
+    return transaction.write_ids[ref.full_name]
 
 
 def compact(client: MetastoreClient, queue: CompactionQueue, claimed: QueuedCompaction) -> int:

@@ -46,7 +46,7 @@ def test_a_compaction_leaves_nothing_but_a_request_for_cleaning(
         assert find_open_transactions(client, "nightly") == [compaction.txn_id]
         finish(compaction)
     assert compaction.warnings == []
-    assert outcome(client, compaction.txn_id, None, None) is Outcome.COMMITTED
+    assert outcome(client, compaction.txn_id, {}) is Outcome.COMMITTED
     assert client.show_locks() == []
     if client.version is HMS4:
         assert compaction.visibility_txn == compaction.txn_id
@@ -68,8 +68,8 @@ def test_it_reads_up_to_the_smallest_open_write_id(
     with begin_write(client, table) as open_one:
         write(client, table)
         with begin() as compaction:
-            assert compaction.write_ids.high_watermark == open_one.write_id - 1
-            assert compaction.write_ids.aborted == (aborted.write_id,)
+            assert compaction.write_ids.high_watermark == open_one.write_ids[table.full_name] - 1
+            assert compaction.write_ids.aborted == (aborted.write_ids[table.full_name],)
             assert not compaction.txns.is_valid(open_one.txn_id)
 
 
@@ -98,7 +98,7 @@ def test_nobody_else_waits_for_a_compaction_except_to_replace_what_it_reads(
         for operation in (Operation.INSERT, Operation.MERGE):
             with begin_write(client, table, operation) as writer:
                 writer.commit()
-        with Transaction(client, operation=Operation.SELECT, reads=[table], lock_wait_seconds=0):
+        with Transaction(client, reads=[table], lock_wait_seconds=0):
             pass
         with (
             pytest.raises(LockTimeout, match=f"transaction {compaction.txn_id} "),
@@ -144,7 +144,7 @@ def test_an_error_undoes_everything_and_is_told_to_the_queue(
     with pytest.raises(OSError, match="full"):
         work()
     assert removed == ["base", "staging"]
-    assert outcome(client, compaction.txn_id, None, None) is not Outcome.OPEN
+    assert outcome(client, compaction.txn_id, {}) is not Outcome.OPEN
     assert client.show_locks() == []
     if client.version is HMS4:
         (entry,) = queue.show(table)

@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.errors import (
     TransactionAborted,
     WriteConflict,
 )
-from airflow_hiveacid.acid.locks import DataOperation, Operation, TableRef
+from airflow_hiveacid.acid.locks import DataOperation, Operation, TableRef, Target
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.metastore.answers import LockState
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
@@ -52,19 +52,24 @@ def begin(client: MetastoreClient, table: TableRef) -> Callable[..., Transaction
         if operation is SELECT:
             options["reads"] = [table]
         else:
-            options |= {"target": table, "partitioned": True}
-            options["partitions"] = None if partition is None else [partition]
+            partitions = None if partition is None else [partition]
+            options["targets"] = [Target(table, operation, True, partitions)]
         options = {"lock_wait_seconds": 0, **options}
         phases = PhaseClock([during] if during else [])
-        return Transaction(client, operation=operation, phases=phases, **options)
+        return Transaction(client, phases=phases, **options)
 
     return describe
+
+
+def own(transaction: Transaction) -> int:
+    (write_id,) = transaction.write_ids.values()
+    return write_id
 
 
 def run(transaction: Transaction) -> int:
     with transaction:
         transaction.commit()
-    return transaction.write_id
+    return own(transaction)
 
 
 def open_txns(client: MetastoreClient) -> list[int]:
@@ -174,8 +179,8 @@ def test_who_waited_for_a_change_starts_anew_on_fresh_data(
         waiting(begin(operation, lock_wait_seconds=60), first.commit) as second,
     ):
         assert second.restarts == 1
-        assert second.write_id > first.write_id
-        assert second.snapshot.write_ids[table.full_name].is_valid(first.write_id)
+        assert own(second) > own(first)
+        assert second.snapshot.write_ids[table.full_name].is_valid(own(first))
         second.commit()
 
 
@@ -214,7 +219,7 @@ def test_a_change_between_opening_and_locking_is_not_missed(
     during = At(Phase.LOCK, lambda: changes.append(run(begin(DELETE))))
     with begin(operation, during=during) as transaction:
         assert transaction.restarts == 1
-        assert transaction.write_id > changes[0]
+        assert own(transaction) > changes[0]
         assert transaction.snapshot.write_ids[table.full_name].is_valid(changes[0])
         transaction.commit()
 
@@ -239,7 +244,7 @@ def test_rows_that_are_seen_have_smaller_write_ids_than_their_deletion(
     with begin(DELETE, during=At(Phase.LOCK, insert)) as transaction:
         seen = transaction.snapshot.write_ids[table.full_name]
         assert transaction.restarts == 1
-        assert seen.is_valid(transaction.write_id - 1)
+        assert seen.is_valid(own(transaction) - 1)
         transaction.commit()
 
 
@@ -316,7 +321,7 @@ def test_what_is_committed_stays(begin: Callable[..., Transaction], table: Table
         work()
     assert removed == []
     with begin(SELECT) as reader:
-        assert reader.snapshot.write_ids[table.full_name].is_valid(transaction.write_id)
+        assert reader.snapshot.write_ids[table.full_name].is_valid(own(transaction))
 
 
 def test_a_transaction_is_entered_only_once(begin: Callable[..., Transaction]) -> None:
@@ -331,13 +336,13 @@ def test_sources_are_seen_as_of_the_same_moment(
 ) -> None:
     source = TableRef(table.database, "source")
     client.create_table(HiveTable.new(source, [Column("id", "bigint")]))
-    before = run(Transaction(client, operation=INSERT, target=source))
+    before = run(Transaction(client, targets=[Target(source, INSERT)]))
     with begin(MERGE, reads=[source, table]) as transaction:
-        after = run(Transaction(client, operation=INSERT, target=source))
+        after = run(Transaction(client, targets=[Target(source, INSERT)]))
         seen = transaction.snapshot.write_ids
         assert seen[source.full_name].is_valid(before)
         assert not seen[source.full_name].is_valid(after)
-        assert seen[table.full_name].is_valid(transaction.write_id)
+        assert seen[table.full_name].is_valid(own(transaction))
         locks = client.show_locks()
         assert {lock.table for lock in locks if lock.txn_id == transaction.txn_id} == {
             source,

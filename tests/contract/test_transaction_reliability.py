@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_hiveacid.acid.errors import CommitUnsettled, TransactionAborted
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
@@ -35,11 +35,11 @@ def hms(
 
 
 def begin(client: MetastoreClient, operation: Operation = Operation.UPDATE) -> Transaction:
-    return Transaction(client, operation=operation, target=TABLE, run_token=TOKEN)
+    return Transaction(client, targets=[Target(TABLE, operation)], run_token=TOKEN)
 
 
 def is_committed(client: MetastoreClient, transaction: Transaction) -> bool:
-    found = outcome(client, transaction.txn_id, TABLE, transaction.write_id)
+    found = outcome(client, transaction.txn_id, {TABLE: transaction.write_ids[str(TABLE)]})
     return found is Outcome.COMMITTED
 
 
@@ -51,7 +51,7 @@ def test_heartbeats_keep_a_transaction_alive_that_outlasts_others(
             silent = client.open_txn("somebody", "host", None)
             eventually(
                 "the silent transaction is aborted",
-                lambda txn=silent: outcome(client, txn, None, None) is Outcome.ABORTED,
+                lambda txn=silent: outcome(client, txn, {}) is Outcome.ABORTED,
             )
         transaction.check_alive()
         transaction.commit()
@@ -61,11 +61,11 @@ def test_heartbeats_keep_a_transaction_alive_that_outlasts_others(
 def test_a_reader_is_kept_alive_as_well(
     client: MetastoreClient, eventually: Callable[..., None]
 ) -> None:
-    with Transaction(client, operation=Operation.SELECT, reads=[TABLE], run_token=TOKEN) as reader:
+    with Transaction(client, reads=[TABLE], run_token=TOKEN) as reader:
         silent = client.open_txn("somebody", "host", None)
         eventually(
             "the silent transaction is aborted",
-            lambda: outcome(client, silent, None, None) is Outcome.ABORTED,
+            lambda: outcome(client, silent, {}) is Outcome.ABORTED,
         )
         assert [lock.txn_id for lock in client.show_locks(TABLE)] == [reader.txn_id]
     assert client.show_locks(TABLE) == []
@@ -82,7 +82,7 @@ def test_a_silent_transaction_is_refused_clearly_when_it_commits(
             transaction.own(lambda: removed.append("delta"), "delta")
             eventually(
                 "the transaction is aborted",
-                lambda: outcome(client, transaction.txn_id, None, None) is Outcome.ABORTED,
+                lambda: outcome(client, transaction.txn_id, {}) is Outcome.ABORTED,
             )
             transaction.commit()
 

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.errors import (
     DiskFull,
     StorageError,
 )
-from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.run import main
 from airflow_hiveacid.engine.table import AcidTable
@@ -102,17 +102,16 @@ def test_what_an_earlier_job_left_half_written(
     aborted, running = (
         Transaction(
             MetastoreClient(client.options),
-            operation=Operation.INSERT,
-            target=table.ref,
-            partitioned=True,
+            targets=[Target(table.ref, Operation.INSERT, partitioned=True)],
         )
         for _ in range(2)
     )
     with running:
         with aborted:
             halves = [
-                monday / Delta(txn.write_id, txn.write_id, 0, is_delete=False).name
+                monday / Delta(write_id, write_id, 0, is_delete=False).name
                 for txn in (aborted, running)
+                for write_id in txn.write_ids.values()
             ]
             for half in halves:
                 half.mkdir()

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from airflow_hiveacid.acid.errors import TransactionAborted
-from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.options import InsertJob, QuerySource
@@ -56,7 +56,7 @@ def test_a_try_that_is_overtaken_at_work_can_not_commit(spark, hms, table, job):
 def test_a_try_ends_what_an_older_one_opened_after_it_had_looked(spark, hms, client, table, job):
     with ExitStack() as older:
         txn = Transaction(
-            client, operation=Operation.INSERT, target=table.ref, run_token=job.run_token
+            client, targets=[Target(table.ref, Operation.INSERT)], run_token=job.run_token
         )
         report = run(spark, job, [At(Phase.OPEN, lambda: older.enter_context(txn))])
         assert not report.settled

@@ -6,7 +6,6 @@ from random import Random
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.errors import LockTimeout
-from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.compact import TableCompactor
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.compaction import CompactJob
@@ -108,12 +107,7 @@ class History:
     def _open_reader(self) -> None:
         while len(self._readers) >= _MOST_READERS:
             self._close_reader()
-        txn = Transaction(
-            self._table.client,
-            operation=Operation.SELECT,
-            reads=[self._table.ref],
-            lock_wait_seconds=0,
-        )
+        txn = Transaction(self._table.client, reads=[self._table.ref], lock_wait_seconds=0)
         try:
             txn.__enter__()
         except LockTimeout:

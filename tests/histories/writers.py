@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.locks import (
     LockLevel,
     LockType,
     Operation,
+    Target,
     lock_components,
 )
 from airflow_hiveacid.acid.names import Base, Delta
@@ -62,17 +63,18 @@ class Writers:
         names = [name for name in partitions if name is not None]
         txn = Transaction(
             self._table.client,
-            operation=operation,
-            target=self._table.ref,
-            partitioned=bool(names),
-            partitions=names or None,
+            targets=[
+                Target(
+                    self._table.ref, operation, partitioned=bool(names), partitions=names or None
+                )
+            ],
             lock_wait_seconds=0,
         )
         try:
             txn.__enter__()
         except LockTimeout:
             return self._table.note(f"{operation} had to wait and gave up")
-        change = Change(txn.write_id)
+        change = Change(txn.write_ids[self._table.ref.full_name])
         written: list[Path] = []
         for statement in range(self._random.choice([1, 1, 1, 2])):
             for partition in partitions:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.hooks.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.hooks.yarn import YarnApplications
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
@@ -79,7 +79,7 @@ class Merge:
 
     def locked(self) -> Transaction:
         """Nobody else can write meanwhile; given up, it was never there."""
-        return Transaction(self.client, operation=Operation.UPDATE, target=self.table)
+        return Transaction(self.client, targets=[Target(self.table, Operation.UPDATE)])
 
     def open(self) -> list[int]:
         return find_open_transactions(self.client, self.token)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
@@ -51,7 +51,7 @@ def accounts(hms4: EmbeddedMetastore) -> Iterator[SimpleNamespace]:
             committed=lambda: committed_write_ids(client, TABLE),
             applied=lambda: applied(client, TABLE),
             # It lets nobody else write; given up, it was never there.
-            locked=lambda: Transaction(client, operation=Operation.UPDATE, target=TABLE),
+            locked=lambda: Transaction(client, targets=[Target(TABLE, Operation.UPDATE)]),
             open=lambda token: find_open_transactions(client, token),
         )
         client.drop_database(TABLE.database, cascade=True)

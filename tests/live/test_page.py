@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.applications import example_dags
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -137,7 +137,6 @@ def held(options: MetastoreOptions, *tables: str) -> Iterator[None]:
             stack.enter_context(
                 Transaction(
                     client,
-                    operation=Operation.SELECT,
                     reads=[TableRef.parse(table)],
                     run_token=f"{task}/scheduled__2026-11-20T02:00:00+00:00/export/-1",
                 )
@@ -250,7 +249,7 @@ def test_names_of_others_stay_text(
 ) -> None:
     with MetastoreClient(metastore.options) as client:
         table = TableRef("default", "customers")
-        with Transaction(client, operation=Operation.SELECT, reads=[table], user=HOSTILE):
+        with Transaction(client, reads=[table], user=HOSTILE):
             measured(airflow, 1, "busy")
             browser.open(f"{airflow.url}/hiveacid/?table=default.customers")
             browser.wait_until(f"document.body?.innerText.includes({json.dumps(HOSTILE)})")

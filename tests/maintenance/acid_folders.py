@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.maintenance.clean import clean
@@ -64,12 +64,14 @@ class AcidFolders:
         partitions = [partition] if partition else None
         with Transaction(
             self.client,
-            operation=Operation.INSERT,
-            target=self.ref,
-            partitioned=bool(partition),
-            partitions=partitions,
+            targets=[
+                Target(
+                    self.ref, Operation.INSERT, partitioned=bool(partition), partitions=partitions
+                )
+            ],
         ) as txn:
-            return self.make(Delta(txn.write_id, txn.write_id, 0).name, partition)
+            (write_id,) = txn.write_ids.values()
+            return self.make(Delta(write_id, write_id, 0).name, partition)
 
     def compact(self, into, partition=None, *, commit=True, folder=None):
         """What a compaction does to the folder; the name of its output."""
@@ -86,7 +88,7 @@ class AcidFolders:
 
     def reading(self):
         """Read the table: a transaction with a lock."""
-        return Transaction(self.client, operation=Operation.SELECT, reads=[self.ref])
+        return Transaction(self.client, reads=[self.ref])
 
     def clean(self, **options):
         return clean(self.client, self.job(**options))

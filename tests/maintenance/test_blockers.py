@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.maintenance.blockers import blockers_of
 from airflow_hiveacid.metastore.answers import TxnType
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
@@ -19,7 +19,7 @@ def table(client, database):
 def test_who_locks_the_table_is_named_with_the_run_and_since_when(client, table):
     token = "nightly/scheduled__2026-01-02/merge/3"
     with Transaction(
-        client, operation=Operation.INSERT, target=table, run_token=token, user="ann"
+        client, targets=[Target(table, Operation.INSERT)], run_token=token, user="ann"
     ) as txn:
         (blocker,) = blockers_of(client, table)
     assert (blocker.txn_id, blocker.user, blocker.run) == (txn.txn_id, "ann", token)

@@ -14,7 +14,14 @@ from airflow_hiveacid.acid.errors import (
     TableReplaced,
     UnsupportedTable,
 )
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, Operation
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    LockComponent,
+    LockLevel,
+    LockType,
+    Operation,
+    Target,
+)
 from airflow_hiveacid.acid.names import SINCE_FILE, Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs.cleaning import CleanJob
@@ -166,8 +173,9 @@ def test_the_output_of_an_aborted_compaction_goes_when_no_lock_is_left(folders):
 
 def test_an_open_write_stays_and_the_reason_names_the_writer(folders):
     folders.insert()
-    with Transaction(folders.client, operation=Operation.INSERT, target=folders.ref) as txn:
-        name = folders.make(Delta(txn.write_id, txn.write_id, 0).name)
+    with Transaction(folders.client, targets=[Target(folders.ref, Operation.INSERT)]) as txn:
+        (write_id,) = txn.write_ids.values()
+        name = folders.make(Delta(write_id, write_id, 0).name)
         report = folders.clean()
         assert report.removed == ()
         assert f"transaction {txn.txn_id} of " in kept(report)[name]
@@ -223,7 +231,7 @@ def test_a_partition_elsewhere_is_shown_by_its_whole_path(client, database, tmp_
 def test_staging_folders_and_notes_of_the_past_go(client, database):
     folders = AcidFolders.create(client, f"{database}.p", ["p=1"])
     folders.insert("p=1")
-    with Transaction(client, operation=Operation.INSERT, target=folders.ref) as running:
+    with Transaction(client, targets=[Target(folders.ref, Operation.INSERT)]) as running:
         mine = f"_tmp_hiveacid_{running.txn_id}_ab12"
         ended = f"_tmp_hiveacid_{running.txn_id - 1}_ab12"
         for name in (mine, ended):

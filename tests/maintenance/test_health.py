@@ -7,7 +7,7 @@ import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.errors import MetastoreUnreachable, TableNotFound
-from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs.options import MetastoreOptions
@@ -52,7 +52,7 @@ def test_a_table_has_all_its_figures(client, database, folders, meter):
         folders.insert()
     folders.make(Delta(12, 12, 1, is_delete=True).name)
     with Transaction(
-        client, operation=Operation.INSERT, target=folders.ref, run_token=token, user="ann"
+        client, targets=[Target(folders.ref, Operation.INSERT)], run_token=token, user="ann"
     ) as txn:
         (health,) = meter.measure(database)
     assert health.table == folders.ref.full_name

@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
@@ -130,12 +130,11 @@ def test_what_is_open_waits_and_the_reason_names_who_holds_it(folders):
         folders.insert()
     with Transaction(
         folders.client,
-        operation=Operation.INSERT,
-        target=folders.ref,
-        partitioned=False,
+        targets=[Target(folders.ref, Operation.INSERT, partitioned=False)],
         run_token="d/r/load/-1",
     ) as txn:
-        open_ = folders.make(Delta(txn.write_id, txn.write_id, 0).name)
+        (write_id,) = txn.write_ids.values()
+        open_ = folders.make(Delta(write_id, write_id, 0).name)
         (decision,) = decisions(folders)
     assert (decision.size.invisible, len(decision.size.deltas)) == ((open_,), 3)
     assert (
