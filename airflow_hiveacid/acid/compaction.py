@@ -10,7 +10,6 @@ from airflow_hiveacid.acid.names import (
     CONVERTED_BASE,
     FLUSH_LENGTH_SUFFIX,
     Base,
-    BucketFile,
     Delta,
     is_hidden,
     parse_directory,
@@ -31,7 +30,8 @@ class CompactionPlan:
 
     Attributes:
         type: The kind of compaction.
-        inputs: The directories that are replaced, in reading order; a base comes first.
+        inputs: The directories that are replaced, in reading order; a base comes first, or the
+            original files do.
         inserts: The directory that gets the rows.
         deletes: The directory that gets the delete events; None when there are none to keep.
     """
@@ -62,26 +62,22 @@ def plan_compaction(
     Raises:
         CorruptFile: Directories overlap, or hold what no writer of Hive puts there.
         NothingToCompact: The partition would be none the better.
-        UnsupportedFile: There are files that cannot be compacted yet, or not now.
+        UnsupportedFile: There are files of whose rows nothing is known.
     """
-    if state.originals:
-        raise UnsupportedFile(
-            f"{state.originals[0]} is older than the table is transactional: its rows have no row "
-            "ids.",
-            remedy="Compacting such files is not supported yet; let Hive major-compact them first.",
-        )
     directories = {file.path.partition("/")[0] for file in files if "/" in file.path}
     deltas = _below_the_unfinished(state, directories)
-    if (why_not := not_worth(type_, state.base, deltas)) is not None:
+    has_originals = bool(state.originals)
+    if (why_not := not_worth(type_, state.base, deltas, has_originals)) is not None:
         raise why_not
     parsed = {name: _parse_delta(name) for name in deltas}
     _check_ranges(state.base, parsed)
-    first = min(delta.min_write_id for delta in parsed.values())
-    last = max(delta.max_write_id for delta in parsed.values())
+    first = min((delta.min_write_id for delta in parsed.values()), default=CONVERTED_BASE)
+    last = max((delta.max_write_id for delta in parsed.values()), default=CONVERTED_BASE)
     inserts: Base | Delta
     deletes = None
     if type_ is CompactionType.MAJOR:
-        inputs = deltas if state.base is None else (state.base, *deltas)
+        # Where there is a base, original files do not count any more.
+        inputs = (*filter(None, [state.base]), *state.originals, *deltas)
         inserts = Base(last)
     else:
         inputs = deltas
@@ -100,7 +96,7 @@ def plan_compaction(
 
 
 def not_worth(
-    type_: CompactionType, base: str | None, deltas: Sequence[str]
+    type_: CompactionType, base: str | None, deltas: Sequence[str], originals: bool = False
 ) -> NothingToCompact | None:
     """Why a compaction of these directories would leave the partition none the better.
 
@@ -108,10 +104,14 @@ def not_worth(
         type_: The kind of compaction.
         base: The base, if there is one.
         deltas: The deltas and delete deltas above it that may be taken.
+        originals: Whether there are files that are older than the table's first write id; only a
+            major compaction takes them.
 
     Returns:
         None when the compaction is worth it.
     """
+    if type_ is CompactionType.MAJOR and originals:
+        return None
     if not deltas:
         return NothingToCompact("There is no delta to compact.")
     if type_ is CompactionType.MAJOR:
@@ -201,16 +201,10 @@ def _check_files(inputs: Sequence[str], files: Sequence[FileStatus]) -> None:
                 f"{file.path} stands in a folder of its own, where no reader looks.",
                 remedy="Move it away.",
             )
-        if inside.endswith(FLUSH_LENGTH_SUFFIX):
+        if not inside.endswith(FLUSH_LENGTH_SUFFIX) and parse_file(inside) is None:
             raise UnsupportedFile(
-                f"{file.path} belongs to a streaming writer that may still be at work.",
-                remedy="Close the writer, and compact again when Hive has removed the file.",
-            )
-        if not isinstance(parse_file(inside), BucketFile):
-            raise UnsupportedFile(
-                f"{file.path} is no bucket file; its rows have no row ids.",
-                remedy="If LOAD DATA put it there, let Hive major-compact the table; "
-                "if not, move it away.",
+                f"{file.path} is in a directory of Hive's and has none of Hive's names.",
+                remedy="Look who wrote it, and move it away.",
             )
 
 

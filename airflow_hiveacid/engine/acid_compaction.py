@@ -1,12 +1,20 @@
 """The compaction of one partition of a full ACID table: rows keep their row ids and their bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
-from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile, HiveAcidError, OutOfOrder
-from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
+from airflow_hiveacid.acid.errors import (
+    BeyondArrow,
+    CorruptFile,
+    HiveAcidError,
+    OutOfOrder,
+    UnsupportedFile,
+)
+from airflow_hiveacid.acid.names import ACID_VERSION_FILE, CONVERTED_BASE, Base, BucketFile, Delta
+from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.bucket_sorting import sort_bucket
@@ -18,14 +26,18 @@ from airflow_hiveacid.engine.compact_tasks import (
     EncodedPart,
     EncodeWork,
     InputFile,
+    RawWork,
     assemble_bucket,
+    count_rows,
+    cut_file,
     encode_piece,
+    give_row_ids,
     merge_deletes,
     plan_bucket,
 )
 from airflow_hiveacid.engine.partition_compaction import PartitionCompactor, result_of
 from airflow_hiveacid.engine.staging import StagedFile
-from airflow_hiveacid.listing import bucket_files
+from airflow_hiveacid.listing import DataFile, data_files
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.stripe_plan import Piece, StripePlan
@@ -60,20 +72,11 @@ class AcidCompactor(PartitionCompactor):
         self, state: AcidDirectory, plan: CompactionPlan
     ) -> tuple[list[BucketInputs], list[BucketInputs]]:
         """The buckets of rows and the buckets of delete events that will be written."""
-        write_ids = self.compaction.write_ids
         rows: dict[int, list[InputFile]] = {}
         events: dict[int, list[InputFile]] = {}
-        for directory, bucket, file in bucket_files(self.storage, state):
-            if directory.name not in plan.inputs:
-                continue
-            self.bytes_read += file.size
-            if isinstance(directory, Delta):
-                extent = (directory.min_write_id, directory.max_write_id)
-                exact = write_ids.range_aborted(*extent) is Range.NONE
-                group = events if directory.is_delete else rows
-            else:
-                exact, group = True, rows
-            group.setdefault(bucket, []).append(InputFile(file.path, file.size, exact))
+        for bucket, file in self._input_files(state, plan):
+            is_delete = isinstance(file.directory, Delta) and file.directory.is_delete
+            (events if is_delete else rows).setdefault(bucket, []).append(file)
         major = plan.type is CompactionType.MAJOR
 
         def deletes_of(bucket: int) -> tuple[InputFile, ...]:
@@ -84,17 +87,79 @@ class AcidCompactor(PartitionCompactor):
             # Without buckets an engine may put the delete of a row into a file of another number.
             return tuple(file for number in sorted(events) for file in events[number])
 
-        root, aborted = self.storage.location, write_ids.aborted
+        inputs = partial(
+            BucketInputs,
+            self.storage.location,
+            aborted=self.compaction.write_ids.aborted,
+            types=self._row_types(),
+            columns=self._columns(),
+        )
         return (
             [
-                BucketInputs(root, bucket, tuple(rows[bucket]), deletes_of(bucket), aborted)
+                inputs(bucket, inserts=tuple(rows[bucket]), deletes=deletes_of(bucket))
                 for bucket in sorted(rows)
             ],
             [
-                BucketInputs(root, bucket, (), tuple(events[bucket]), aborted)
+                inputs(bucket, inserts=(), deletes=tuple(events[bucket]))
                 for bucket in sorted(events)
             ],
         )
+
+    def _input_files(
+        self, state: AcidDirectory, plan: CompactionPlan
+    ) -> Iterator[tuple[int, InputFile]]:
+        """The files to be put together, all with row ids, and the numbers of their buckets."""
+        chosen = frozenset(plan.inputs)
+        files = [
+            file
+            for file in data_files(self.storage, state)
+            if (file.path if file.directory is None else file.directory.name) in chosen
+        ]
+        self.bytes_read = sum(file.size for file in files)
+        with_ids = self._give_row_ids([file for file in files if file.raw])
+        for file in files:
+            assert file.bucket is not None, file.path
+            if file.raw:
+                if file.path in with_ids:
+                    yield file.bucket, with_ids[file.path]
+            else:
+                assert file.directory is not None, file.path
+                exact = self._is_exact(file.directory)
+                yield (
+                    file.bucket,
+                    InputFile(file.path, file.size, file.directory, exact, file.cut_off),
+                )
+
+    def _is_exact(self, directory: Base | Delta) -> bool:
+        if isinstance(directory, Base):
+            return True
+        extent = (directory.min_write_id, directory.max_write_id)
+        return self.compaction.write_ids.range_aborted(*extent) is Range.NONE
+
+    def _give_row_ids(self, files: Sequence[DataFile]) -> dict[str, InputFile]:
+        """Make files with row ids of those without, as far as they have rows."""
+        root, folder = self.storage.location, self.folder("rows")
+        counts = self.in_tasks(partial(count_rows, root), [file.path for file in files])
+        rows: dict[Base | Delta | None, dict[str, int]] = {}
+        for file, count in zip(files, counts, strict=True):
+            rows.setdefault(file.directory, {})[file.path] = count
+        work = [
+            RawWork(root, ids, directory or Base(CONVERTED_BASE), self._columns(), folder)
+            for directory, counted in rows.items()
+            for ids in _row_ids(directory, counted)
+            if ids.rows
+        ]
+        for each in work:
+            if each.ids.bucket is None:
+                raise UnsupportedFile(
+                    f"{root}/{each.ids.path} has no bucket number in its name, from which Hive"
+                    " makes the row ids.",
+                    remedy="Rename it like 000000_0_copy_1, while nobody uses the table.",
+                )
+        if work:
+            self.phases.note(f"Giving row ids to the rows of {len(work)} files")
+        made = self.in_tasks(give_row_ids, work)
+        return {each.ids.path: file for each, file in zip(work, made, strict=True)}
 
     def _write_rows(self, plan: CompactionPlan, inputs: Sequence[BucketInputs]) -> None:
         out = self.folder("out")
@@ -133,14 +198,22 @@ class AcidCompactor(PartitionCompactor):
             self._keep_rows(plan, last, file)
         for bucket, why in sorting.items():
             self.phases.note(f"Sorting bucket {bucket.bucket}: {why.what}")
-            file = sort_bucket(self.spark, self.table, bucket, self.compaction.write_ids, out)
+            whole = replace(
+                bucket, inserts=self._cut(bucket.inserts), deletes=self._cut(bucket.deletes)
+            )
+            file = sort_bucket(self.spark, self.table, whole, self.compaction.write_ids, out)
             self._keep_filled(plan.inserts, file)
+
+    def _cut(self, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
+        cut = partial(cut_file, self.storage.location, self.folder("rows"))
+        long = [file for file in files if file.cut_off]
+        short = dict(zip(long, self.in_tasks(cut, long), strict=True))
+        return tuple(short.get(file, file) for file in files)
 
     def _write_deletes(self, directory: Delta, inputs: Sequence[BucketInputs]) -> None:
         out = self.folder("out")
         codec = self.table.parameters.get("orc.compress", "zlib").lower()
-        types = tuple(self._row_types())
-        work = [DeleteWork(bucket, types, codec, out) for bucket in inputs]
+        work = [DeleteWork(bucket, codec, out) for bucket in inputs]
         for file in self.in_tasks(merge_deletes, work):
             self._keep_filled(directory, file)
 
@@ -185,5 +258,18 @@ class AcidCompactor(PartitionCompactor):
             )
         self._keep_filled(plan.inserts, file)
 
-    def _row_types(self) -> Sequence[bytes]:
+    def _row_types(self) -> tuple[bytes, ...]:
         return row_types(row_struct([(c.name, c.type) for c in self.table.columns]))
+
+    def _columns(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.table.columns)
+
+
+def _row_ids(directory: Base | Delta | None, rows: Mapping[str, int]) -> list[SyntheticIds]:
+    match directory:
+        case None:
+            return synthetic_ids(rows)
+        case Base(write_id):
+            return synthetic_ids(rows, write_id)
+        case Delta(write_id, _, statement):
+            return synthetic_ids(rows, write_id, statement)

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.acid.errors import HiveAcidError
-from airflow_hiveacid.acid.names import Base, Delta, parse_directory
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.compact_tasks import (
@@ -85,7 +84,7 @@ def _snapshot(
         return tuple(
             AcidFile(
                 path=f"{inputs.root}/{file.path}",
-                directory=_directory(file.path),
+                directory=file.directory,
                 bucket=inputs.bucket,
                 size=file.size,
                 exact=file.exact,
@@ -96,9 +95,3 @@ def _snapshot(
     seen = ValidWriteIdList(write_ids.table, write_ids.high_watermark, aborted=write_ids.aborted)
     files = PartitionFiles(None, (), inputs.root, found(inputs.inserts), found(inputs.deletes))
     return TableSnapshot(replace(table, partition_keys=()), [files], seen)
-
-
-def _directory(path: str) -> Base | Delta:
-    directory = parse_directory(path.partition("/")[0])
-    assert directory is not None, path
-    return directory

@@ -10,22 +10,25 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from zipimport import zipimporter
 
 from airflow_hiveacid.acid.errors import DataError, HiveAcidError
-from airflow_hiveacid.acid.names import BucketFile
+from airflow_hiveacid.acid.names import Base, BucketFile, Delta
+from airflow_hiveacid.acid.originals import SyntheticIds
 from airflow_hiveacid.engine.staging import Folder, StagedFile
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.delete_file import write_delete_stripes
+from airflow_hiveacid.orc.envelope import with_column_names, wrap_types
 from airflow_hiveacid.orc.key_stream import read_deletes
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout
-from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.output import Output, Source
 from airflow_hiveacid.orc.reencode import reencode
 from airflow_hiveacid.orc.stripe_plan import Piece, PlannedFile, StripePlan, plan_stripes
 from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.transplant import transplant_all
 from airflow_hiveacid.storage import Storage, storage_error
 
 T = TypeVar("T")
@@ -38,13 +41,36 @@ class InputFile:
 
     Attributes:
         path: Its place below the partition's folder.
-        size: In bytes.
+        size: How many bytes of it count.
+        directory: The base or delta that its content comes from.
         exact: Whether no row in it can be of an aborted write id.
+        cut_off: Whether there is more in it than counts.
     """
 
     path: str
     size: int
+    directory: Base | Delta
     exact: bool
+    cut_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RawWork:
+    """A file without row ids, and those that its rows get.
+
+    Attributes:
+        root: The partition's folder.
+        ids: The row ids; the path is below the partition's folder.
+        directory: The base or delta that the file belongs to.
+        columns: The names of the table's columns.
+        folder: Where the file with row ids goes.
+    """
+
+    root: str
+    ids: SyntheticIds
+    directory: Base | Delta
+    columns: tuple[str, ...]
+    folder: Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +83,8 @@ class BucketInputs:
         inserts: The files with rows, in the order of their row ids.
         deletes: The files with the delete events to apply to them, or to put together.
         aborted: Write ids whose rows and events are dropped.
+        types: The types of the table's row, the root first.
+        columns: The names of its columns.
     """
 
     root: str
@@ -64,6 +92,8 @@ class BucketInputs:
     inserts: tuple[InputFile, ...]
     deletes: tuple[InputFile, ...]
     aborted: tuple[int, ...]
+    types: tuple[bytes, ...]
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +147,6 @@ class DeleteWork:
     """The delete events of a bucket, which become one file."""
 
     inputs: BucketInputs
-    row_types: tuple[bytes, ...]
     codec: str
     folder: Folder
 
@@ -147,6 +176,41 @@ def _forget_archives() -> None:
             del sys.path_importer_cache[path]
 
 
+def count_rows(root: str, path: str) -> int:
+    """The rows of a file."""
+    with Storage.of(root).open_input(path) as source, _naming(root, path):
+        return OrcTail.read(source).rows
+
+
+def give_row_ids(work: RawWork) -> InputFile:
+    """Make a full ACID file of one without row ids, without decoding its columns."""
+    ids = work.ids
+    assert ids.bucket is not None, ids.path
+    path = f"{work.folder.path}/{uuid.uuid4().hex}"
+    with (
+        Storage.of(work.root).open_input(ids.path) as source,
+        _sink(work.folder, path) as sink,
+        _naming(work.root, ids.path),
+    ):
+        written = transplant_all(
+            source,
+            sink,
+            write_id=ids.write_id,
+            bucket=ids.bucket,
+            first_row=ids.first_row,
+            columns=work.columns,
+        )
+    return InputFile(path, written.bytes, work.directory, exact=True)
+
+
+def cut_file(root: str, folder: Folder, file: InputFile) -> InputFile:
+    """Copy what counts of a file, for readers that know whole files only."""
+    path = f"{folder.path}/{uuid.uuid4().hex}"
+    with Storage.of(root).open_input(file.path) as source, _sink(folder, path) as sink:
+        Output(sink).copy(source, 0, file.size)
+    return replace(file, path=path, cut_off=False)
+
+
 def plan_bucket(folder: Folder, inputs: BucketInputs) -> StripePlan | CopiedBucket:
     """Find out which stripes of a bucket can be copied.
 
@@ -156,10 +220,11 @@ def plan_bucket(folder: Folder, inputs: BucketInputs) -> StripePlan | CopiedBuck
         files = [
             PlannedFile(source, tail, f"{inputs.root}/{file.path}", file.exact)
             for file, (source, tail) in zip(
-                inputs.inserts, _open(stack, inputs.root, inputs.inserts), strict=True
+                inputs.inserts, _open(stack, inputs, inputs.inserts), strict=True
             )
         ]
-        plan = plan_stripes(files, _events(stack, inputs), inputs.aborted)
+        types = wrap_types(inputs.types)
+        plan = plan_stripes(files, _events(stack, inputs), inputs.aborted, types=types)
     if not all(piece.copy for piece in plan.pieces):
         return plan
     work = AssembleWork(inputs, plan, (None,) * len(plan.pieces), folder)
@@ -172,13 +237,13 @@ def encode_piece(work: EncodeWork) -> EncodedPart:
     numbers = sorted({number for number, _ in work.piece.stripes})
     files = [inputs.inserts[number] for number in numbers]
     with ExitStack() as stack:
-        opened = dict(zip(numbers, _open(stack, inputs.root, files), strict=True))
+        opened = dict(zip(numbers, _open(stack, inputs, files), strict=True))
         stripes = [
             (*opened[number], [stripe for file, stripe in work.piece.stripes if file == number])
             for number in numbers
         ]
         path = f"{work.folder.path}/{inputs.bucket}-{uuid.uuid4().hex}"
-        with _sink(work.folder, path) as sink, _naming(inputs.root, files):
+        with _sink(work.folder, path) as sink, _naming(inputs.root, *_paths(files)):
             done = reencode(
                 stripes,
                 sink,
@@ -194,7 +259,7 @@ def assemble_bucket(work: AssembleWork) -> StagedFile:
     inputs = work.inputs
     storage = Storage.of(work.folder.root)
     with ExitStack() as stack:
-        opened = _open(stack, inputs.root, inputs.inserts)
+        opened = _open(stack, inputs, inputs.inserts)
         parts: list[Part] = []
         for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
             if encoded is not None:
@@ -205,7 +270,7 @@ def assemble_bucket(work: AssembleWork) -> StagedFile:
                 stripes = tuple(stripe for file, stripe in piece.stripes if file == number)
                 parts.append(Part(*opened[number], stripes, reencoded=False))
         path = f"{work.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
-        with _sink(work.folder, path) as sink, _naming(inputs.root, inputs.inserts):
+        with _sink(work.folder, path) as sink, _naming(inputs.root, *_paths(inputs.inserts)):
             written = assemble(parts, sink, layout=work.plan.layout)
     return StagedFile(path, inputs.bucket, written.rows, written.bytes)
 
@@ -227,35 +292,43 @@ def merge_deletes(work: DeleteWork) -> StagedFile:
     path = f"{work.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
     with ExitStack() as stack:
         events = _events(stack, inputs)
-        with _sink(work.folder, path) as sink, _naming(inputs.root, inputs.deletes):
-            written = write_delete_stripes(sink, events, row_types=work.row_types, codec=work.codec)
+        with _sink(work.folder, path) as sink, _naming(inputs.root, *_paths(inputs.deletes)):
+            written = write_delete_stripes(sink, events, row_types=inputs.types, codec=work.codec)
     return StagedFile(path, inputs.bucket, written.rows, written.bytes)
 
 
 def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:
-    events = read_deletes(_open(stack, inputs.root, inputs.deletes), inputs.aborted)
+    events = read_deletes(_open(stack, inputs, inputs.deletes), inputs.aborted)
     # Arrow reads ahead, and must have stopped before the files are closed.
     return stack.enter_context(closing(events))
 
 
-def _open(stack: ExitStack, root: str, files: Sequence[InputFile]) -> list[tuple[Source, OrcTail]]:
-    storage = Storage.of(root)
+def _open(
+    stack: ExitStack, inputs: BucketInputs, files: Sequence[InputFile]
+) -> list[tuple[Source, OrcTail]]:
+    storage = Storage.of(inputs.root)
     opened: list[tuple[Source, OrcTail]] = []
     for file in files:
-        with _naming(root, [file]):
+        with _naming(inputs.root, file.path):
             source = stack.enter_context(storage.open_input(file.path))
-            opened.append((source, OrcTail.read(source)))
+            tail = OrcTail.read(source, file.size)
+            named = replace(tail, types=with_column_names(tail.types, inputs.columns))
+            opened.append((source, named))
     return opened
 
 
+def _paths(files: Sequence[InputFile]) -> list[str]:
+    return [file.path for file in files]
+
+
 @contextmanager
-def _naming(root: str, files: Sequence[InputFile]) -> Iterator[None]:
+def _naming(root: str, *paths: str) -> Iterator[None]:
     """Say of an error of the ORC layer, which sees bytes only, which files it is about."""
     try:
         yield
     except DataError as error:
-        names = ", ".join(f"{root}/{file.path}" for file in files)
-        if any(file.path in error.what for file in files):
+        names = ", ".join(f"{root}/{path}" for path in paths)
+        if any(path in error.what for path in paths):
             raise
         raise type(error)(f"{names}: {error.what}", remedy=error.remedy) from error
 

@@ -4,6 +4,7 @@
 currentTransaction:bigint, row:struct<...>>`, plus three entries of user metadata.
 """
 
+import re
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -73,6 +74,8 @@ FIELDS: tuple[tuple[bytes, TypeKind], ...] = (
     (b"row", TypeKind.STRUCT),
 )
 
+_NO_NAME = re.compile(rb"_col[0-9]+")
+
 
 class Operation(IntEnum):
     """What a row of the file stands for."""
@@ -136,6 +139,24 @@ def parse_key_index(text: bytes) -> list[RowId]:
             raise CorruptFile(f"{KEY_INDEX} has the entry {entry!r}, which is no key.") from None
         keys.append(RowId(write_id, bucket, row))
     return keys
+
+
+def with_column_names(types: Sequence[bytes], names: Sequence[str]) -> tuple[bytes, ...]:
+    """Give the columns of a file names if it has none: old versions of Hive wrote ``_col0``.
+
+    Args:
+        types: The types of a flat file, or of one of a full ACID table.
+        names: The names of the table's columns.
+    """
+    row = Column.ROW if is_envelope(types) else Column.ROOT
+    struct = Message.decode(types[row])
+    found = struct.all_data(TypeField.FIELD_NAMES)
+    if not found or not all(map(_NO_NAME.fullmatch, found)):
+        return tuple(types)
+    named = struct.without(TypeField.FIELD_NAMES)
+    for name in (*(each.encode() for each in names[: len(found)]), *found[len(names) :]):
+        named.add_data(TypeField.FIELD_NAMES, name)
+    return (*types[:row], named.encode(), *types[row + 1 :])
 
 
 def _move_subtypes(type_: bytes) -> bytes:

@@ -41,7 +41,7 @@ def read_keys(
     Raises:
         CorruptFile: They do not decode, or some are null.
     """
-    names = key_names(tail)
+    names = key_names(tail.types)
     with closing(read_batches(source, tail, stripes, names, rows)) as batches:
         for batch in batches:
             yield Keys.of(batch, names)

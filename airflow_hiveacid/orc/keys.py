@@ -79,7 +79,7 @@ class KeyReader:
         # Imported here because moving files does without it.
         from pyarrow import orc
 
-        self._names = key_names(tail)
+        self._names = key_names(tail.types)
         source.seek(0)
         self._file: Any = _library_call(orc.ORCFile, source)
 
@@ -94,9 +94,9 @@ class KeyReader:
         )
 
 
-def key_names(tail: OrcTail) -> list[str]:
-    """What the file calls its key columns; some writers spell the names in their own way."""
-    names = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
+def key_names(types: Sequence[bytes]) -> list[str]:
+    """What a file of these types calls its key columns; some writers have a spelling of their own."""
+    names = Message.decode(types[0]).all_data(TypeField.FIELD_NAMES)
     return [name.decode() for name in names[: len(KEY_COLUMNS)]]
 
 

@@ -46,28 +46,28 @@ class Layout:
     calendar: int | None
 
     @classmethod
-    def joint(cls, files: Sequence[tuple[str, OrcTail]], like: OrcTail) -> "Layout":
-        """A layout that the types of all files fit into.
+    def joint(
+        cls,
+        files: Sequence[tuple[str, OrcTail]],
+        like: OrcTail,
+        types: tuple[bytes, ...] | None = None,
+    ) -> "Layout":
+        """A layout for the stripes of several files.
 
         Args:
             files: The names and the tails of the files.
             like: The file that decides about codec and row groups.
+            types: The types of the layout, be they those of the files or not. None takes what all
+                files have in common.
 
         Raises:
-            UnsupportedFile: Two files have different types or calendars.
+            UnsupportedFile: Two files have different calendars, or types without anything that they
+                have in common.
         """
-        first_name, first = files[0]
-        types = first.types
+        if types is None:
+            types = _common_types(files)
         ancient: tuple[str, int] | None = None
         for name, tail in files:
-            common = joint_types(types, tail.types)
-            if common is None:
-                raise UnsupportedFile(
-                    f"{first_name} and {name} have rows of different types.",
-                    remedy="Files written before and after a change of the columns cannot be put"
-                    " together yet.",
-                )
-            types = common
             calendar = _needed_calendar(tail)
             if ancient is not None and calendar not in (None, ancient[1]):
                 raise UnsupportedFile(
@@ -99,7 +99,11 @@ class Layout:
 
     def stores_as(self, types: Sequence[bytes]) -> bool:
         """Whether columns of these types have the same bytes as those of the layout."""
-        return joint_types(self.types, types) is not None
+        return joint_types(self.types, types) is not None and not any(
+            # Readers take the blanks behind the texts of such columns away, and of others do not.
+            _kind(file) == TypeKind.CHAR != _kind(ours)
+            for ours, file in zip(self.types, types, strict=True)
+        )
 
     def tail(self, block_size: int, writer: Writer) -> OrcTail:
         """The tail of a file of this layout without stripes."""
@@ -133,6 +137,17 @@ def joint_writer(writers: set[Writer]) -> Writer:
     """The writer to declare; readers know what to expect from one."""
     # Of the writers that may be mixed, this much holds for all.
     return writers.pop() if len(writers) == 1 else (WRITER_JAVA, WRITER_VERSION_ORC_135)
+
+
+def _common_types(files: Sequence[tuple[str, OrcTail]]) -> tuple[bytes, ...]:
+    (first_name, first), *others = files
+    types = first.types
+    for name, tail in others:
+        common = joint_types(types, tail.types)
+        if common is None:
+            raise UnsupportedFile(f"{first_name} and {name} have rows of different types.")
+        types = common
+    return types
 
 
 def joint_types(some: Sequence[bytes], others: Sequence[bytes]) -> tuple[bytes, ...] | None:

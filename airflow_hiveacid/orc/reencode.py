@@ -13,6 +13,7 @@ from airflow_hiveacid.orc.assemble import assemble
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.delete_cursor import DeleteCursor
+from airflow_hiveacid.orc.evolution import evolved
 from airflow_hiveacid.orc.keys import Keys, key_names
 from airflow_hiveacid.orc.layout import Layout
 from airflow_hiveacid.orc.output import Output, Sink, Source
@@ -59,7 +60,7 @@ def reencode(
     Args:
         stripes: Files, their tails and the numbers of the stripes, in the order of the row ids.
         sink: Takes the new file, which has no stripe if no row stays.
-        layout: What the new stripes must fit into.
+        layout: What the new stripes must fit into; rows of other types are brought to its types.
         deletes: The delete events in the order of the row ids.
         aborted: Write ids whose rows do not stay.
 
@@ -71,15 +72,14 @@ def reencode(
     cursor = DeleteCursor(deletes)
     writer: _Writer | None = None
     last: RowId | None = None
+    names = key_names(layout.types)
     rows_read = rows_written = 0
     for source, tail, numbers in stripes:
-        if not layout.stores_as(tail.types):
-            raise UnsupportedFile("The stripes have rows of another type than the new file.")
+        same = layout.stores_as(tail.types)
         # Like this, all files decode to the same Arrow types, names of columns included.
-        uniform = replace(tail, types=layout.types)
-        names = key_names(uniform)
-        with closing(read_batches(source, uniform, numbers)) as batches:
-            for batch in batches:
+        uniform = replace(tail, types=layout.types) if same else tail
+        with closing(read_batches(source, uniform, numbers)) as found:
+            for batch in found if same else evolved(found, tail.types, layout.types):
                 keys = Keys.of(batch, names)
                 last = check_ascending(keys, last)
                 stays = ~cursor.hits(keys) & ~np.isin(keys.current_write_ids, aborted)

@@ -72,28 +72,30 @@ def plan_stripes(
     deletes: Iterable[Keys],
     aborted: Sequence[int],
     *,
+    types: tuple[bytes, ...],
     tiny: int = 1 << 20,
     piece: int = 16 << 20,
 ) -> StripePlan:
     """Choose the stripes that can be copied.
 
-    All others are written anew: those that have a deleted or an aborted row, those that do not fit
-    the layout of most others, and tiny ones beside each other.
+    All others are written anew: those that have a deleted or an aborted row, those of other types
+    or of another layout than most, and tiny ones beside each other.
 
     Args:
         files: At least one file, in the order of the row ids.
         deletes: The delete events in the order of the row ids.
         aborted: Write ids whose rows do not stay.
+        types: The types of the table, as a full ACID file has them.
         tiny: Stripes below so many bytes are put together, since readers pay for each of them.
         piece: About how many bytes one task writes anew, so that many share a bucket.
 
     Raises:
         OutOfOrder: The row ids do not ascend over all files.
-        UnsupportedFile: A file cannot be taken apart, or the files have different types.
+        UnsupportedFile: A file cannot be taken apart.
     """
     for file in files:
         file.tail.check_movable()
-    layout = _layout(files)
+    layout = _layout(files, types)
     candidates = list(_candidates(files, layout, DeleteCursor(deletes), aborted))
     return StripePlan(tuple(_pieces(_with_tiny_ones(candidates, tiny), piece)), layout)
 
@@ -106,7 +108,7 @@ class _Candidate:
     copy: bool
 
 
-def _layout(files: Sequence[PlannedFile]) -> Layout:
+def _layout(files: Sequence[PlannedFile], types: tuple[bytes, ...]) -> Layout:
     """The layout that most bytes have already, so that most need not be written anew."""
     sizes: Counter[tuple[Codec, int]] = Counter()
     for file in files:
@@ -115,7 +117,7 @@ def _layout(files: Sequence[PlannedFile]) -> Layout:
     like = next(
         file.tail for file in files if (file.tail.codec, file.tail.stride) == (codec, stride)
     )
-    return Layout.joint([(file.name, file.tail) for file in files], like)
+    return Layout.joint([(file.name, file.tail) for file in files], like, types)
 
 
 def _candidates(

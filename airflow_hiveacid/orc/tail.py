@@ -117,10 +117,22 @@ class OrcTail:
     file_statistics: tuple[bytes, ...]
 
     @classmethod
-    def read(cls, source: Source) -> "OrcTail":
-        """Read the tail of an ORC file, with one request if it is not unusually long."""
+    def read(cls, source: Source, length: int | None = None) -> "OrcTail":
+        """Read the tail of an ORC file, with one request if it is not unusually long.
+
+        Args:
+            source: The file.
+            length: How many of its bytes count: a streaming writer appends stripes to a file, and
+                after each of them a tail, so that every state of it remains readable. None is all.
+
+        Raises:
+            CorruptFile: There is no whole ORC file.
+        """
         source.seek(0, os.SEEK_END)
         size = source.tell()
+        if length is not None and length > size:
+            raise CorruptFile(f"The file has {size} bytes, its writer says {length}.")
+        size = size if length is None else length
         guess = min(size, _GUESSED_TAIL)
         end = read_exactly(source, size - guess, guess)
         postscript_length = end[-1] if end else 0

@@ -19,6 +19,7 @@ from airflow_hiveacid.orc.envelope import (
     Column,
     Operation,
     acid_metadata,
+    with_column_names,
     wrap_types,
 )
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, NewColumns, row_groups
@@ -93,7 +94,13 @@ def transplant(source: Source, sink: Sink, segments: Sequence[Segment]) -> Writt
 
 
 def transplant_all(
-    source: Source, sink: Sink, *, write_id: int, bucket: int, first_row: int = 0
+    source: Source,
+    sink: Sink,
+    *,
+    write_id: int,
+    bucket: int,
+    first_row: int = 0,
+    columns: Sequence[str] = (),
 ) -> Written:
     """Write a flat ORC file as one insert: consecutive row ids of a single write id.
 
@@ -103,8 +110,10 @@ def transplant_all(
         write_id: The write id of the insert.
         bucket: The bucket property of its rows.
         first_row: The row id of the first row.
+        columns: The names that the columns get if the file has none for them.
     """
     tail = OrcTail.read(source)
+    tail = replace(tail, types=with_column_names(tail.types, columns))
     everything = Segment(tail.rows, write_id, bucket, first_row, write_id)
     segments = [everything] if tail.rows else []
     return _Transplant(source, tail, segments).write(Output(sink))

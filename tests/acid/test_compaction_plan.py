@@ -15,8 +15,10 @@ MINOR, MAJOR = CompactionType
 
 
 def plan(type_, *directories, write_ids="t:100:::", rules=Rules.HIVE4):
-    """Plan for directories; a name with a slash is a file, all others get one bucket file."""
-    paths = [name if "/" in name else f"{name}/bucket_00000" for name in directories]
+    """Plan for directories, which get one bucket file each; what looks like a file is one."""
+    paths = [
+        name if "/" in name or name[0].isdigit() else f"{name}/bucket_00000" for name in directories
+    ]
     files = [FileStatus(path, 1) for path in paths]
     state = acid_state(files, CompactorWriteIdList.parse(write_ids), rules=rules)
     return plan_compaction(state, type_, files)
@@ -130,8 +132,6 @@ def test_ranges_that_overlap_are_refused_by_name(type_, directories):
 @pytest.mark.parametrize(
     ("path", "error"),
     [
-        ("delta_1_1/bucket_00000_flush_length", UnsupportedFile),
-        ("delta_1_1/000000_0", UnsupportedFile),
         ("delta_1_1/part-00000.orc", UnsupportedFile),
         ("delta_1_1/more/bucket_00000", CorruptFile),
         ("delta_1_1/more/", CorruptFile),
@@ -157,10 +157,33 @@ def test_strange_files_outside_of_the_inputs_do_not_matter():
     assert planned.inputs == ("delta_2_2", "delta_3_3")
 
 
-@pytest.mark.parametrize("type_", CompactionType)
-def test_original_files_are_not_compacted_yet(type_):
-    with pytest.raises(UnsupportedFile, match="sub/000000_0 is older"):
-        plan(type_, "sub/000000_0", "delta_1_1_0", "delta_2_2_0")
+def test_streamed_and_loaded_files_are_taken_over():
+    files = ["delta_1_3/bucket_00000", "delta_1_3/bucket_00000_flush_length", "delta_4_4/000000_0"]
+    for type_ in CompactionType:
+        assert plan(type_, *files).inputs == ("delta_1_3", "delta_4_4")
+
+
+def test_only_a_major_compaction_takes_original_files():
+    files = ["sub/000000_0", "000000_0", "delta_1_1_0", "delete_delta_2_2_0", "delta_3_3_0"]
+    major, minor = plan(MAJOR, *files), plan(MINOR, *files)
+    assert major.inputs == ("000000_0", "sub/000000_0", *files[2:])
+    assert major.inserts == Base(3)
+    assert minor.inputs == tuple(files[2:])
+
+
+def test_original_files_alone_make_a_base_that_is_older_than_every_write_id():
+    planned = plan(MAJOR, "000000_0")
+    assert planned.inputs == ("000000_0",)
+    assert planned.named(7) == ("base_-9223372036854775808_v0000007", None)
+    with pytest.raises(NothingToCompact, match="no delta"):
+        plan(MINOR, "000000_0")
+
+
+def test_original_files_below_a_base_do_not_count():
+    planned = plan(MAJOR, "000000_0", "base_1/bucket_00000", "delta_2_2_0")
+    assert planned.inputs == ("base_1", "delta_2_2_0")
+    with pytest.raises(NothingToCompact, match="no delta"):
+        plan(MAJOR, "000000_0", "base_1/bucket_00000")
 
 
 def test_the_name_of_a_directory_that_is_still_there_is_never_used_again():

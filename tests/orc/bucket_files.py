@@ -58,10 +58,12 @@ def compact(
     files: Sequence[PlannedFile],
     deleted: Sequence[tuple[int, int, int]] = (),
     aborted: Sequence[int] = (),
+    types: tuple[bytes, ...] | None = None,
     **limits: int,
 ) -> tuple[StripePlan, io.BytesIO]:
     """Do what the tasks of a compaction do."""
-    plan = plan_stripes(files, events(deleted), aborted, **limits)
+    types = types or files[0].tail.types
+    plan = plan_stripes(files, events(deleted), aborted, types=types, **limits)
     parts = []
     for piece in plan.pieces:
         chosen = {

@@ -23,8 +23,9 @@ def several_stripes(write_id: int) -> PlannedFile:
     return planned(file)
 
 
-def plan(files, deleted=(), aborted=(), tiny=0, **limits) -> StripePlan:
-    return plan_stripes(files, events(deleted, batch=2), aborted, tiny=tiny, **limits)
+def plan(files, deleted=(), aborted=(), tiny=0, types=None, **limits) -> StripePlan:
+    types = types or files[0].tail.types
+    return plan_stripes(files, events(deleted, batch=2), aborted, types=types, tiny=tiny, **limits)
 
 
 def fates(found: StripePlan) -> list[bool]:
@@ -145,13 +146,15 @@ def test_row_ids_that_do_not_ascend_over_files_are_refused():
         plan(files)
 
 
-def test_files_of_different_types_are_refused_by_name():
+def test_stripes_of_other_types_than_the_tables_are_written_anew():
     files = [
         planned(inserts(table(10), [1]), "before"),
         planned(inserts(table(10, columns=("number",)), [2]), "after"),
     ]
-    with pytest.raises(UnsupportedFile, match="before and after have rows of different types"):
-        plan(files)
+    for number, file in enumerate(files):
+        found = plan(files, types=file.tail.types)
+        assert fates(found) == [number == 0, number == 1]
+        assert found.layout.types == file.tail.types
 
 
 def dates(write_id: int, calendar: int, first: date) -> PlannedFile:
@@ -194,20 +197,20 @@ def text_type(kind: TypeKind, length: int = 0, name: bytes = b"text") -> Planned
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "kind", "length"),
+    ("of_file", "of_table", "copied"),
     [
-        ((TypeKind.STRING,), (TypeKind.CHAR, 9), TypeKind.STRING, 0),
-        ((TypeKind.CHAR, 5), (TypeKind.CHAR, 9), TypeKind.CHAR, 9),
-        ((TypeKind.VARCHAR, 5), (TypeKind.CHAR, 9), TypeKind.STRING, 0),
-        ((TypeKind.STRING, 0, b"text"), (TypeKind.VARCHAR, 9, b"TEXT"), TypeKind.STRING, 0),
+        ((TypeKind.STRING,), (TypeKind.CHAR, 9), True),
+        ((TypeKind.CHAR, 5), (TypeKind.CHAR, 9), True),
+        ((TypeKind.CHAR, 9), (TypeKind.VARCHAR, 9), False),
+        ((TypeKind.CHAR, 9), (TypeKind.STRING,), False),
+        ((TypeKind.STRING, 0, b"TEXT"), (TypeKind.VARCHAR, 9, b"text"), True),
     ],
 )
-def test_texts_of_any_kind_are_of_one_type(one, other, kind, length):
-    found = plan([text_type(*one), text_type(*other)])
-    assert fates(found) == [True, True]
-    declared = Message.decode(found.layout.types[-1])
-    assert declared.number(TypeField.KIND) == kind
-    assert declared.number(TypeField.MAXIMUM_LENGTH) == length
+def test_texts_of_any_kind_are_of_one_type_but_for_blanks_behind_them(of_file, of_table, copied):
+    wanted = text_type(*of_table).tail.types
+    found = plan([text_type(*of_file)], types=wanted)
+    assert fates(found) == [copied]
+    assert found.layout.types == wanted
 
 
 def test_a_plan_can_be_sent_to_another_process():

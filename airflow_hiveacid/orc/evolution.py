@@ -1,0 +1,113 @@
+"""Rows of a file that is older than the table's columns, as rows of the columns of today.
+
+Fields are found by their names, in any case, as Hive finds them: what a file lacks is null, and
+what the table lacks is left out. Of the types only those changes are made here whose outcome is
+beyond doubt; all others are for Spark's reader.
+"""
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np  # noqa: TID253
+
+from airflow_hiveacid.acid.errors import BeyondArrow
+from airflow_hiveacid.orc.compression import Codec, Compression
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.statistics import count_statistics
+from airflow_hiveacid.orc.tail import MAGIC, OrcTail
+from airflow_hiveacid.orc.wire import Message
+
+
+def evolved(batches: Iterable[Any], old: Sequence[bytes], new: tuple[bytes, ...]) -> Iterator[Any]:
+    """Bring Arrow batches of full ACID files to other types.
+
+    Args:
+        batches: The rows.
+        old: The types of their file.
+        new: The types that are wanted, those of the envelope included.
+
+    Raises:
+        BeyondArrow: There is a change of a type that is not made here.
+    """
+    from pyarrow import RecordBatch
+
+    if any(Message.decode(type_).number(TypeField.KIND) == TypeKind.CHAR for type_ in old):
+        raise BeyondArrow("There are CHAR columns, behind whose texts Arrow leaves the blanks.")
+    schema = _schema(new)
+    for batch in batches:
+        # The columns of the envelope always stand in the same order, whatever they are called.
+        columns = [
+            _converted(column, field.type)
+            for column, field in zip(batch.columns, schema, strict=True)
+        ]
+        yield RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _schema(types: tuple[bytes, ...]) -> Any:
+    """What the library makes of ORC types."""
+    from pyarrow import orc
+
+    nothing = (count_statistics(0).encode(),) * len(types)
+    tail = OrcTail.new(types, Compression(Codec.NONE, 64 << 10), 0)
+    empty = MAGIC + replace(tail, file_statistics=nothing).encode(len(MAGIC))
+    return orc.ORCFile(io.BytesIO(empty)).schema
+
+
+def _converted(values: Any, type_: Any) -> Any:
+    import pyarrow as pa
+    from pyarrow import types
+
+    if values.type == type_:
+        return values
+    if types.is_struct(values.type) and types.is_struct(type_):
+        return _struct(values, type_)
+    if types.is_list(values.type) and types.is_list(type_):
+        return _list(values, type_)
+    if not _is_safe(values.type, type_):
+        raise BeyondArrow(f"Values of type {values.type} become {type_}.")
+    try:
+        return values.cast(type_)
+    except pa.ArrowInvalid as error:
+        raise BeyondArrow(f"Not every {values.type} is a {type_}: {error}") from error
+
+
+def _struct(values: Any, type_: Any) -> Any:
+    import pyarrow as pa
+
+    # Of names that differ by nothing but case the first one counts.
+    places = {values.type.field(i).name.lower(): i for i in reversed(range(values.type.num_fields))}
+    children = []
+    for field in type_:
+        place = places.get(field.name.lower())
+        if place is None:
+            children.append(pa.nulls(len(values), field.type))
+        else:
+            children.append(_converted(values.field(place), field.type))
+    return pa.StructArray.from_arrays(children, fields=list(type_), mask=values.is_null())
+
+
+def _list(values: Any, type_: Any) -> Any:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    # Neither the offsets nor the elements of a slice begin at zero; those of nulls may hide values.
+    lengths = compute.fill_null(compute.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    elements = _converted(values.flatten(), type_.value_type)
+    return pa.ListArray.from_arrays(pa.array(offsets), elements, type=type_, mask=values.is_null())
+
+
+def _is_safe(old: Any, new: Any) -> bool:
+    """Whether a cast gives what every reader of the old values shows."""
+    from pyarrow import types
+
+    if types.is_integer(old) and types.is_integer(new):
+        return bool(old.bit_width <= new.bit_width)
+    if types.is_float32(old) and types.is_float64(new):
+        return True
+    if types.is_decimal(old) and types.is_decimal(new):
+        digits = new.precision - new.scale
+        return bool(new.scale >= old.scale and digits >= old.precision - old.scale)
+    return False

@@ -1,0 +1,137 @@
+"""Rows of files that are older than the columns of their table."""
+
+import io
+from dataclasses import replace
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.acid.schema import row_struct
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind, with_column_names, wrap_types
+from airflow_hiveacid.orc.row_types import row_types
+from airflow_hiveacid.orc.stripe_plan import PlannedFile
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.wire import Message
+from tests.orc.bucket_files import BUCKET, compact, inserts, planned
+from tests.orc.orc_tables import flat_file, read, row_ids
+
+
+def types_of(*columns: tuple[str, str]) -> tuple[bytes, ...]:
+    return wrap_types(row_types(row_struct(list(columns))))
+
+
+def evolve(rows: pa.Table, *columns: tuple[str, str], deleted=()) -> list[dict[str, object]]:
+    """The rows as they are after a compaction of a table with other columns."""
+    files = [planned(inserts(rows, [1]))]
+    plan, found = compact(files, [(1, BUCKET, row) for row in deleted], types=types_of(*columns))
+    assert not any(piece.copy for piece in plan.pieces)
+    assert verify_file(found, kind="insert", bucket=0) == []
+    # The types may be spelled in several ways; their meaning is the table's.
+    assert plan.layout.stores_as(OrcTail.read(found).types)
+    ids = row_ids(read(found))
+    assert ids == [(1, BUCKET, row) for row in range(rows.num_rows) if row not in deleted]
+    return [row["row"] for row in read(found).to_pylist()]
+
+
+def test_what_a_file_lacks_is_null_and_what_the_table_lacks_is_gone():
+    rows = pa.table({"b": ["x", None], "gone": [1.5, 2.5], "A": pa.array([1, 2], pa.int32())})
+    columns = [("a", "int"), ("b", "string"), ("c", "map<string,array<int>>"), ("d", "date")]
+    assert evolve(rows, *columns) == [
+        {"a": 1, "b": "x", "c": None, "d": None},
+        {"a": 2, "b": None, "c": None, "d": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "values", "new"),
+    [
+        (pa.int8(), [-128, None, 127], "smallint"),
+        (pa.int8(), [-128, None, 127], "bigint"),
+        (pa.int16(), [-(2**15), None, 2**15 - 1], "int"),
+        (pa.int32(), [-(2**31), None, 2**31 - 1], "bigint"),
+        (pa.float32(), [0.1, None, float("-inf")], "double"),
+        (pa.decimal128(5, 2), [Decimal("-999.99"), None, Decimal("0.01")], "decimal(38,10)"),
+    ],
+)
+def test_a_widened_column_keeps_its_values(old, values, new):
+    rows = pa.table({"v": pa.array(values, old)})
+    expected = [None if value is None else pa.scalar(value, old).as_py() for value in values]
+    assert [row["v"] for row in evolve(rows, ("v", new))] == expected
+
+
+def test_nested_fields_go_by_their_names():
+    old = pa.struct([("X", pa.int32()), ("renamed", pa.string()), ("y", pa.list_(pa.int16()))])
+    values = [
+        {"X": 1, "renamed": "a", "y": [1, None]},
+        None,
+        {"X": None, "renamed": "b", "y": None},
+        {"X": 4, "renamed": None, "y": []},
+    ]
+    rows = pa.table(
+        {
+            "s": pa.array(values, old),
+            "l": pa.array([[value, None] if value else None for value in values], pa.list_(old)),
+        }
+    )
+    new = "struct<y:array<bigint>,x:bigint,name:string>"
+    expected = [value and {"y": value["y"], "x": value["X"], "name": None} for value in values]
+    found = evolve(rows, ("s", new), ("l", f"array<{new}>"), ("added", "int"), deleted=[1])
+    assert found == [
+        {"s": value, "l": [value, None] if value else None, "added": None}
+        for number, value in enumerate(expected)
+        if number != 1
+    ]
+
+
+def test_lists_in_all_stripes_and_batches_keep_their_elements():
+    lists = [None if k % 7 == 0 else list(range(k % 5)) for k in range(3000)]
+    rows = pa.table({"l": pa.array(lists, pa.list_(pa.int32())), "pad": ["x" * 3000] * 3000})
+    found = evolve(rows, ("l", "array<bigint>"), ("pad", "string"))
+    assert [row["l"] for row in found] == lists
+
+
+@pytest.mark.parametrize(
+    ("old", "values", "new"),
+    [
+        (pa.int32(), [1], "string"),
+        (pa.date32(), [1], "string"),
+        (pa.int64(), [1], "int"),
+        (pa.string(), ["1"], "int"),
+        (pa.map_(pa.string(), pa.int32()), [[("a", 1)]], "map<string,bigint>"),
+    ],
+)
+def test_other_changes_are_left_to_spark(old, values, new):
+    with pytest.raises(BeyondArrow):
+        evolve(pa.table({"v": pa.array(values, old)}), ("v", new))
+
+
+def test_blanks_behind_texts_are_left_to_spark():
+    file = planned(inserts(pa.table({"v": ["a "]}), [1]))
+    char = Message().add_number(TypeField.KIND, TypeKind.CHAR)
+    char.add_number(TypeField.MAXIMUM_LENGTH, 2)
+    types = (*file.tail.types[:-1], char.encode())
+    file = PlannedFile(file.source, replace(file.tail, types=types), "file", exact=True)
+    with pytest.raises(BeyondArrow):
+        compact([file], types=types_of(("v", "string")))
+
+
+def test_columns_without_names_get_those_of_the_table():
+    flat = flat_file(pa.table({"_col0": [7], "_col1": ["x"], "_col2": [1.5]}))
+    sink = io.BytesIO()
+    transplant_all(flat, sink, write_id=0, bucket=BUCKET, columns=["id", "text"])
+    assert read(sink)["row"].to_pylist() == [{"id": 7, "text": "x", "_col2": 1.5}]
+    named = OrcTail.read(sink).types
+    assert with_column_names(named, ["a", "b", "c"]) == named
+
+
+def test_a_file_ends_where_its_writer_says():
+    first, second = (inserts(pa.table({"v": [number]}), [1]).getvalue() for number in (1, 2))
+    file = io.BytesIO(first + second[:-7])
+    tail = OrcTail.read(file, len(first))
+    assert tail.encode(0) == OrcTail.read(io.BytesIO(first)).encode(0)
+    with pytest.raises(CorruptFile, match="its writer says"):
+        OrcTail.read(file, len(first + second))
