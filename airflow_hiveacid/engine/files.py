@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.deletes import delete_applies
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.listing import bucket_files, list_files, read_state
+from airflow_hiveacid.listing import DataFile, data_files, list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
@@ -23,21 +23,26 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class AcidFile:
-    """One bucket file of a base, a delta or a delete delta.
+    """One file of a full ACID table.
 
     Attributes:
         path: The full path, as Spark and the storage take it.
-        directory: The name of the directory that holds it.
-        bucket: The bucket or writer number in its name.
-        size: Its length in bytes.
+        directory: The base, delta or delete delta that holds it; None when it is older than them.
+        bucket: The bucket or writer number in its name; None when there is none, which only a file
+            without row ids may have.
+        size: How many bytes of it count.
         exact: Whether every row in it belongs to a write id that the snapshot sees.
+        raw: Whether it has no row ids: it is an original file, or was moved in by LOAD DATA.
+        cut_off: Whether its content may end before the file does; see ``engine.flushed``.
     """
 
     path: str
-    directory: Base | Delta
-    bucket: int
+    directory: Base | Delta | None
+    bucket: int | None
     size: int
     exact: bool
+    raw: bool = False
+    cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class PartitionFiles:
         name: The partition's name in the metastore, ``None`` for a table without partitions.
         values: The values of the partition columns as text; ``None`` is Hive's null.
         location: The partition's directory.
-        inserts: The files with rows.
+        inserts: The files with rows, in Hive's order.
         deletes: The files with delete events.
     """
 
@@ -67,10 +72,15 @@ class PartitionFiles:
         return [
             delete
             for delete in self.deletes
-            if (not bucketed or delete.bucket == file.bucket)
+            if file.bucket is not None
+            and (not bucketed or delete.bucket == file.bucket)
             and isinstance(delete.directory, Delta)
             and delete_applies(file.directory, delete.directory)
         ]
+
+    def raw_beside(self, file: AcidFile) -> list[AcidFile]:
+        """The files whose rows are counted together with those of one that has no row ids."""
+        return [each for each in self.inserts if each.raw and each.directory == file.directory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +106,7 @@ def list_partitions(
         location = (table.location if partition is None else partition.location) or ""
         storage = Storage.of(location)
         state = read_state(storage, list_files(storage), write_ids, txns, rules=rules)
-        found = [
-            AcidFile(
-                path=f"{location.rstrip('/')}/{file.path}",
-                directory=directory,
-                bucket=bucket,
-                size=file.size,
-                exact=_is_exact(directory, write_ids),
-            )
-            for directory, bucket, file in bucket_files(storage, state)
-        ]
+        found = [_acid_file(location, file, write_ids) for file in data_files(storage, state)]
         return PartitionFiles(
             name=None if partition is None else partition.name,
             values=() if partition is None else tuple(partition.values),
@@ -116,14 +117,14 @@ def list_partitions(
 
     if not table.partition_keys:
         return [list_one(None)]
-    return _in_threads(list_one, partitions)
+    return in_threads(list_one, partitions)
 
 
 def read_key_range(files: Sequence[AcidFile]) -> KeyRange | None:
     """The range of the keys in delete files, from their footers; ``None`` if one does not tell."""
     events = 0
     low, high = [2**63 - 1] * 3, [-(2**63)] * 3
-    for tail in _in_threads(_read_tail, files):
+    for tail in read_tails(files):
         events += tail.rows
         for stripe in range(len(tail.stripes)):
             for part, column in enumerate((2, 3, 4)):
@@ -136,13 +137,13 @@ def read_key_range(files: Sequence[AcidFile]) -> KeyRange | None:
     return KeyRange(events, (low[0], high[0]), (low[1], high[1]), (low[2], high[2]))
 
 
-def _read_tail(file: AcidFile) -> OrcTail:
-    folder, _, name = file.path.rpartition("/")
-    with Storage.of(folder).open_input(name) as source:
-        return OrcTail.read(source)
+def read_tails(files: Sequence[AcidFile]) -> list[OrcTail]:
+    """What stands at the ends of some files."""
+    return in_threads(_read_tail, files)
 
 
-def _in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Do the same with many files at once, since most of it is waiting."""
     listed = list(items)
     if len(listed) < 2:
         return [work(item) for item in listed]
@@ -150,13 +151,46 @@ def _in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
         return list(pool.map(work, listed))
 
 
-def _is_delete(directory: Base | Delta) -> bool:
+def _read_tail(file: AcidFile) -> OrcTail:
+    folder, _, name = file.path.rpartition("/")
+    with Storage.of(folder).open_input(name) as source:
+        return OrcTail.read(source)
+
+
+def _acid_file(location: str, file: DataFile, write_ids: ValidWriteIdList) -> AcidFile:
+    return AcidFile(
+        path=f"{location.rstrip('/')}/{file.path}",
+        directory=file.directory,
+        bucket=file.bucket,
+        size=file.size,
+        exact=_is_exact(file.directory, write_ids),
+        raw=file.raw,
+        cut_off=file.cut_off or _may_grow(file.directory, write_ids),
+    )
+
+
+def _is_delete(directory: Base | Delta | None) -> bool:
     return isinstance(directory, Delta) and directory.is_delete
 
 
-def _is_exact(directory: Base | Delta, write_ids: ValidWriteIdList) -> bool:
+def _is_exact(directory: Base | Delta | None, write_ids: ValidWriteIdList) -> bool:
     return (
-        isinstance(directory, Base)
+        not isinstance(directory, Delta)
         or directory.min_write_id == directory.max_write_id
         or write_ids.range_valid(directory.min_write_id, directory.max_write_id) is Range.ALL
+    )
+
+
+def _may_grow(directory: Base | Delta | None, write_ids: ValidWriteIdList) -> bool:
+    """Whether a streaming writer may still append to the files of a delta."""
+    return (
+        isinstance(directory, Delta)
+        and directory.min_write_id < directory.max_write_id
+        and (
+            directory.max_write_id > write_ids.high_watermark
+            or any(
+                each in range(directory.min_write_id, directory.max_write_id + 1)
+                for each in write_ids.open
+            )
+        )
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
@@ -15,8 +16,10 @@ from pyspark.sql.types import (  # noqa: TID253
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.files import AcidFile, KeyRange, PartitionFiles, read_key_range
+from airflow_hiveacid.engine.originals import numbered_rows
 from airflow_hiveacid.engine.partition_values import PARTITION, PATH, FilePlace, with_partition
 from airflow_hiveacid.engine.search import SearchArgument
+from airflow_hiveacid.engine.spark_paths import escape_glob
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.metastore.catalog import HiveTable
 
@@ -63,8 +66,13 @@ class TableSnapshot:
             with_key: Whether to add the row id and the partition's number.
         """
         parts = []
-        for touched, exact, files in self._groups():
-            frame = self._scan(spark, files, exact, search)
+        for (touched, exact, raw), files in self._groups():
+            if not raw:
+                frame = self._scan(spark, files, exact, search)
+            elif touched or with_key:
+                frame = self._numbered(spark, files)
+            else:
+                frame = self._raw(spark, files, search)
             if touched:
                 frame = self._without_deleted(spark, frame, files)
             parts.append(frame)
@@ -79,19 +87,16 @@ class TableSnapshot:
                 + _key_fields()
             )
             return spark.createDataFrame([], empty).select(*columns)
-        result = parts[0]
-        for part in parts[1:]:
-            result = result.unionByName(part)
-        return result.select(*columns)
+        return reduce(DataFrame.unionByName, [part.select(*columns) for part in parts])
 
-    def _groups(self) -> list[tuple[bool, bool, list[tuple[int, AcidFile]]]]:
-        """Files that are read alike: with or without delete events, with or without a row filter."""
-        groups: dict[tuple[bool, bool], list[tuple[int, AcidFile]]] = {}
+    def _groups(self) -> list[tuple[tuple[bool, bool, bool], list[tuple[int, AcidFile]]]]:
+        """Files that are read alike: with delete events, with a row filter, without row ids."""
+        groups: dict[tuple[bool, bool, bool], list[tuple[int, AcidFile]]] = {}
         for number, partition in enumerate(self.partitions):
             for file in partition.inserts:
                 touched = bool(partition.deletes_of(file, self.bucketed))
-                groups.setdefault((touched, file.exact), []).append((number, file))
-        return [(touched, exact, files) for (touched, exact), files in sorted(groups.items())]
+                groups.setdefault((touched, file.exact, file.raw), []).append((number, file))
+        return sorted(groups.items(), key=lambda group: group[0])
 
     def _scan(
         self,
@@ -103,17 +108,41 @@ class TableSnapshot:
         frame = _read(spark, self.table, [file.path for _, file in files], search)
         if not exact:
             frame = frame.where(self._is_visible())
+        frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
+        return self._with_values(spark, self._unwrapped(frame), files)
+
+    def _numbered(self, spark: SparkSession, files: Sequence[tuple[int, AcidFile]]) -> DataFrame:
+        """Files without row ids, with the row ids that Hive gives their rows."""
+        frame = numbered_rows(spark, spark_struct(self.table.columns), self.partitions, files)
+        return self._with_values(spark, self._unwrapped(frame), files)
+
+    def _raw(
+        self,
+        spark: SparkSession,
+        files: Sequence[tuple[int, AcidFile]],
+        search: SearchArgument | None,
+    ) -> DataFrame:
+        """Files without row ids, for those who need none."""
+        frame = _orc(spark, spark_struct(self.table.columns), [f.path for _, f in files], search)
+        metadata = frame.metadataColumn("_metadata")
+        frame = frame.select("*", metadata.getField("file_path").alias(PATH))
+        return self._with_values(spark, frame, files)
+
+    def _unwrapped(self, frame: DataFrame) -> DataFrame:
         names = [column.name for column in self.table.columns]
-        frame = frame.select(
+        return frame.select(
             F.col("originalTransaction").alias(WRITE_ID),
             F.col("bucket").alias(BUCKET),
             F.col("rowId").alias(ROW),
-            F.col("_metadata.file_path").alias(PATH),
+            PATH,
             *[F.col(f"row.{quoted(name)}").alias(name) for name in names],
         )
-        places = self._places(files)
+
+    def _with_values(
+        self, spark: SparkSession, frame: DataFrame, files: Sequence[tuple[int, AcidFile]]
+    ) -> DataFrame:
         keys = spark_struct(self.table.partition_keys)
-        return with_partition(spark, frame, places, keys).drop(PATH)
+        return with_partition(spark, frame, self._places(files), keys).drop(PATH)
 
     def _is_visible(self) -> Column:
         current = F.col("currentTransaction")
@@ -165,11 +194,7 @@ def _read(
     spark: SparkSession, table: HiveTable, paths: Sequence[str], search: SearchArgument | None
 ) -> DataFrame:
     row = spark_struct(table.columns)
-    schema = StructType([*ACID_FIELDS, StructField("row", row)])
-    reader = spark.read.schema(schema)
-    if search is not None:
-        reader = reader.options(**search.read_options())
-    frame = reader.orc([escape_glob(path) for path in paths])
+    frame = _orc(spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search)
     # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads other
     # columns than asked. This condition is always true and names all six, so that none is pruned.
     cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
@@ -179,6 +204,15 @@ def _read(
             (F.col(acid.name) for acid in ACID_FIELDS[1:]), start=F.col(ACID_FIELDS[0].name)
         ).isNotNull()
     )
+
+
+def _orc(
+    spark: SparkSession, schema: StructType, paths: Sequence[str], search: SearchArgument | None
+) -> DataFrame:
+    reader = spark.read.schema(schema)
+    if search is not None:
+        reader = reader.options(**search.read_options())
+    return reader.orc([escape_glob(path) for path in paths])
 
 
 def _pack(found: KeyRange | None, last_partition: int) -> Column | None:
@@ -206,10 +240,3 @@ def _pack(found: KeyRange | None, last_partition: int) -> Column | None:
 def _key_fields() -> list[StructField]:
     types = (LongType(), IntegerType(), LongType(), IntegerType())
     return [StructField(name, type_) for name, type_ in zip(KEY, types, strict=True)]
-
-
-def escape_glob(path: str) -> str:
-    """Spark expands patterns in paths; ours are names."""
-    for character in "\\{}[]*?":
-        path = path.replace(character, f"\\{character}")
-    return path
