@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.acid.errors import InvalidJob
-from airflow_hiveacid.jobs import cleaning, compaction, options
+from airflow_hiveacid.jobs import cleaning, compaction, options, transaction
 
 _JOBS: dict[str, type] = {
     "insert": options.InsertJob,
@@ -19,6 +19,7 @@ _JOBS: dict[str, type] = {
     "merge": options.MergeJob,
     "compact": compaction.CompactJob,
     "clean": cleaning.CleanJob,
+    "transaction": transaction.MultiTableJob,
 }
 _KINDS: dict[str, type] = {
     "table": options.TableSource,
@@ -104,7 +105,7 @@ def _decode_union(arguments: tuple[Any, ...], data: Any, where: str) -> Any:
         return decode(choices[0], data, where)
     if not isinstance(data, dict):
         raise _wrong("an object", data, where)
-    return decode(_tagged_class(data, "kind", choices, where), data, where)
+    return decode(_tagged_class(data, _TAGS[choices[0]][0], choices, where), data, where)
 
 
 def _tagged_class(data: dict[str, Any], key: str, choices: list[type], where: str) -> type:

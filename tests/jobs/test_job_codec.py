@@ -102,7 +102,10 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
     ("data", "message"),
     [
         ([], "must be a JSON object"),
-        ({}, r"job\.job must be one of insert, update, delete, merge, compact, clean, not None"),
+        (
+            {},
+            r"job\.job must be one of insert, update, delete, merge, compact, clean, transaction, not None",
+        ),
         ({"job": ["merge"]}, r"job\.job must be one of"),
         ({"job": "delete"}, "job lacks the key 'target'"),
         (DELETE | {"wher": "x"}, "job has the unknown key 'wher'"),

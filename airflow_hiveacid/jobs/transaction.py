@@ -1,0 +1,128 @@
+"""The job that changes several tables in one transaction."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import combinations
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.jobs.checks import is_template
+from airflow_hiveacid.jobs.options import (
+    DeleteJob,
+    InsertJob,
+    Job,
+    MergeJob,
+    PartitionSpec,
+    UpdateJob,
+    freeze,
+)
+
+# Known for the transaction as a whole.
+_COMMON = ("metastore", "run_token", "lock_wait_seconds", "max_restarts")
+# A row id has room for no more.
+MAX_STATEMENTS = 4096
+
+Statement = InsertJob | UpdateJob | DeleteJob | MergeJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiTableJob(Job):
+    """Change several tables, or one by several statements, so that all of it shows or nothing.
+
+    All sources are read as they were when the transaction began: no statement sees what another
+    one writes. A table can be inserted into by several statements, but only one may update, delete
+    or merge in it. What is common to the statements (metastore, waiting, codec) is said once, here.
+
+    Attributes:
+        statements: What to do, in the order in which Hive would number them.
+        target: The table of the first statement, which is filled in.
+    """
+
+    target: str = ""
+    statements: Sequence[Statement]
+
+    def __post_init__(self) -> None:
+        freeze(self, "statements")
+        if not self.target and self.statements and isinstance(self.statements[0], Job):
+            object.__setattr__(self, "target", self.statements[0].target)
+
+    def completed(self) -> tuple[Statement, ...]:
+        """The statements with what they have in common."""
+        common = {name: getattr(self, name) for name in _COMMON}
+        return tuple(
+            replace(each, **common, orc_codec=each.orc_codec or self.orc_codec)
+            for each in self.statements
+        )
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the job is malformed; touches no server."""
+        if not self.statements:
+            raise InvalidJob("statements is empty.")
+        if len(self.statements) > MAX_STATEMENTS:
+            raise InvalidJob(f"statements has more than {MAX_STATEMENTS} entries.")
+        for index, statement in enumerate(self.statements):
+            if not isinstance(statement, Statement):
+                raise InvalidJob(
+                    f"statements[{index}]: {statement!r} is no statement.",
+                    remedy="Use an InsertJob, an UpdateJob, a DeleteJob or a MergeJob.",
+                )
+        Job.validate(self)
+
+    def _validate_own(self) -> None:
+        defaults = {field.name: field.default for field in fields(Job)}
+        for index, statement in enumerate(self.statements):
+            where = f"statements[{index}]"
+            try:
+                statement.validate()
+            except InvalidJob as error:
+                raise InvalidJob(f"{where}: {error.what}", remedy=error.remedy) from error
+            for name in _COMMON:
+                if getattr(statement, name) != defaults[name]:
+                    raise InvalidJob(
+                        f"{where}.{name} is that of the whole transaction.",
+                        remedy=f"Give {name} to the MultiTableJob.",
+                    )
+        if self.target != self.statements[0].target:
+            raise InvalidJob(f"target is the table of statements[0], not {self.target!r}.")
+        require_one_change(
+            (each.target.lower(), not isinstance(each, InsertJob)) for each in self.statements
+        )
+        for one, other in combinations(self.statements, 2):
+            if isinstance(one, InsertJob) and isinstance(other, InsertJob):
+                _require_apart(one, other)
+
+
+def require_one_change(statements: Iterable[tuple[str, bool]]) -> None:
+    """Refuse two statements that may both delete a row, which can be deleted only once.
+
+    Args:
+        statements: The table of each, and whether it changes rows that are there.
+
+    Raises:
+        InvalidJob: Two of them change one table.
+    """
+    changed = [table for table, changes in statements if changes and not is_template(table)]
+    for table in changed:
+        if changed.count(table) > 1:
+            raise InvalidJob(
+                f"{table} is changed by {changed.count(table)} statements of one transaction, none "
+                "of which would see the other's rows.",
+                remedy="Make them one MERGE, or run them in transactions of their own.",
+            )
+
+
+def _require_apart(one: InsertJob, other: InsertJob) -> None:
+    """Refuse what is known to replace the very partition that the other statement writes."""
+    if one.target.lower() != other.target.lower() or not (one.overwrite or other.overwrite):
+        return
+    if one.partitions is None or other.partitions is None:
+        return  # It will show when the rows are there.
+    shared = [spec for spec in one.partitions if _lower(spec) in map(_lower, other.partitions)]
+    if shared:
+        raise InvalidJob(
+            f"{one.target} is overwritten and written at the same time in {dict(shared[0])}.",
+            remedy="Write all rows by the one statement that overwrites.",
+        )
+
+
+def _lower(spec: PartitionSpec) -> Mapping[str, str | None]:
+    return {key.lower(): value for key, value in spec.items()}

@@ -1,0 +1,85 @@
+"""What a job over several tables accepts, and how it travels."""
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.options import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    MetastoreOptions,
+    QuerySource,
+    TableSource,
+    UpdateJob,
+)
+from airflow_hiveacid.jobs.transaction import MultiTableJob
+
+DIM = MergeJob(
+    target="dw.customers",
+    source=TableSource("stage.customers"),
+    on="t.id = s.id",
+    when=(MatchedUpdate(), NotMatchedInsert()),
+)
+FACT = InsertJob(target="dw.{{ params.fact }}", source=QuerySource("SELECT 1"), orc_codec="lz4")
+METASTORE = MetastoreOptions(uris="thrift://hms:9083")
+
+
+def overwrite(day):
+    return InsertJob(
+        target="dw.sales",
+        source=TableSource("stage.sales"),
+        overwrite=True,
+        partitions=({"day": day},),
+    )
+
+
+def test_it_equals_its_json_copy_and_is_known_by_its_first_table():
+    job = MultiTableJob(statements=[DIM, FACT], metastore=METASTORE, run_token="a run")
+    job.validate()
+    assert job.target == "dw.customers"
+    assert from_json(to_json(job)) == job
+
+
+def test_its_statements_get_what_they_have_in_common():
+    job = MultiTableJob(
+        statements=[DIM, FACT], metastore=METASTORE, max_restarts=1, orc_codec="zstd"
+    )
+    first, second = job.completed()
+    assert first == replace(DIM, metastore=METASTORE, max_restarts=1, orc_codec="zstd")
+    assert second == replace(FACT, metastore=METASTORE, max_restarts=1, orc_codec="lz4")
+
+
+def test_templates_in_its_statements_are_rendered():
+    job = MultiTableJob(statements=[FACT, DIM])
+    job.validate()
+    rendered = job.render(lambda text: text.replace("{{ params.fact }}", "sales"))
+    rendered.validate()
+    assert rendered.target == rendered.statements[0].target == "dw.sales"
+
+
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [
+        ([], "statements is empty"),
+        (["DELETE"], r"statements\[0\]: 'DELETE' is no statement"),
+        ([MultiTableJob(statements=[DIM])], r"statements\[0\]: .* is no statement"),
+        ([DIM, InsertJob(target="x", source=TableSource("a.b"))], r"statements\[1\]: 'x' is not"),
+        ([replace(DIM, run_token="own")], r"statements\[0\].run_token is that of the whole"),
+        ([DIM, UpdateJob(target="DW.Customers", set={"v": "1"})], "changed by 2 statements"),
+        ([overwrite("1"), overwrite("2"), replace(overwrite("2"), overwrite=False)], "'day': '2'"),
+    ],
+)
+def test_what_cannot_be_done_in_one_transaction_is_refused(statements, message):
+    with pytest.raises(InvalidJob, match=message):
+        MultiTableJob(statements=statements).validate()
+
+
+def test_inserts_and_one_change_of_a_table_are_fine_and_so_are_overwrites_of_different_partitions():
+    insert = InsertJob(target="dw.customers", source=TableSource("stage.customers"))
+    MultiTableJob(statements=[insert, DIM, insert]).validate()
+    changes = [DeleteJob(target="dw.sales", where="day = '3'"), overwrite("1"), overwrite("2")]
+    MultiTableJob(statements=changes).validate()
