@@ -23,7 +23,8 @@ from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, T
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.acid_output import AcidOutput
 from airflow_hiveacid.engine.columns import all_columns
-from airflow_hiveacid.engine.files import PartitionFiles, list_partitions
+from airflow_hiveacid.engine.files import list_partitions
+from airflow_hiveacid.engine.flushed import with_copies
 from airflow_hiveacid.engine.output import TableOutput
 from airflow_hiveacid.engine.reader import TableSnapshot
 from airflow_hiveacid.engine.run_note import write_note
@@ -287,10 +288,8 @@ def read_snapshot(
         partitions = client.get_partitions(table.ref) if table.partition_keys else []
     write_ids = txn.snapshot.write_ids[table.ref.full_name]
     rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
-    files: Sequence[PartitionFiles] = list_partitions(
-        table, partitions, write_ids, txn.snapshot.txns, rules
-    )
-    return TableSnapshot(table, files, write_ids)
+    files = list_partitions(table, partitions, write_ids, txn.snapshot.txns, rules)
+    return TableSnapshot(table, with_copies(files, txn), write_ids)
 
 
 def check_readable(spark: SparkSession, table: HiveTable) -> None:

@@ -1,7 +1,9 @@
 """Directories written by real engines, read by ours with Spark as Hive reads them."""
 
 import json
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,11 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.files import list_partitions
+from airflow_hiveacid.engine.flushed import with_copies
 from airflow_hiveacid.engine.reader import BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from tests import golden
 from tests.golden import GoldenTable, golden_snapshots
 
 DATA = Path(__file__).parents[1] / "data"
@@ -25,10 +29,25 @@ TXNS = ValidTxnList(high_watermark=1_000_000)
 Read = Callable[[HiveTable, Sequence[HivePartition], ValidWriteIdList, ValidTxnList], DataFrame]
 
 
+@dataclass
+class Reader:
+    """A transaction that reads."""
+
+    txn_id: int = 7
+    temporary: list[Callable[[], None]] = field(default_factory=list)
+
+    def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
+        self.temporary.append(remove)
+
+    def end(self) -> None:
+        for remove in self.temporary:
+            remove()
+
+
 @pytest.fixture
-def read(spark: SparkSession) -> Read:
+def read(spark: SparkSession) -> Iterator[Read]:
     """The visible rows of a folder with their row ids."""
-    session = scan_session(spark)
+    session, reader = scan_session(spark), Reader()
 
     def rows(
         table: HiveTable,
@@ -37,9 +56,20 @@ def read(spark: SparkSession) -> Read:
         txns: ValidTxnList = TXNS,
     ) -> DataFrame:
         files = list_partitions(table, partitions, write_ids, txns, Rules.HIVE4)
-        return TableSnapshot(table, files, write_ids).rows(session)
+        return TableSnapshot(table, with_copies(files, reader), write_ids).rows(session)
 
-    return rows
+    yield rows
+    reader.end()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A copy of the golden tables: a reader leaves copies of some files in them for a while."""
+    folder = tmp_path_factory.mktemp("golden") / "tables"
+    shutil.copytree(golden.TABLES, folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(golden, "TABLES", folder)
+        yield
 
 
 @pytest.mark.parametrize("writer", ["hive3", "hive4"])
@@ -55,18 +85,33 @@ def test_directories_written_by_hive_have_the_rows_hive_wrote(read, writer, expe
 
 @pytest.mark.parametrize("snapshot", golden_snapshots(TableKind.FULL_ACID), ids=str)
 def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(read, snapshot):
-    golden = GoldenTable.read(snapshot.table)
+    table = GoldenTable.read(snapshot.table)
     rows = read(
-        golden.hive_table(), golden.hive_partitions(), snapshot.write_ids, snapshot.txns
+        table.hive_table(), table.hive_partitions(), snapshot.write_ids, snapshot.txns
     ).collect()
     found = [
         [
             [row[WRITE_ID], row[BUCKET], row[ROW]],
             *[
                 None if row[name] is None else str(row[name])
-                for name in [*golden.columns, *golden.partition_keys]
+                for name in [*table.columns, *table.partition_keys]
             ],
         ]
         for row in rows
     ]
     assert sorted(found, key=str) == sorted(snapshot.rows, key=str)
+
+
+def test_the_copy_of_a_file_that_is_still_written_goes_with_its_reader():
+    table, reader = GoldenTable.read("streamed"), Reader()
+    snapshot = table.snapshots[0]
+    before = sorted(path for path in table.folder.rglob("*"))
+    found = list_partitions(table.hive_table(), [], snapshot.write_ids, snapshot.txns, Rules.HIVE4)
+    (partition,) = with_copies(found, reader)
+    copied = [Path(new.path) for new in partition.inserts if "/_tmp_hiveacid_7_" in new.path]
+    assert copied
+    assert [path.stat().st_size for path in copied] == [
+        file.size for file in found[0].inserts if file.cut_off
+    ]
+    reader.end()
+    assert sorted(path for path in table.folder.rglob("*")) == before
