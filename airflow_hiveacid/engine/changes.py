@@ -1,6 +1,7 @@
-"""Update and delete: rows chosen by a condition on the table alone."""
+"""Update and delete: rows chosen by a condition, which may have subqueries."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark import StorageLevel  # noqa: TID253
 from pyspark.sql import DataFrame  # noqa: TID253
@@ -8,35 +9,72 @@ from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.engine.columns import all_columns, assignments, quoted
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.pruning import Scope, matching_partitions
+from airflow_hiveacid.engine.pruning import Scope, matching_partitions, without_subqueries
 from airflow_hiveacid.engine.reader import KEY, TableSnapshot
 from airflow_hiveacid.engine.search import search_argument
+from airflow_hiveacid.engine.source import SourceInputs
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.engine.write import Counts, Work
 from airflow_hiveacid.jobs.phases import Phase
+from airflow_hiveacid.metastore.catalog import HiveTable
 
-TARGET = "t"
+
+@dataclass(frozen=True)
+class Choice:
+    """Which rows of a table are changed.
+
+    Attributes:
+        where: The condition; None is all of them.
+        alias: The table's name in the condition and in expressions.
+        inputs: What subqueries read; they are views of the session that reads the table.
+    """
+
+    where: str | None
+    alias: str
+    inputs: SourceInputs
+
+    def scope(self, table: HiveTable) -> Scope:
+        """The names that the condition can use."""
+        return Scope(table, self.alias)
+
+    def rows(self, work: Work, snapshot: TableSnapshot) -> DataFrame:
+        """The rows with their keys."""
+        self.inputs.register(work.read)
+        if self.where is None:
+            return snapshot.rows(work.spark).alias(self.alias)
+        with spark_errors_as_ours(f"The condition {self.where!r}"):
+            # A filter inside of a subquery is none of the table.
+            own = without_subqueries(work.spark, self.where)
+            search = own and search_argument(
+                work.spark,
+                own,
+                spark_struct(work.table.columns),
+                spark_struct(work.table.partition_keys),
+                self.alias,
+            )
+            rows = snapshot.rows(work.spark, search or None)
+            return rows.alias(self.alias).where(self.where)
 
 
-def delete_rows(work: Work, where: str | None) -> Counts:
-    """Delete the rows that meet a condition."""
+def delete_rows(work: Work, choice: Choice) -> Counts:
+    """Delete the chosen rows."""
     with work.phases(Phase.READ):
-        snapshot = _snapshot(work, where)
-        keys = _chosen(work, snapshot, where).select(*KEY)
+        snapshot = _snapshot(work, choice)
+        keys = choice.rows(work, snapshot).select(*KEY)
     with work.phases(Phase.WRITE):
         work.output.write_deletes(keys, snapshot.partitions)
     return Counts(deleted=work.output.deletes)
 
 
-def update_rows(work: Work, values: Mapping[str, str], where: str | None) -> Counts:
-    """Change the rows that meet a condition: delete each and insert it anew."""
+def update_rows(work: Work, values: Mapping[str, str], choice: Choice) -> Counts:
+    """Change the chosen rows: delete each and insert it anew."""
     table = work.table
     with work.phases(Phase.READ):
-        snapshot = _snapshot(work, where)
-        chosen = _chosen(work, snapshot, where)
+        snapshot = _snapshot(work, choice)
+        chosen = choice.rows(work, snapshot)
         new = assignments(chosen, table, values, f"The update of {table.ref.full_name}")
         columns = [
-            new.get(column.name, F.col(f"{TARGET}.{quoted(column.name)}")).alias(column.name)
+            new.get(column.name, F.col(f"{choice.alias}.{quoted(column.name)}")).alias(column.name)
             for column in all_columns(table)
         ]
         # Read once, used twice: the deletes and the inserts must speak of the same rows.
@@ -54,17 +92,6 @@ def update_rows(work: Work, values: Mapping[str, str], where: str | None) -> Cou
     return Counts(updated=count)
 
 
-def _snapshot(work: Work, where: str | None) -> TableSnapshot:
-    scope = Scope(work.table, TARGET)
-    return work.snapshot(lambda found: matching_partitions(work.spark, where, scope, found))
-
-
-def _chosen(work: Work, snapshot: TableSnapshot, where: str | None) -> DataFrame:
-    if where is None:
-        return snapshot.rows(work.spark).alias(TARGET)
-    with spark_errors_as_ours(f"The condition {where!r}"):
-        columns = spark_struct(work.table.columns)
-        search = search_argument(
-            work.spark, where, columns, spark_struct(work.table.partition_keys), TARGET
-        )
-        return snapshot.rows(work.spark, search).alias(TARGET).where(where)
+def _snapshot(work: Work, choice: Choice) -> TableSnapshot:
+    scope = choice.scope(work.table)
+    return work.snapshot(lambda found: matching_partitions(work.spark, choice.where, scope, found))

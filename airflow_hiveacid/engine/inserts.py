@@ -1,42 +1,91 @@
 """Append and overwrite: rows that take nothing from the rows before them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame  # noqa: TID253
+from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.acid.errors import DataError, UnknownColumn, UserError
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.columns import all_columns, find_columns, quoted, stored
+from airflow_hiveacid.engine.pruning import Scope, matching_partitions
 from airflow_hiveacid.engine.write import Counts, Work
 from airflow_hiveacid.jobs.phases import Phase
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
 
 PartitionSpec = Mapping[str, str | None]
 
 
-def append_rows(
-    work: Work, source: DataFrame, partitions: Sequence[PartitionSpec] | None
-) -> Counts:
+@dataclass(frozen=True, slots=True)
+class InsertPlan:
+    """Where the columns of a source go; see ``jobs.options.InsertJob`` for what the fields mean."""
+
+    partitions: Sequence[PartitionSpec] | None = None
+    by_position: bool = False
+    columns: Sequence[str] | None = None
+    static: PartitionSpec | None = None
+
+    @property
+    def fixed(self) -> dict[str, str | None]:
+        """The values of the partition keys that the source need not have."""
+        if self.partitions is not None and len(self.partitions) == 1:
+            return _lower(self.partitions[0])
+        return _lower(self.static or {})
+
+
+def append_rows(work: Work, source: DataFrame, plan: InsertPlan) -> Counts:
     """Add rows in a new delta."""
     with work.phases(Phase.WRITE):
-        rows = rows_for(work.table, source, partitions)
+        rows = rows_for(work.table, source, plan)
         work.output.write_rows(rows, gather=False)
-        _refuse_others(work, partitions)
+        _refuse_others(work, plan)
     return Counts(inserted=work.output.rows)
 
 
-def overwrite_rows(
-    work: Work, source: DataFrame, partitions: Sequence[PartitionSpec] | None
-) -> Counts:
+def overwrite_rows(work: Work, source: DataFrame, plan: InsertPlan) -> Counts:
     """Replace all rows of the table, or of the partitions that are named or written, by a base."""
     with work.phases(Phase.WRITE):
-        rows = rows_for(work.table, source, partitions)
+        rows = rows_for(work.table, source, plan)
         work.output.write_rows(rows, gather=False, replace=True)
-        _refuse_others(work, partitions)
-        emptied: list[str | None] = list(static_partitions(work.table, partitions) or ())
+        _refuse_others(work, plan)
+        emptied: list[str | None] = list(static_partitions(work.table, plan.partitions) or ())
         work.output.write_empty_bases(emptied if work.table.partition_keys else [None])
     return Counts(inserted=work.output.rows)
+
+
+def truncate_rows(work: Work, partitions: Sequence[HivePartition]) -> Counts:
+    """Remove all rows of the table, or of some of its partitions, by empty bases."""
+    with work.phases(Phase.WRITE):
+        keys = work.table.partition_keys
+        work.output.write_empty_bases([each.name for each in partitions] if keys else [None])
+    return Counts()
+
+
+def partitions_to_truncate(
+    spark: SparkSession,
+    client: MetastoreClient,
+    table: HiveTable,
+    partition: PartitionSpec | None,
+) -> list[HivePartition]:
+    """The partitions that some values of partition keys choose; all of them by default.
+
+    Raises:
+        UserError: A key is unknown, or there is no such partition.
+    """
+    keys = {key.name.lower() for key in table.partition_keys}
+    spec = _lower(partition or {})
+    if unknown := spec.keys() - keys:
+        raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
+    partitions = client.get_partitions(table.ref) if keys else []
+    if not spec:
+        return partitions
+    condition = " AND ".join(f"{quoted(key)} <=> {_literal(value)}" for key, value in spec.items())
+    chosen = matching_partitions(spark, condition, Scope(table, "t"), partitions)
+    if not chosen:
+        raise UserError(f"{table.ref.full_name} has no partition where {condition}.")
+    return chosen
 
 
 def static_partitions(
@@ -52,7 +101,7 @@ def static_partitions(
     keys = [key.name for key in table.partition_keys]
     names = []
     for spec in partitions:
-        values = {key.lower(): value for key, value in spec.items()}
+        values = _lower(spec)
         if set(values) != {key.lower() for key in keys}:
             raise UserError(
                 f"{table.ref.full_name} is partitioned by {', '.join(keys) or 'nothing'}, "
@@ -63,37 +112,63 @@ def static_partitions(
     return names
 
 
-def rows_for(
-    table: HiveTable, source: DataFrame, partitions: Sequence[PartitionSpec] | None
-) -> DataFrame:
-    """A source's rows as the table stores them, its columns found by name.
+def rows_for(table: HiveTable, source: DataFrame, plan: InsertPlan) -> DataFrame:
+    """A source's rows as the table stores them, its columns found by name or by their positions.
 
     Columns that the source lacks are null. A partition column that it lacks takes its value from
-    the partition, when just one is given.
+    the plan.
     """
     what = f"The insert into {table.ref.full_name}"
+    if plan.by_position:
+        source = _named(table, source, plan, what)
     find_columns(table, source.columns, what)
     have = {name.lower(): name for name in source.columns}
-    given = {key.lower(): value for key, value in partitions[0].items()} if partitions else {}
+    _check_static(table, plan, have, what)
     keys = {key.name.lower() for key in table.partition_keys}
     values: dict[str, Column] = {}
     for column in all_columns(table):
         name = column.name.lower()
         if name in have:
             values[column.name] = F.col(quoted(have[name]))
-        elif name in keys and (name not in given or len(partitions or ()) != 1):
+        elif name in keys and name not in plan.fixed:
             raise UnknownColumn(
                 f"{what} has no partition column {column.name}.",
                 remedy="Add it to the source, or name the one partition to write.",
             )
         else:
-            values[column.name] = F.lit(given.get(name))
+            values[column.name] = F.lit(plan.fixed.get(name))
     found = stored(source, values, table, what)
     return source.select(*[value.alias(name) for name, value in found.items()])
 
 
-def _refuse_others(work: Work, partitions: Sequence[PartitionSpec] | None) -> None:
-    allowed = static_partitions(work.table, partitions)
+def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> DataFrame:
+    """A source whose columns are called as those of the table at their positions."""
+    if plan.columns is not None:
+        names = find_columns(table, plan.columns, what)
+    else:
+        names = [c.name for c in all_columns(table) if c.name.lower() not in plan.fixed]
+    if len(names) != len(source.columns):
+        raise UnknownColumn(
+            f"{what} has {len(source.columns)} columns for {len(names)}: {', '.join(names)}.",
+            remedy="Give a value for each of them, in this order, or name the columns.",
+        )
+    return source.toDF(*names)
+
+
+def _check_static(table: HiveTable, plan: InsertPlan, have: Container[str], what: str) -> None:
+    keys = [key.name.lower() for key in table.partition_keys]
+    for name in _lower(plan.static or {}):
+        if name not in keys:
+            raise UserError(
+                f"{what} has a value for {name}, which is none of the partition keys "
+                f"{', '.join(keys)}."
+            )
+        if name in have:
+            raise UserError(f"{what} has two values for the partition key {name}.")
+
+
+def _refuse_others(work: Work, plan: InsertPlan) -> None:
+    allowed = static_partitions(work.table, plan.partitions)
     others = [] if allowed is None else sorted(set(work.output.partitions) - set(allowed))
     if others:
         raise DataError(
@@ -101,3 +176,13 @@ def _refuse_others(work: Work, partitions: Sequence[PartitionSpec] | None) -> No
             f"{work.table.ref.full_name} does not name.",
             remedy="Filter the source, or name those partitions too.",
         )
+
+
+def _literal(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _lower(spec: PartitionSpec) -> dict[str, str | None]:
+    return {key.lower(): value for key, value in spec.items()}

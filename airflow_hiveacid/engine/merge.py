@@ -7,7 +7,7 @@ from pyspark import StorageLevel  # noqa: TID253
 from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
-from airflow_hiveacid.acid.errors import DuplicateMergeKeys
+from airflow_hiveacid.acid.errors import DuplicateMergeKeys, UnknownColumn
 from airflow_hiveacid.acid.merge import (
     Clause,
     MatchedUpdate,
@@ -77,7 +77,7 @@ class Merge:
             if isinstance(clause, MatchedUpdate):
                 given = clause.set if clause.set is not None else self._all()
             elif isinstance(clause, NotMatchedInsert):
-                given = clause.values if clause.values is not None else self._all()
+                given = self._values(clause)
             else:
                 continue
             values = {name.strip("`").lower(): value for name, value in given.items()}
@@ -172,7 +172,7 @@ class Merge:
         values: dict[str, Column] = {}
         for index, clause in enumerate(self.plan.not_matched):
             what = "An insert clause of the merge"
-            given = clause.values if clause.values is not None else self._all()
+            given = self._values(clause)
             typed = assignments(rest, self.table, given, what)
             for column in all_columns(self.table):
                 new = typed.get(column.name, null_of(column))
@@ -201,6 +201,18 @@ class Merge:
         # Here, because Spark would parse it much later, when nobody knows which one is wrong.
         parsed(self.spark, clause.condition)
         return F.coalesce(F.expr(clause.condition), F.lit(False))
+
+    def _values(self, clause: NotMatchedInsert) -> Mapping[str, str]:
+        if clause.row is None:
+            return clause.values if clause.values is not None else self._all()
+        names = [column.name for column in all_columns(self.table)]
+        if len(names) != len(clause.row):
+            raise UnknownColumn(
+                f"An insert clause of the merge has {len(clause.row)} values, but "
+                f"{self.table.ref.full_name} has {len(names)} columns: {', '.join(names)}.",
+                remedy="Give a value for each of them, or name the columns.",
+            )
+        return dict(zip(names, clause.row, strict=True))
 
     def _all(self) -> dict[str, str]:
         return columns_by_name(

@@ -168,6 +168,18 @@ def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str
     return list(dict.fromkeys(columns[n[-1].lower()] for n in named if n[-1].lower() in columns))
 
 
+def without_subqueries(spark: SparkSession, condition: str) -> str | None:
+    """What a condition asks of the row itself: those of its parts that hold no subquery."""
+    whole = parsed(spark, condition)
+    if not _has_subquery(whole):
+        return condition
+    return " AND ".join(f"({each.sql()})" for each in _conjuncts(spark, condition)) or None
+
+
+def _has_subquery(expression: Any) -> bool:
+    return any("Subquery" in name or name in ("Exists", "ListQuery") for name in _kinds(expression))
+
+
 def _conjuncts(spark: SparkSession, condition: str | None) -> Iterator[Any]:
     """The parts of a condition that are connected by AND and hold no subquery."""
     pending = [] if condition is None else [parsed(spark, condition)]
@@ -175,9 +187,7 @@ def _conjuncts(spark: SparkSession, condition: str | None) -> Iterator[Any]:
         expression = pending.pop()
         if expression.getClass().getSimpleName() == "And":
             pending += [expression.right(), expression.left()]
-        elif not any(
-            "Subquery" in name or name in ("Exists", "ListQuery") for name in _kinds(expression)
-        ):
+        elif not _has_subquery(expression):
             yield expression
 
 

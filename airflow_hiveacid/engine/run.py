@@ -19,6 +19,7 @@ from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write import WriteOptions
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.ddl import TruncateJob
 from airflow_hiveacid.jobs.options import (
     DeleteJob,
     InsertJob,
@@ -160,13 +161,29 @@ def _compact(
 def _run(table: AcidTable, job: Job) -> RunReport:
     match job:
         case InsertJob(overwrite=True):
-            return table.overwrite(job.source, job.partitions)
+            return table.overwrite(
+                job.source,
+                job.partitions,
+                by_position=job.by_position,
+                columns=job.columns,
+                static=job.static,
+            )
         case InsertJob():
-            return table.append(job.source, job.partitions)
+            return table.append(
+                job.source,
+                job.partitions,
+                by_position=job.by_position,
+                columns=job.columns,
+                static=job.static,
+            )
+        case TruncateJob():
+            return table.truncate(job.partition)
         case UpdateJob():
-            return table.update(job.set, job.where)
+            return table.update(
+                job.set, job.where, inputs=job.inputs, target_alias=job.target_alias
+            )
         case DeleteJob():
-            return table.delete(job.where)
+            return table.delete(job.where, inputs=job.inputs, target_alias=job.target_alias)
         case MergeJob():
             merge = table.merge(
                 job.source,

@@ -1,6 +1,6 @@
 """Where the rows of a job come from, as a Spark frame."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
@@ -10,15 +10,20 @@ from pyspark.sql.types import StructType  # noqa: TID253
 from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.jobs.options import PathSource, QuerySource, Source, TableSource
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.sql.views import view_query
 
 # Reads an ACID table in a session, as the transaction that asks for it sees the table.
 ReadAcid = Callable[[SparkSession, HiveTable], DataFrame]
+
+# The name of a source that is no query.
+_ONLY = "source"
 
 _ORC = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
 _PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
@@ -30,22 +35,40 @@ _JSON = {
 }
 
 
-class SourceFrame:
-    """A source whose tables have been looked up.
+class SourceInputs:
+    """Tables and files that a query reads by names, looked up and ready to become views.
 
     Attributes:
-        acid_tables: The transactional tables it reads, which want a snapshot.
+        acid_tables: The transactional tables among them, also below views, which want a snapshot.
     """
 
     def __init__(
-        self, spark: SparkSession, client: MetastoreClient, source: Source | DataFrame
+        self,
+        spark: SparkSession,
+        client: MetastoreClient,
+        inputs: Mapping[str, TableSource | PathSource],
+        within: Sequence[str] = (),
     ) -> None:
-        # Views live in a session: one of its own keeps two jobs' views of one name apart.
-        self._spark = scan_session(spark)
+        """Look them up.
+
+        Args:
+            spark: The session that gets the views.
+            client: The metastore.
+            inputs: View name to what stands behind it.
+            within: The views of Hive that are being expanded.
+        """
+        self._spark = spark
         self._client = client
-        self._source = source
+        self._inputs = inputs
         self._tables = {
-            name: client.get_table(TableRef.parse(name)) for name in _table_names(source)
+            given.name: client.get_table(TableRef.parse(given.name))
+            for given in inputs.values()
+            if isinstance(given, TableSource)
+        }
+        self._views = {
+            name: HiveView(spark, client, table, within)
+            for name, table in self._tables.items()
+            if table.is_view
         }
         for table in self._tables.values():
             if table.kind is TableKind.INSERT_ONLY:
@@ -53,26 +76,18 @@ class SourceFrame:
                     f"{table.ref.full_name} is an insert-only table, which cannot be read yet.",
                     remedy="Read it with Hive or Trino.",
                 )
-        self.acid_tables = [
-            table.ref for table in self._tables.values() if table.kind is TableKind.FULL_ACID
-        ]
+        tables = [t.ref for t in self._tables.values() if t.kind is TableKind.FULL_ACID]
+        below = [ref for view in self._views.values() for ref in view.acid_tables]
+        self.acid_tables = list(dict.fromkeys(tables + below))
 
-    def frame(self, read_acid: ReadAcid) -> DataFrame:
-        """The rows of the source.
+    def register(self, read_acid: ReadAcid) -> None:
+        """Make a view of each in the session."""
+        for name in self._inputs:
+            self.frame(name, read_acid).createOrReplaceTempView(name)
 
-        Args:
-            read_acid: Reads a transactional table under the caller's snapshot.
-        """
-        if isinstance(self._source, DataFrame):
-            return self._source
-        if not isinstance(self._source, QuerySource):
-            return self._input(self._source, read_acid)
-        for name, given in self._source.inputs.items():
-            self._input(given, read_acid).createOrReplaceTempView(name)
-        with spark_errors_as_ours("The source query"):
-            return self._spark.sql(self._source.sql)
-
-    def _input(self, given: TableSource | PathSource, read_acid: ReadAcid) -> DataFrame:
+    def frame(self, name: str, read_acid: ReadAcid) -> DataFrame:
+        """The rows behind a name."""
+        given = self._inputs[name]
         if isinstance(given, PathSource):
             reader = self._spark.read.format(given.format).options(**given.options)
             if given.schema is not None:
@@ -81,6 +96,8 @@ class SourceFrame:
             with spark_errors_as_ours(f"The source {given.path}"):
                 return reader.load(given.path)
         table = self._tables[given.name]
+        if given.name in self._views:
+            return self._views[given.name].frame(read_acid)
         if table.kind is TableKind.FULL_ACID:
             return read_acid(self._spark, table)
         return self._plain_table(table)
@@ -109,12 +126,76 @@ class SourceFrame:
             return reduce(DataFrame.unionByName, frames)
 
 
-def _table_names(source: Source | DataFrame) -> Iterator[str]:
-    if isinstance(source, TableSource):
-        yield source.name
-    elif isinstance(source, QuerySource):
-        for given in source.inputs.values():
-            yield from _table_names(given)
+class HiveView:
+    """A view of Hive: a query that the metastore keeps.
+
+    Attributes:
+        acid_tables: The transactional tables that it reads.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        client: MetastoreClient,
+        table: HiveTable,
+        within: Sequence[str],
+    ) -> None:
+        name = table.ref.full_name
+        if name in within:
+            raise UnsupportedTable(f"The view {name} reads itself: {' > '.join(within)}.")
+        query = view_query(table.view_text, table.ref.database, name)
+        # The names in two views' texts may mean different things.
+        self._spark = scan_session(spark)
+        self._table = table
+        self._sql = query.sql
+        self._inputs = SourceInputs(self._spark, client, query.inputs, (*within, name))
+        self.acid_tables: Sequence[TableRef] = self._inputs.acid_tables
+
+    def frame(self, read_acid: ReadAcid) -> DataFrame:
+        """The rows of the view, its columns as the metastore has them."""
+        self._inputs.register(read_acid)
+        fields = spark_struct(self._table.columns).fields
+        with spark_errors_as_ours(f"The view {self._table.ref.full_name}"):
+            rows = self._spark.sql(self._sql).toDF(*[field.name for field in fields])
+            return rows.select(
+                *[F.col(quoted(field.name)).cast(field.dataType) for field in fields]
+            )
+
+
+class SourceFrame:
+    """A source whose tables have been looked up.
+
+    Attributes:
+        acid_tables: The transactional tables it reads, which want a snapshot.
+    """
+
+    def __init__(
+        self, spark: SparkSession, client: MetastoreClient, source: Source | DataFrame
+    ) -> None:
+        # Views live in a session: one of its own keeps two jobs' views of one name apart.
+        self._spark = scan_session(spark)
+        self._source = source
+        inputs: Mapping[str, TableSource | PathSource] = {}
+        if isinstance(source, QuerySource):
+            inputs = source.inputs
+        elif not isinstance(source, DataFrame):
+            inputs = {_ONLY: source}
+        self._inputs = SourceInputs(self._spark, client, inputs)
+        self.acid_tables = self._inputs.acid_tables
+
+    def frame(self, read_acid: ReadAcid) -> DataFrame:
+        """The rows of the source.
+
+        Args:
+            read_acid: Reads a transactional table under the caller's snapshot.
+        """
+        if isinstance(self._source, DataFrame):
+            return self._source
+        if not isinstance(self._source, QuerySource):
+            return self._inputs.frame(_ONLY, read_acid)
+        self._inputs.register(read_acid)
+        with spark_errors_as_ours("The source query"):
+            return self._spark.sql(self._source.sql)
 
 
 def _format_of(table: HiveTable) -> tuple[str, Mapping[str, str]]:

@@ -180,6 +180,7 @@ class InsertJob(Job):
         columns: With by_position: the table's columns that the source has, in its order; the
             others are null.
         static: Some partition keys with the value that all rows get; the source lacks these.
+        merge_schema: Add the columns to the table that only the source has, and widen numbers.
     """
 
     source: Source
@@ -188,6 +189,7 @@ class InsertJob(Job):
     by_position: bool = False
     columns: Sequence[str] | None = None
     static: PartitionSpec | None = None
+    merge_schema: bool = False
 
     def __post_init__(self) -> None:
         freeze(self, "partitions")
@@ -201,6 +203,8 @@ class InsertJob(Job):
             if self.partitions is not None:
                 raise InvalidJob("static and partitions exclude each other; name all keys in one.")
             _require_partitions([self.static], "static")
+        if self.merge_schema and self.by_position:
+            raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
         if self.columns is not None:
             if not self.by_position:
                 raise InvalidJob("columns gives names to positions; it needs by_position=True.")
@@ -260,6 +264,8 @@ class MergeJob(Job):
         when: What happens to whom; of each kind of clause the first one that matches wins.
         source_alias: The source's name in conditions and expressions.
         target_alias: The target's name in conditions and expressions.
+        merge_schema: Add the columns to the table that only the source has and that a clause
+            takes, and widen numbers.
     """
 
     source: Source
@@ -267,6 +273,7 @@ class MergeJob(Job):
     when: Sequence[Clause]
     source_alias: str = "s"
     target_alias: str = "t"
+    merge_schema: bool = False
 
     def __post_init__(self) -> None:
         freeze(self, "when")

@@ -108,6 +108,16 @@ class HiveTable:
         return StorageFormat.of(self.serde, self.ref.full_name)
 
     @property
+    def is_view(self) -> bool:
+        """Whether it is a query instead of files."""
+        return bool(self.raw.tableType == "VIRTUAL_VIEW")
+
+    @property
+    def view_text(self) -> str:
+        """The query of a view, with the databases of its tables where Hive has written them."""
+        return str(self.raw.viewExpandedText or self.raw.viewOriginalText or "")
+
+    @property
     def bucketing_version(self) -> int:
         """Which of Hive's two hash functions distributes the rows."""
         return int(self.parameters.get("bucketing_version", "1"))

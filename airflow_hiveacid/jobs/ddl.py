@@ -1,0 +1,115 @@
+"""The jobs that make tables what they are, or empty them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_hiveacid.acid.errors import InvalidJob, UnsupportedTable
+from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.jobs.checks import is_template, require_text
+from airflow_hiveacid.jobs.options import Job, PartitionSpec, freeze
+
+FORMATS = ("ORC", "PARQUET", "TEXTFILE", "CSV", "JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """A column of a table that is to be created.
+
+    Attributes:
+        name: Its name.
+        type: Its type in Hive's words.
+        comment: What it holds.
+    """
+
+    name: str
+    type: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTableJob(Job):
+    """Create a transactional table; it needs no Spark.
+
+    Attributes:
+        columns: The columns without the partition keys.
+        partition_keys: The partition keys, in order.
+        bucket_columns: What rows are distributed over the buckets by.
+        num_buckets: How many buckets there are; -1 when rows are not distributed.
+        insert_only: The table takes inserts only, in any format; else it is full ACID, in ORC.
+        format: "ORC", "PARQUET", "TEXTFILE", "CSV" or "JSON".
+        serde_parameters: The properties of the row format.
+        properties: More table properties.
+        location: Its folder; None lets the metastore choose one.
+        if_not_exists: A table of this name is left as it is.
+    """
+
+    columns: Sequence[ColumnSpec]
+    partition_keys: Sequence[ColumnSpec] = ()
+    bucket_columns: Sequence[str] = ()
+    num_buckets: int = -1
+    insert_only: bool = False
+    format: str = "ORC"
+    serde_parameters: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+    if_not_exists: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("columns", "partition_keys", "bucket_columns"):
+            freeze(self, name)
+
+    def _validate_own(self) -> None:
+        if not self.columns:
+            raise InvalidJob(f"{self.target} would have no columns.")
+        seen: set[str] = set()
+        for column in (*self.columns, *self.partition_keys):
+            require_text(column.name, "columns: a name")
+            if column.name.lower() in seen:
+                raise InvalidJob(f"{self.target} would have the column {column.name} twice.")
+            seen.add(column.name.lower())
+            if not is_template(column.type):
+                try:
+                    parse_type(column.type)
+                except UnsupportedTable as error:
+                    raise InvalidJob(f"The column {column.name}: {error}") from error
+        if self.format not in FORMATS:
+            raise InvalidJob(f"format: {self.format!r} is none of {', '.join(FORMATS)}.")
+        if self.format != "ORC" and not self.insert_only:
+            raise InvalidJob(
+                f"{self.target}: a full-ACID table is stored as ORC, not as {self.format}.",
+                remedy="Make it insert-only, or store it as ORC.",
+            )
+        if bool(self.bucket_columns) != (self.num_buckets > 0):
+            raise InvalidJob("bucket_columns and num_buckets belong together.")
+        own = {column.name.lower() for column in self.columns}
+        for name in self.bucket_columns:
+            if name.lower() not in own:
+                raise InvalidJob(f"{self.target} is clustered by {name}, which is no column of it.")
+        if taken := {name for name in self.properties if name.startswith("transactional")}:
+            raise InvalidJob(f"properties holds {min(taken)!r}; insert_only says what it means.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertJob(Job):
+    """Make a full-ACID table of a plain managed table of ORC files; it needs no Spark.
+
+    The files stay what and where they are. A table that is full ACID already is left alone.
+    """
+
+    def _validate_own(self) -> None:
+        return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateJob(Job):
+    """Remove all rows of a table, or of some partitions, in a transaction.
+
+    Attributes:
+        partition: Partition keys and values, some or all; None is the whole table.
+    """
+
+    partition: PartitionSpec | None = None
+
+    def _validate_own(self) -> None:
+        if self.partition is not None and not self.partition:
+            raise InvalidJob("partition names no key; leave it out to empty the whole table.")

@@ -1,0 +1,79 @@
+"""Several jobs one after the other, as the statements of a SQL script."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.ddl import ConvertJob, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.options import (
+    DeleteJob,
+    InsertJob,
+    Job,
+    MergeJob,
+    UpdateJob,
+    freeze,
+)
+from airflow_hiveacid.jobs.transaction import MultiTableJob
+
+Statement = (
+    InsertJob
+    | UpdateJob
+    | DeleteJob
+    | MergeJob
+    | MultiTableJob
+    | CompactJob
+    | TruncateJob
+    | CreateTableJob
+    | ConvertJob
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptJob(Job):
+    """Run jobs one after the other, each in a transaction of its own.
+
+    The script's metastore, run token and other options are those of all its statements; its target
+    is that of the first. When it is tried again, what has been committed is not done again.
+
+    Attributes:
+        statements: The jobs, in order.
+    """
+
+    statements: Sequence[Statement]
+
+    def __post_init__(self) -> None:
+        freeze(self, "statements")
+
+    @classmethod
+    def of(cls, statements: Sequence[Statement]) -> Self:
+        """A script of some statements."""
+        if not statements:
+            raise InvalidJob("The script has no statement.")
+        return cls(target=statements[0].target, statements=tuple(statements))
+
+    def runs(self) -> Iterator[Statement]:
+        """The jobs as they are run, with the script's options."""
+        for number, job in enumerate(self.statements, start=1):
+            yield replace(
+                job,
+                metastore=self.metastore,
+                run_token=None if self.run_token is None else f"{self.run_token}/{number}",
+                lock_wait_seconds=self.lock_wait_seconds,
+                max_restarts=self.max_restarts,
+                orc_codec=self.orc_codec,
+            )
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether a statement works on rows or files."""
+        return not all(isinstance(job, CreateTableJob | ConvertJob) for job in self.statements)
+
+    def _validate_own(self) -> None:
+        if not self.statements:
+            raise InvalidJob("The script has no statement.")
+        for job in self.statements:
+            if not isinstance(job, Statement):
+                raise InvalidJob(f"statements: {type(job).__name__} is no job of a script.")
+            job.validate()

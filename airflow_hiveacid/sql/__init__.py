@@ -1,0 +1,1 @@
+"""SQL as jobs: what Hive's and Spark's users write, read with sqlglot."""

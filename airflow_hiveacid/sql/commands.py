@@ -1,0 +1,160 @@
+"""Statements of Hive that sqlglot has no tree for: ALTER TABLE and CONVERT, word by word."""
+
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.ddl import ConvertJob
+from airflow_hiveacid.sql.statement import Statement
+
+_COMPACTIONS = ("MINOR", "MAJOR")
+
+
+def alter_job(statement: Statement) -> CompactJob | ConvertJob:
+    """ALTER TABLE ... COMPACT, or ... SET TBLPROPERTIES ('transactional'='true')."""
+    words = _Words(statement)
+    words.expect("ALTER")
+    words.expect("TABLE")
+    target = words.table()
+    partition = words.partition() if words.take("PARTITION") else None
+    if words.take("COMPACT"):
+        return _compact(statement, words, target, partition)
+    if partition is None and words.take("SET"):
+        words.expect("TBLPROPERTIES")
+        at = words.next
+        if words.properties() == {"transactional": "true"}:
+            words.end()
+            return ConvertJob(target=target)
+        statement.refuse(at, "Of the table properties, only 'transactional'='true' can be set.")
+    statement.refuse(words.next, f"ALTER TABLE ... {words.text()} is not supported.")
+
+
+def convert_job(statement: Statement) -> ConvertJob:
+    """CONVERT TABLE ... [TO ACID]."""
+    words = _Words(statement)
+    words.expect("CONVERT")
+    words.expect("TABLE")
+    target = words.table()
+    if words.take("TO"):
+        words.expect("ACID")
+    words.end()
+    return ConvertJob(target=target)
+
+
+def _compact(
+    statement: Statement, words: "_Words", target: str, partition: str | None
+) -> CompactJob:
+    at = words.next
+    kind = words.string().upper()
+    if kind not in _COMPACTIONS:
+        statement.refuse(at, f"A compaction is 'minor' or 'major', not {kind.lower()!r}.")
+    if words.take("AND"):
+        words.expect("WAIT")
+    if not words.done:
+        statement.refuse(words.next, f"COMPACT with {words.text()} is not supported.")
+    return CompactJob(
+        target=target,
+        type=kind.lower(),
+        partitions=None if partition is None else (partition,),
+    )
+
+
+class _Words:
+    """The words of a statement, from left to right."""
+
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
+        self._tokens: Sequence[Token] = statement.tokens
+        self._at = 0
+
+    @property
+    def done(self) -> bool:
+        return self._at == len(self._tokens)
+
+    @property
+    def next(self) -> Token:
+        """The next word; the last one when there is none left."""
+        return self._tokens[min(self._at, len(self._tokens) - 1)]
+
+    def text(self) -> str:
+        return "the end" if self.done else self.next.text.upper()
+
+    def take(self, word: str) -> bool:
+        found = not self.done and self.next.text.upper() == word
+        self._at += found
+        return found
+
+    def expect(self, word: str) -> None:
+        if not self.take(word):
+            self._statement.refuse(self.next, f"Expected {word} before {self.text()!r}.")
+
+    def end(self) -> None:
+        if not self.done:
+            self._statement.refuse(self.next, f"Expected the end before {self.text()!r}.")
+
+    def table(self) -> str:
+        at = self.next
+        parts = [self._name()]
+        while self.take("."):
+            parts.append(self._name())
+        if len(parts) > 2:
+            self._statement.refuse(at, "A table of another catalog is not supported.")
+        try:
+            return TableRef.parse(".".join([self._statement.database, *parts][-2:])).full_name
+        except HiveAcidError as error:
+            raise self._statement.error(at, error.what, error.remedy) from error
+
+    def partition(self) -> str:
+        """The name of the partition that the values of a PARTITION clause make."""
+        keys, values = [], []
+        self.expect("(")
+        while True:
+            keys.append(self._name().lower())
+            self.expect("=")
+            values.append(self._value())
+            if not self.take(","):
+                break
+        self.expect(")")
+        return partition_name(keys, values)
+
+    def properties(self) -> dict[str, str]:
+        found = {}
+        self.expect("(")
+        while True:
+            name = self.string().lower()
+            self.expect("=")
+            found[name] = self.string().lower()
+            if not self.take(","):
+                break
+        self.expect(")")
+        return found
+
+    def string(self) -> str:
+        return self._of(TokenType.STRING)
+
+    def _name(self) -> str:
+        if not self.done and self.next.token_type is not TokenType.STRING:
+            word = self.next.text
+            if self.next.token_type is TokenType.IDENTIFIER or word.replace("_", "a").isalnum():
+                self._at += 1
+                return word
+        self._statement.refuse(self.next, f"Expected a name before {self.text()!r}.")
+
+    def _value(self) -> str | None:
+        if self.take("NULL"):
+            return None
+        sign = "-" if self.take("-") else ""
+        if not sign and not self.done and self.next.token_type is TokenType.STRING:
+            return self.string()
+        return sign + self._of(TokenType.NUMBER)
+
+    def _of(self, kind: TokenType) -> str:
+        if self.done or self.next.token_type is not kind:
+            what = "a text in quotes" if kind is TokenType.STRING else "a value"
+            self._statement.refuse(self.next, f"Expected {what} before {self.text()!r}.")
+        self._at += 1
+        return self._tokens[self._at - 1].text

@@ -1,0 +1,84 @@
+"""The tables that a statement reads, as the named inputs of a job."""
+
+import re
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from airflow_hiveacid.jobs.options import PathSource, QuerySource, TableSource
+from airflow_hiveacid.sql.statement import Statement
+
+# Spark reads a file by parquet.`/path`.
+_FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
+
+
+class Inputs:
+    """Gives every table that a statement reads a name of one word, and keeps what it stands for.
+
+    Args:
+        statement: The statement.
+        tree: All of it: what its WITH defines is no table of the metastore.
+    """
+
+    def __init__(self, statement: Statement, tree: exp.Expr) -> None:
+        self.sources: dict[str, TableSource | PathSource] = {}
+        self._statement = statement
+        self._taken = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        self._names: dict[str, str] = {}
+
+    def query(self, tree: exp.Expr) -> QuerySource:
+        """A query as a source of its own; its tree is changed."""
+        self.take(tree)
+        return QuerySource(sql=self._statement.spark(tree), inputs=self.sources)
+
+    def take(self, tree: exp.Expr) -> exp.Expr:
+        """Let the tree read the inputs in place of the tables; it is changed, and returned."""
+        known = set()
+        for table in list(tree.find_all(exp.Table)):
+            if self._is_of_metastore(table):
+                full_name = self._statement.full_name(table)
+                if not table.alias:
+                    # Its columns are known by the name of the table.
+                    name = exp.to_identifier(table.name, quoted=True)
+                    table.set("alias", exp.TableAlias(this=name))
+                    known.add(full_name)
+                table.set("this", exp.to_identifier(self._name(full_name), quoted=True))
+                table.set("db", None)
+        for column in tree.find_all(exp.Column):
+            if column.db and f"{column.db}.{column.table}".lower() in known:
+                column.set("db", None)
+        return tree
+
+    def _name(self, full_name: str) -> str:
+        if full_name not in self._names:
+            base = name = re.sub(r"\W", "_", full_name.replace(".", "__"))
+            number = 1
+            while name in self._taken:
+                number += 1
+                name = f"{base}_{number}"
+            self._taken.add(name)
+            self._names[full_name] = name
+            self.sources[name] = TableSource(full_name)
+        return self._names[full_name]
+
+    def _is_of_metastore(self, table: exp.Table) -> bool:
+        if not isinstance(table.this, exp.Identifier) or table.catalog:
+            return False  # A function of rows, or a table of a catalog of Spark.
+        if table.db:
+            return not (table.db.lower() in _FILES and "/" in table.name)
+        return table.name.lower() not in _defined_above(table)
+
+
+def _defined_above(node: exp.Expr) -> Iterator[str]:
+    """The names that the WITH of a query around a node has for it."""
+    child, parent = node, node.parent
+    while parent is not None:
+        clause = parent.args.get("with_")
+        if clause is not None and clause is not child:
+            yield from (cte.alias.lower() for cte in clause.expressions)
+        if isinstance(parent, exp.With):
+            for cte in parent.expressions:
+                if cte is child and not parent.args.get("recursive"):
+                    break
+                yield cte.alias.lower()
+        child, parent = parent, parent.parent

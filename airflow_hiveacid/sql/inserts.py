@@ -1,0 +1,98 @@
+"""INSERT, also several out of one FROM."""
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from airflow_hiveacid.jobs.options import InsertJob
+from airflow_hiveacid.jobs.transaction import MultiTableJob
+from airflow_hiveacid.sql.inputs import Inputs
+from airflow_hiveacid.sql.statement import Statement
+
+_PARTS = ("this", "expression", "overwrite", "with_", "by_name", "source")
+
+
+def insert_job(statement: Statement, tree: exp.Insert) -> InsertJob:
+    """INSERT INTO or OVERWRITE ... SELECT, VALUES or TABLE."""
+    query = tree.expression or tree.args.get("source")
+    if isinstance(query, exp.Table):
+        query = exp.select("*").from_(query)
+    if not isinstance(query, exp.Query | exp.Values):
+        statement.refuse(tree, "An INSERT needs a SELECT or VALUES.")
+    return _insert(statement, tree, _with(statement, tree, query))
+
+
+def multi_insert_job(statement: Statement, tree: exp.MultitableInserts) -> InsertJob | MultiTableJob:
+    """FROM ... INSERT ... INSERT ...: all of it in one transaction."""
+    statement.only(tree, ("expressions", "source", "with_"), "FROM ... INSERT")
+    inserts = []
+    for each in tree.expressions:
+        if not isinstance(each, exp.Insert) or not isinstance(each.expression, exp.Select):
+            statement.refuse(each, "After FROM, an INSERT needs a SELECT.")
+        query = each.expression
+        if query.args.get("from_") is not None:
+            statement.refuse(query.args["from_"], "The FROM of this INSERT stands before it.")
+        query.set("from_", exp.From(this=tree.args["source"].copy()))
+        inserts.append(_insert(statement, each, _with(statement, tree, query)))
+    if len(inserts) == 1:
+        return inserts[0]
+    return MultiTableJob(target=inserts[0].target, statements=tuple(inserts))
+
+
+def _insert(statement: Statement, tree: exp.Insert, query: exp.Expr) -> InsertJob:
+    statement.only(tree, _PARTS, "INSERT")
+    given, columns = tree.this, None
+    if isinstance(given, exp.Schema):
+        columns = tuple(_column(statement, each) for each in given.expressions)
+        given = given.this
+    if isinstance(given, exp.Directory):
+        statement.refuse(given, "INSERT OVERWRITE DIRECTORY is not supported.")
+    clause = given.args.get("partition") if isinstance(given, exp.Table) else None
+    by_name = bool(tree.args.get("by_name"))
+    target = statement.table(given, "Inserting into")
+    partitions, static = _partitions(statement, clause)
+    return InsertJob(
+        target=target,
+        source=Inputs(statement, query).query(query),
+        overwrite=bool(tree.args.get("overwrite")),
+        by_position=not by_name,
+        columns=columns,
+        partitions=partitions,
+        static=static,
+    )
+
+
+def _partitions(
+    statement: Statement, clause: exp.Expr | None
+) -> tuple[tuple[Mapping[str, str | None], ...] | None, Mapping[str, str | None] | None]:
+    """The one partition that is written, or the values of those keys that have one."""
+    values = statement.partition(clause)
+    if not values:
+        return None, None
+    return (None, values) if statement.dynamic_keys(clause) else ((values,), None)
+
+
+def _column(statement: Statement, node: exp.Expr) -> str:
+    if not isinstance(node, exp.Identifier):
+        statement.refuse(node, "The columns of an INSERT are names.")
+    return node.name.lower()
+
+
+def _with(statement: Statement, tree: exp.Expr, query: exp.Expr) -> exp.Expr:
+    """A query with what a WITH before its INSERT defines for it."""
+    outer = tree.args.get("with_")
+    if outer is None:
+        return query
+    inner = query.args.get("with_")
+    if inner is None:
+        query.set("with_", outer.copy())
+        return query
+    names = {cte.alias.lower() for cte in outer.expressions}
+    for cte in inner.expressions:
+        if cte.alias.lower() in names:
+            statement.refuse(cte, f"{cte.alias} is defined twice.")
+    merged = outer.copy()
+    merged.set("expressions", [*merged.expressions, *inner.expressions])
+    merged.set("recursive", outer.args.get("recursive") or inner.args.get("recursive"))
+    query.set("with_", merged)
+    return query

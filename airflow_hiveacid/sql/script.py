@@ -1,0 +1,125 @@
+"""A text of SQL as jobs."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from sqlglot import exp
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from airflow_hiveacid.acid.errors import InvalidJob, SqlError
+from airflow_hiveacid.jobs import script
+from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
+from airflow_hiveacid.sql.commands import alter_job, convert_job
+from airflow_hiveacid.sql.dialect import HiveAcidSql
+from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
+from airflow_hiveacid.sql.statement import Statement
+from airflow_hiveacid.sql.tables import create_job, truncate_job
+
+_SUPPORTED = (
+    "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, CONVERT TABLE and "
+    "ALTER TABLE ... COMPACT"
+)
+_READ: dict[type[exp.Expr], Callable[..., script.Statement]] = {
+    exp.Insert: insert_job,
+    exp.MultitableInserts: multi_insert_job,
+    exp.Update: update_job,
+    exp.Delete: delete_job,
+    exp.Merge: merge_job,
+    exp.TruncateTable: truncate_job,
+    exp.Create: create_job,
+}
+_FIRST_WORDS = {"INSERT", "FROM", "WITH", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CREATE"}
+
+
+def to_script(text: str, database: str = "default") -> script.ScriptJob:
+    """Make a job of the statements in a text, which are separated by semicolons.
+
+    Args:
+        text: Statements as Hive and Spark have them.
+        database: Where tables are that are named without one.
+
+    Raises:
+        SqlError: A statement cannot be read, or is not supported; the message says where it is.
+        InvalidJob: There is no statement.
+    """
+    return script.ScriptJob.of(to_jobs(text, database))
+
+
+def to_jobs(text: str, database: str = "default") -> tuple[script.Statement, ...]:
+    """The job of each statement in a text, checked as far as that takes no server.
+
+    Args:
+        text: Statements as Hive and Spark have them, separated by semicolons.
+        database: Where tables are that are named without one.
+
+    Raises:
+        SqlError: A statement cannot be read, or is not supported; the message says where it is.
+    """
+    jobs = []
+    for statement in _statements(text, database):
+        job = _job(statement)
+        try:
+            job.validate()
+        except InvalidJob as error:
+            raise statement.error(None, error.what, error.remedy) from error
+        jobs.append(job)
+    return tuple(jobs)
+
+
+def _job(statement: Statement) -> script.Statement:
+    first = statement.tokens[0]
+    word = first.text.upper()
+    if word == "ALTER":
+        return alter_job(statement)
+    if word == "CONVERT":
+        return convert_job(statement)
+    if word not in _FIRST_WORDS:
+        statement.refuse(first, f"{word} is not supported.", f"There are {_SUPPORTED}.")
+    tree = statement.parse()
+    for kind, read in _READ.items():
+        if isinstance(tree, kind):
+            return read(statement, tree)
+    if isinstance(tree, exp.Query):
+        statement.refuse(
+            first, "A query alone does nothing.", "Write INSERT INTO a table before it."
+        )
+    statement.refuse(first, f"This {word} cannot be read.", f"There are {_SUPPORTED}.")
+
+
+def _statements(text: str, database: str) -> Iterator[Statement]:
+    try:
+        tokens = HiveAcidSql().tokenize(text)
+    except TokenError as error:
+        raise SqlError(f"The text cannot be read: {error}") from error
+    found: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            if found:
+                yield Statement(text, _checked(found, text), database)
+            found = []
+        else:
+            found.append(token)
+    if found:
+        yield Statement(text, _checked(found, text), database)
+
+
+def _checked(tokens: list[Token], text: str) -> list[Token]:
+    """Refuse two texts without a blank in between, which Hive and Spark read in two ways."""
+    for one, other in pairwise(tokens):
+        touching = other.start == one.end + 1
+        if touching and one.token_type is other.token_type is TokenType.STRING:
+            raise Statement(text, tokens, "").error(
+                other,
+                "Hive takes '' for the end of a text and the beginning of another, Spark for"
+                " a quote.",
+                "Write \\' for a quote.",
+            )
+    words = [token.text.upper() for token in tokens[:3]]
+    if words[:1] == ["CREATE"] and words[2:] == ["TABLE"] and words[1] in _KINDS_OF_TABLES:
+        # Hive 4's words for what the tables that are created here are anyway.
+        return [tokens[0], *tokens[2:]]
+    return tokens
+
+
+_KINDS_OF_TABLES = ("MANAGED", "TRANSACTIONAL")

@@ -1,0 +1,156 @@
+"""One statement of a text, with what its parts have in common: names, values and errors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, UnsupportedError
+from sqlglot.tokenizer_core import Token
+
+from airflow_hiveacid.acid.errors import HiveAcidError, SqlError
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
+
+Place = exp.Expr | Token | int | None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement that is being made into a job.
+
+    Attributes:
+        text: The whole text it stands in.
+        tokens: Its own words.
+        database: Where tables are that are named without one.
+    """
+
+    text: str
+    tokens: Sequence[Token]
+    database: str
+
+    def parse(self) -> exp.Expr:
+        """The statement as a tree.
+
+        Raises:
+            SqlError: It is none.
+        """
+        try:
+            (tree,) = HiveAcidSql().parser().parse(list(self.tokens), self.text)
+        except ParseError as error:
+            found = error.errors[0]
+            # sqlglot counts up to the end of a word.
+            column = max(1, found["col"] - len(found["highlight"] or " ") + 1)
+            self.refuse(
+                self._offset(found["line"], column),
+                f"It cannot be read at {found['highlight']!r}: {_in_words(found['description'])}.",
+            )
+        if tree is None:
+            self.refuse(None, "There is no statement.")
+        return tree
+
+    def refuse(self, at: Place, what: str, remedy: str = "") -> NoReturn:
+        """Raise SqlError with the position of a word, or of the statement."""
+        raise self.error(at, what, remedy)
+
+    def error(self, at: Place, what: str, remedy: str = "") -> SqlError:
+        """The error that something is wrong at a place."""
+        offset = self._start(at)
+        line = self.text.count("\n", 0, offset) + 1
+        column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+        return SqlError(f"Line {line}, column {column}: {what}", remedy=remedy)
+
+    def only(self, node: exp.Expr, understood: Sequence[str], what: str) -> None:
+        """Refuse a node with parts that are not understood, rather than leave them out."""
+        for name, value in node.args.items():
+            if value and name not in understood:
+                part = name.strip("_").upper().replace("_", " ")
+                at = value if isinstance(value, exp.Expr) else node
+                self.refuse(at, f"{what} with {part} is not supported.")
+
+    def table(self, node: exp.Expr | None, what: str) -> str:
+        """The full name of a table that is written.
+
+        Raises:
+            SqlError: It is something else, like a subquery.
+        """
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            self.refuse(node, f"{what} something else than a table is not supported.")
+        if node.catalog:
+            self.refuse(node, f"{what} a table of another catalog is not supported.")
+        self.only(node, ("this", "db", "alias", "partition"), what)
+        return self.full_name(node)
+
+    def full_name(self, node: exp.Table) -> str:
+        """The name of a table with its database, as the metastore keeps it."""
+        try:
+            return TableRef(*_checked(node.db or self.database, node.name)).full_name
+        except HiveAcidError as error:
+            raise self.error(node, error.what, error.remedy) from error
+
+    def partition(self, node: exp.Expr | None) -> dict[str, str | None]:
+        """The keys of a PARTITION clause with their values; a dynamic one is not among them."""
+        found: dict[str, str | None] = {}
+        for part in node.expressions if node is not None else ():
+            key, value = (part.this, part.expression) if isinstance(part, exp.EQ) else (part, None)
+            if not isinstance(key, exp.Column) or key.table:
+                self.refuse(part, "A partition is named by key = value.")
+            name = key.name.lower()
+            if name in found:
+                self.refuse(part, f"The partition key {name} is there twice.")
+            if value is not None:
+                found[name] = self.constant(value)
+        return found
+
+    def dynamic_keys(self, node: exp.Expr | None) -> list[str]:
+        """The keys of a PARTITION clause that have no value."""
+        parts = node.expressions if node is not None else ()
+        return [part.name.lower() for part in parts if isinstance(part, exp.Column)]
+
+    def constant(self, node: exp.Expr) -> str | None:
+        """A literal as the text that a partition's name has; None is null."""
+        match node:
+            case exp.Null():
+                return None
+            case exp.Literal():
+                return str(node.this)
+            case exp.Neg(this=exp.Literal(is_string=False) as number):
+                return f"-{number.this}"
+            case exp.Boolean():
+                return "true" if node.this else "false"
+            case exp.Cast(this=exp.Literal() as literal) if node.to.is_type("date", "timestamptz"):
+                return str(literal.this)
+        self.refuse(node, "The value of a partition key must be a literal.")
+
+    def spark(self, node: exp.Expr) -> str:
+        """A tree as text for Spark."""
+        try:
+            return to_spark(node)
+        except UnsupportedError as error:
+            raise self.error(node, f"It cannot be told to Spark: {error}.") from error
+
+    def _start(self, at: Place) -> int:
+        if isinstance(at, int):
+            return at
+        if isinstance(at, Token):
+            return at.start
+        for node in at.walk() if at is not None else ():
+            if "start" in node.meta:
+                return int(node.meta["start"])
+        return self.tokens[0].start if self.tokens else 0
+
+    def _offset(self, line: int, column: int) -> int:
+        lines = self.text.split("\n")
+        return sum(len(each) + 1 for each in lines[: line - 1]) + column - 1
+
+
+def _in_words(description: str) -> str:
+    """What sqlglot says, without the names of its classes."""
+    if description.startswith("Required keyword"):
+        return "something is missing after it"
+    return description.partition("<Token")[0].strip().removesuffix(" but got").rstrip(".:")
+
+
+def _checked(database: str, name: str) -> tuple[str, str]:
+    ref = TableRef.parse(f"{database}.{name}")
+    return ref.database, ref.name

@@ -1,0 +1,205 @@
+"""CREATE TABLE and TRUNCATE."""
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from airflow_hiveacid.acid.errors import UnsupportedTable
+from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.jobs.ddl import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.sql.statement import Statement
+
+# Hive's words for the delimiters of a row, and what the serde calls them.
+_DELIMITERS = {
+    "fields": "field.delim",
+    "escaped": "escape.delim",
+    "collection_items": "collection.delim",
+    "map_keys": "mapkey.delim",
+    "lines": "line.delim",
+    "null": "serialization.null.format",
+}
+_SERDES = {
+    "org.apache.hadoop.hive.serde2.opencsvserde": "CSV",
+    "org.apache.hadoop.hive.serde2.jsonserde": "JSON",
+    "org.apache.hive.hcatalog.data.jsonserde": "JSON",
+    "org.apache.hadoop.hive.serde2.lazy.lazysimpleserde": "TEXTFILE",
+    "org.apache.hadoop.hive.ql.io.orc.orcserde": "ORC",
+    "org.apache.hadoop.hive.ql.io.parquet.serde.parquethiveserde": "PARQUET",
+}
+_FILE_FORMATS = {"jsonfile": "JSON", **{name.lower(): name for name in FORMATS}}
+
+
+def truncate_job(statement: Statement, tree: exp.TruncateTable) -> TruncateJob:
+    """TRUNCATE TABLE, or some partitions of it."""
+    statement.only(tree, ("expressions", "partition"), "TRUNCATE")
+    if len(tree.expressions) != 1:
+        statement.refuse(tree, "TRUNCATE of several tables is not supported.")
+    clause = tree.args.get("partition")
+    if statement.dynamic_keys(clause):
+        statement.refuse(clause, "TRUNCATE needs a value for every partition key that it names.")
+    return TruncateJob(
+        target=statement.table(tree.expressions[0], "Truncating"),
+        partition=statement.partition(clause) or None,
+    )
+
+
+def create_job(statement: Statement, tree: exp.Create) -> CreateTableJob:
+    """CREATE TABLE of a transactional table."""
+    if tree.args.get("kind") != "TABLE":
+        statement.refuse(tree, f"CREATE {tree.args.get('kind')} is not supported.")
+    if tree.expression is not None:
+        statement.refuse(
+            tree.expression,
+            "CREATE TABLE AS SELECT is not supported.",
+            "Create the table with its columns, then INSERT INTO it.",
+        )
+    statement.only(tree, ("this", "kind", "exists", "properties"), "CREATE TABLE")
+    table = _Table(statement)
+    for each in tree.args["properties"].expressions if tree.args.get("properties") else ():
+        table.take(each)
+    if not isinstance(tree.this, exp.Schema):
+        statement.refuse(tree, "CREATE TABLE needs columns.")
+    return table.job(tree, tree.this)
+
+
+class _Table:
+    """What the clauses after the columns say, taken one by one."""
+
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
+        self._format: str | None = None
+        self._serde: str | None = None
+        self._serde_parameters: dict[str, str] = {}
+        self._properties: dict[str, str] = {}
+        self._keys: list[ColumnSpec] = []
+        self._buckets: tuple[tuple[str, ...], int] = ((), -1)
+        self._location: str | None = None
+
+    def take(self, node: exp.Expr) -> None:
+        """Understand one clause."""
+        match node:
+            case exp.SchemaCommentProperty():
+                self._properties["comment"] = _text(node.this)
+            case exp.LocationProperty():
+                self._location = _text(node.this)
+            case exp.PartitionedByProperty():
+                self._keys = _columns(self._statement, node.this.expressions)
+            case exp.ClusteredByProperty():
+                self._clustered(node)
+            case exp.FileFormatProperty():
+                self._stored_as(node)
+            case exp.RowFormatDelimitedProperty():
+                self._serde = "TEXTFILE"
+                for name, value in node.args.items():
+                    if value is not None and name in _DELIMITERS:
+                        self._serde_parameters[_DELIMITERS[name]] = _text(value)
+            case exp.RowFormatSerdeProperty():
+                self._row_format(node)
+            case exp.SerdeProperties():
+                self._serde_parameters |= _pairs(node.expressions)
+            case exp.Property() if type(node) is exp.Property:
+                self._properties |= _pairs([node])
+            case _:
+                part = node.key.removesuffix("property").upper()
+                self._statement.refuse(node, f"CREATE TABLE with {part} is not supported.")
+
+    def job(self, tree: exp.Create, schema: exp.Schema) -> CreateTableJob:
+        """The job, when all clauses are taken."""
+        form = self._format or self._serde or "ORC"
+        if form == "TEXTFILE" and self._serde in ("CSV", "JSON"):
+            form = self._serde
+        elif self._serde is not None and self._serde != form:
+            self._statement.refuse(
+                tree, f"The row format is one of {self._serde}, but the files are {form}."
+            )
+        properties = {name.lower(): value for name, value in self._properties.items()}
+        if properties.pop("transactional", "true").lower() != "true":
+            self._statement.refuse(
+                tree, "Only transactional tables can be created.", "Leave 'transactional' away."
+            )
+        kind = properties.pop("transactional_properties", None)
+        if kind not in (None, "default", "insert_only"):
+            self._statement.refuse(tree, f"There is no 'transactional_properties'={kind!r}.")
+        return CreateTableJob(
+            target=self._statement.table(schema.this, "Creating"),
+            columns=tuple(_columns(self._statement, schema.expressions)),
+            partition_keys=tuple(self._keys),
+            bucket_columns=self._buckets[0],
+            num_buckets=self._buckets[1],
+            # As Hive 4: what cannot be full ACID takes inserts.
+            insert_only=kind == "insert_only" or (kind is None and form != "ORC"),
+            format=form,
+            serde_parameters=self._serde_parameters,
+            properties={
+                name: value
+                for name, value in self._properties.items()
+                if not name.lower().startswith("transactional")
+            },
+            location=self._location,
+            if_not_exists=bool(tree.args.get("exists")),
+        )
+
+    def _clustered(self, node: exp.ClusteredByProperty) -> None:
+        if node.args.get("sorted_by"):
+            self._statement.refuse(
+                node, "SORTED BY is not supported: rows of ACID tables are in the order of row ids."
+            )
+        names = tuple(column.name.lower() for column in node.expressions)
+        self._buckets = (names, int(node.args["buckets"].name))
+
+    def _stored_as(self, node: exp.FileFormatProperty) -> None:
+        name = node.this.name if isinstance(node.this, exp.Var | exp.Literal) else ""
+        if name.lower() not in _FILE_FORMATS:
+            self._statement.refuse(
+                node,
+                f"The format {name or 'by INPUTFORMAT'} is not supported.",
+                f"Use one of {', '.join(FORMATS)}.",
+            )
+        self._format = _FILE_FORMATS[name.lower()]
+
+    def _row_format(self, node: exp.RowFormatSerdeProperty) -> None:
+        serde = _text(node.this)
+        if serde.lower() not in _SERDES:
+            self._statement.refuse(node, f"The serde {serde} is not supported.")
+        self._serde = _SERDES[serde.lower()]
+        if (given := node.args.get("serde_properties")) is not None:
+            self._serde_parameters |= _pairs(given.expressions)
+
+
+def _columns(statement: Statement, nodes: Sequence[exp.Expr]) -> list[ColumnSpec]:
+    found = []
+    for node in nodes:
+        if not isinstance(node, exp.ColumnDef) or node.kind is None:
+            statement.refuse(node, "A column is a name and a type.")
+        comment = None
+        for constraint in node.constraints:
+            kind = constraint.args.get("kind")
+            if not isinstance(kind, exp.CommentColumnConstraint):
+                statement.refuse(node, f"{statement.spark(constraint)} is not supported.")
+            comment = _text(kind.this)
+        found.append(ColumnSpec(node.name.lower(), _type(statement, node), comment))
+    return found
+
+
+def _type(statement: Statement, node: exp.ColumnDef) -> str:
+    """A type in Hive's words."""
+    kind = node.kind
+    assert kind is not None
+    for each in kind.find_all(exp.DataType):
+        if each.this is exp.DType.TIMESTAMPLTZ:
+            # Spark has a word of its own for it.
+            each.set("this", exp.DType.USERDEFINED)
+            each.set("kind", "timestamp with local time zone")
+    text = statement.spark(kind)
+    try:
+        return str(parse_type(text))
+    except UnsupportedTable as error:
+        raise statement.error(node, f"The column {node.name}: {error.what}") from error
+
+
+def _pairs(nodes: Sequence[exp.Expr]) -> dict[str, str]:
+    return {_text(node.this): _text(node.args["value"]) for node in nodes}
+
+
+def _text(node: exp.Expr) -> str:
+    return str(node.name if isinstance(node, exp.Literal | exp.Var | exp.Identifier) else node)
