@@ -1,7 +1,9 @@
 """The files of one partition, or of a table without partitions, and what a snapshot reads of them."""
 
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from airflow_hiveacid.acid.directory import (
     AcidDirectory,
@@ -113,6 +115,15 @@ def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataF
             )
 
 
+def open_data(storage: ReadOnlyStorage, file: DataFile) -> BinaryIO:
+    """Open what counts of a file; to be closed by the caller."""
+    source = storage.open_input(file.path)
+    if not file.cut_off:
+        return source
+    with source:
+        return io.BytesIO(source.read(file.size))
+
+
 def _length(
     storage: ReadOnlyStorage, state: AcidDirectory, directory: Base | Delta, file: FileStatus
 ) -> int:
@@ -149,21 +160,3 @@ def _is_raw(storage: ReadOnlyStorage, directory: Base | Delta, file: FileStatus)
             remedy="Such a directory belongs to an insert-only table.",
         )
     return raw
-
-
-def bucket_files(
-    storage: ReadOnlyStorage, state: AcidDirectory
-) -> Iterator[tuple[Base | Delta, int, FileStatus]]:
-    """The files that are read, each with its directory and its bucket number.
-
-    Raises:
-        UnsupportedFile: A file has no row ids: it is older than the table's first write id, or it
-            was loaded.
-    """
-    for file in data_files(storage, state):
-        if file.raw or file.cut_off or file.directory is None or file.bucket is None:
-            raise UnsupportedFile(
-                f"{storage.location}/{file.path} has no row ids.",
-                remedy="Reading such files is not supported yet; major-compact the table first.",
-            )
-        yield file.directory, file.bucket, FileStatus(file.path, file.size)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from airflow_hiveacid.acid.names import OriginalFile, parse_file
+from airflow_hiveacid.acid.names import Base, Delta, OriginalFile, parse_file
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID, encode_bucket
 
 # The write id of rows that are older than the table's first.
@@ -82,3 +82,12 @@ def synthetic_ids(
         bucket = None if number is None else encode_bucket(number, statement_id or 0)
         found.append(SyntheticIds(path, write_id, bucket, first, rows[path]))
     return found
+
+
+def written_by(directory: Base | Delta | None) -> tuple[int, int | None]:
+    """The write id and the statement id of rows without row ids; None are original files."""
+    if directory is None:
+        return ORIGINAL_WRITE_ID, None
+    if isinstance(directory, Base):
+        return directory.write_id, None
+    return directory.min_write_id, directory.statement_id

@@ -196,7 +196,7 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
         CorruptFile: One is something else.
     """
     from airflow_hiveacid.cli.snapshot import snapshot_of
-    from airflow_hiveacid.listing import bucket_files, list_files
+    from airflow_hiveacid.listing import data_files, list_files, open_data
     from airflow_hiveacid.orc.verify import verify_file
 
     count, problems = 0, []
@@ -204,14 +204,18 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
         for partition in snapshot.partitions:
             storage = partition.storage
             state = snapshot.state(partition, list_files(storage))
-            for directory, bucket, file in bucket_files(storage, state):
+            for file in data_files(storage, state):
+                # A file without row ids promises nothing.
+                if file.raw or file.directory is None:
+                    continue
                 count += 1
+                directory = file.directory
                 deletes = isinstance(directory, Delta) and directory.is_delete
-                with storage.open_input(file.path) as source:
+                with open_data(storage, file) as source:
                     found = verify_file(
                         source,
                         kind="delete" if deletes else "insert",
-                        bucket=bucket,
+                        bucket=file.bucket,
                         write_ids=_promised(directory),
                     )
                 problems += [f"{storage.location}/{file.path}: {problem}" for problem in found]

@@ -15,17 +15,20 @@ import pyarrow as pa  # noqa: TID253
 from pyarrow import orc  # noqa: TID253
 
 from airflow_hiveacid.acid.deletes import delete_applies
-from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
+from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import WriteIdList
-from airflow_hiveacid.listing import bucket_files
+from airflow_hiveacid.listing import DataFile, data_files, open_data
 from airflow_hiveacid.storage import Storage, storage_error
 
 # Hive's query-based compaction writes these names in lower case: compared without case, by position.
 _ACID_COLUMNS = ("operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row")
 _WRITE_ID, _BUCKET, _ROW_NUMBER, _CURRENT_WRITE_ID, _ROW = range(1, 6)
+# Rows of a file without a bucket number in its name have no row ids; nothing can delete them.
+_NO_BUCKET = -1
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
@@ -89,55 +92,70 @@ def visible_rows(
         rules: Whose rules say which delete delta applies to which file.
 
     Raises:
-        CorruptFile: A file is not a readable ACID ORC file.
-        UnsupportedFile: The directory holds files without row ids (original files).
+        CorruptFile: A file is not a readable ORC file.
+        UnsupportedFile: A file holds what Arrow cannot read.
     """
-    data: dict[int, list[tuple[Base | Delta, FileStatus]]] = {}
-    deletes: dict[int, list[tuple[Delta, FileStatus]]] = {}
-    for parent, bucket, file in bucket_files(storage, directory):
-        if isinstance(parent, Delta) and parent.is_delete:
-            deletes.setdefault(bucket, []).append((parent, file))
+    data: dict[int, list[DataFile]] = {}
+    deletes: dict[int, list[tuple[Delta, DataFile]]] = {}
+    for file in data_files(storage, directory):
+        bucket = _NO_BUCKET if file.bucket is None else file.bucket
+        if isinstance(file.directory, Delta) and file.directory.is_delete:
+            deletes.setdefault(bucket, []).append((file.directory, file))
         else:
-            data.setdefault(bucket, []).append((parent, file))
+            data.setdefault(bucket, []).append(file)
+    ids = _synthetic_ids(storage, [file for group in data.values() for file in group if file.raw])
     for bucket in sorted(data):
         loaded = [
             (delete, _load_events(storage, file, write_ids))
             for delete, file in deletes.get(bucket, ())
         ]
-        for parent, file in data[bucket]:
+        for file in data[bucket]:
             # Hive 3 tries every delete delta on every file.
             applied = [
                 events
                 for delete, events in loaded
-                if rules is Rules.HIVE3 or delete_applies(parent, delete)
+                if rules is Rules.HIVE3 or delete_applies(file.directory, delete)
             ]
-            yield from _read_file(storage, file, write_ids, applied)
+            stripes = (
+                _numbered_stripes(storage, file, ids[file.path])
+                if file.raw
+                else _acid_stripes(storage, file, write_ids)
+            )
+            for batch, keep in stripes:
+                yield from _visible(batch, keep, applied)
 
 
-def _open(storage: Storage, file: FileStatus) -> orc.ORCFile:
-    source = storage.open_input(file.path)
-    opened = _guard(storage, file, partial(orc.ORCFile, source))
+def _synthetic_ids(storage: Storage, raw: Sequence[DataFile]) -> dict[str, SyntheticIds]:
+    """The row ids of files that have none in them, by their paths."""
+    rows: dict[Base | Delta | None, dict[str, int]] = {}
+    for file in raw:
+        rows.setdefault(file.directory, {})[file.path] = _open(storage, file).nrows
+    counted = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
+    return {ids.path: ids for group in counted for ids in group}
+
+
+def _open(storage: Storage, file: DataFile) -> orc.ORCFile:
+    return _guard(storage, file, lambda: orc.ORCFile(open_data(storage, file)))
+
+
+def _read_stripes(
+    storage: Storage, file: DataFile, positions: Sequence[int]
+) -> Iterator[list[pa.Array]]:
+    opened = _open(storage, file)
     found = tuple(name.lower() for name in opened.schema.names)
     if found != _ACID_COLUMNS:
         raise UnsupportedFile(
             f"{_full_path(storage, file)} has the columns {', '.join(opened.schema.names)} "
             "instead of those of an ACID file.",
-            remedy="Reading plain files is not supported yet; major-compact the table first.",
+            remedy="Look who wrote it: its name says that it has row ids.",
         )
-    return opened
-
-
-def _read_stripes(
-    storage: Storage, file: FileStatus, positions: Sequence[int]
-) -> Iterator[list[pa.Array]]:
-    opened = _open(storage, file)
     columns = [opened.schema.names[position] for position in positions]
     for stripe in range(opened.nstripes):
         batch = _guard(storage, file, partial(opened.read_stripe, stripe, columns=columns))
         yield batch.columns
 
 
-def _guard(storage: Storage, file: FileStatus, read: Callable[[], Any]) -> Any:
+def _guard(storage: Storage, file: DataFile, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except (OSError, pa.ArrowException) as error:
@@ -151,11 +169,11 @@ def _guard(storage: Storage, file: FileStatus, read: Callable[[], Any]) -> Any:
         raise CorruptFile(f"{_full_path(storage, file)} cannot be read as ORC: {error}.") from error
 
 
-def _full_path(storage: Storage, file: FileStatus) -> str:
+def _full_path(storage: Storage, file: DataFile) -> str:
     return f"{storage.location.rstrip('/')}/{file.path}"
 
 
-def _load_events(storage: Storage, file: FileStatus, write_ids: WriteIdList) -> DeleteEvents:
+def _load_events(storage: Storage, file: DataFile, write_ids: WriteIdList) -> DeleteEvents:
     empty = np.empty(0, dtype=np.int64)
     parts = [(empty, empty, empty)]
     positions = (_WRITE_ID, _BUCKET, _ROW_NUMBER, _CURRENT_WRITE_ID)
@@ -166,27 +184,47 @@ def _load_events(storage: Storage, file: FileStatus, write_ids: WriteIdList) -> 
     return DeleteEvents(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _read_file(
-    storage: Storage, file: FileStatus, write_ids: WriteIdList, deletes: Sequence[DeleteEvents]
-) -> Iterator[RowBatch]:
+def _acid_stripes(
+    storage: Storage, file: DataFile, write_ids: WriteIdList
+) -> Iterator[tuple[RowBatch, Bools]]:
+    """The rows of a file that has row ids, and which of them were written visibly."""
     positions = (_WRITE_ID, _BUCKET, _ROW_NUMBER, _CURRENT_WRITE_ID, _ROW)
     for stripe in _read_stripes(storage, file, positions):
         *keys, row = stripe
         write_id, bucket, number, current = (_int64s(column) for column in keys)
-        keep = _valid(current, write_ids)
-        for start, end in _runs(write_id, bucket):
-            for events in deletes:
-                keep[start:end] &= ~events.hits(
-                    int(write_id[start]), int(bucket[start]), number[start:end]
-                )
-        if not keep.any():
-            continue
         columns = pa.RecordBatch.from_arrays(
             row.flatten(), names=[field.name for field in row.type]
         )
-        if not keep.all():
-            columns = columns.filter(pa.array(keep))
-        yield RowBatch(write_id[keep], bucket[keep], number[keep], columns)
+        yield RowBatch(write_id, bucket, number, columns), _valid(current, write_ids)
+
+
+def _numbered_stripes(
+    storage: Storage, file: DataFile, ids: SyntheticIds
+) -> Iterator[tuple[RowBatch, Bools]]:
+    """The rows of a file without row ids, which all are visible, with the ids that Hive counts."""
+    opened = _open(storage, file)
+    first = ids.first_row
+    for stripe in range(opened.nstripes):
+        columns = _guard(storage, file, partial(opened.read_stripe, stripe))
+        rows = len(columns)
+        write_id = np.full(rows, ids.write_id, dtype=np.int64)
+        bucket = np.full(rows, _NO_BUCKET if ids.bucket is None else ids.bucket, dtype=np.int64)
+        number = np.arange(first, first + rows, dtype=np.int64)
+        first += rows
+        yield RowBatch(write_id, bucket, number, columns), np.ones(rows, dtype=np.bool_)
+
+
+def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> Iterator[RowBatch]:
+    """What is left of some rows."""
+    for start, end in _runs(batch.write_ids, batch.buckets):
+        for events in deletes:
+            keep[start:end] &= ~events.hits(
+                int(batch.write_ids[start]), int(batch.buckets[start]), batch.rows[start:end]
+            )
+    if not keep.any():
+        return
+    columns = batch.columns if keep.all() else batch.columns.filter(pa.array(keep))
+    yield RowBatch(batch.write_ids[keep], batch.buckets[keep], batch.rows[keep], columns)
 
 
 def _int64s(column: pa.Array) -> Int64s:

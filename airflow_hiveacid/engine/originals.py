@@ -19,8 +19,7 @@ from pyspark.sql.types import (  # noqa: TID253
 )
 
 from airflow_hiveacid.acid.errors import UnsupportedFile
-from airflow_hiveacid.acid.names import Base, Delta
-from airflow_hiveacid.acid.originals import ORIGINAL_WRITE_ID, SyntheticIds, synthetic_ids
+from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
 from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.engine.partition_values import PATH
@@ -126,7 +125,7 @@ def _splits(
     for (_, directory), group in beside.items():
         rows = {file.path: tails[file.path].rows for file in group}
         sizes = {file.path: file.size for file in group}
-        for ids in synthetic_ids(rows, *_written_by(directory)):
+        for ids in synthetic_ids(rows, *written_by(directory)):
             if ids.path in wanted:
                 splits[ids.path] = _splits_of(ids, tails[ids.path], sizes[ids.path], split_bytes)
     return splits
@@ -148,12 +147,3 @@ def _splits_of(ids: SyntheticIds, tail: OrcTail, size: int, split_bytes: int) ->
         )
         for start in range(0, size, split_bytes)
     ]
-
-
-def _written_by(directory: Base | Delta | None) -> tuple[int, int | None]:
-    """The write id and the statement id of the rows of a directory."""
-    if directory is None:
-        return ORIGINAL_WRITE_ID, None
-    if isinstance(directory, Base):
-        return directory.write_id, None
-    return directory.min_write_id, directory.statement_id

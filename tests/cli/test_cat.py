@@ -15,7 +15,8 @@ from tests.golden import GoldenTable, golden_snapshots
 
 DATA = Path(__file__).parents[1] / "data"
 HIVE_WRITTEN = json.loads((DATA / "hive-written" / "README.json").read_text())
-PLAINLY_NAMED = ("part_dyn", "plain_crud", "plain_crud_compacted", "trino_crud")
+# Columns are printed as each file has them.
+OF_OTHER_COLUMNS = ("evolved",)
 ALL_OF_5 = "db.t:5:9223372036854775807::"
 
 
@@ -50,7 +51,7 @@ def test_directories_written_by_hive_have_the_rows_hive_wrote(cat, writer, expec
 
 @pytest.mark.parametrize(
     "snapshot",
-    [each for each in golden_snapshots(TableKind.FULL_ACID) if each.table in PLAINLY_NAMED],
+    [each for each in golden_snapshots(TableKind.FULL_ACID) if each.table not in OF_OTHER_COLUMNS],
     ids=str,
 )
 def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(cat, snapshot):
@@ -61,7 +62,13 @@ def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(cat, sna
             None if row[column] is None else str(row[column])
             for column in [*golden.columns, *golden.partition_keys]
         ]
-        for row in cat(golden.folder, snapshot.write_ids.format(), "--row-ids")
+        for row in cat(
+            golden.folder,
+            snapshot.write_ids.format(),
+            "--row-ids",
+            "--txns",
+            snapshot.txns.format(),
+        )
     ]
     assert sorted(printed, key=str) == sorted(snapshot.rows, key=str)
 
@@ -133,24 +140,42 @@ def test_a_truncated_file_is_named(refused, tmp_path):
     assert len(said.splitlines()) == 1
 
 
-@pytest.mark.parametrize("path", ["000000_0", "delta_0000001_0000001_0000/000000_0"])
-def test_plain_files_are_not_supported_yet(refused, tmp_path, path):
-    write_events(tmp_path / path, [(1, 0, 1)], ids(1))
-    status, said = refused(tmp_path, ALL_OF_5)
-    assert status == 30
-    assert "000000_0" in said
-    assert "not supported yet" in said
+def test_rows_without_row_ids_are_counted_per_bucket(cat, tmp_path):
+    for path, first in [
+        ("000000_0", 1),
+        ("000000_0_copy_1", 3),
+        ("000001_0", 5),
+        ("part-1.orc", 7),
+        ("delta_0000001_0000001_0002/000000_0", 9),
+    ]:
+        pa.orc.write_table(pa.table({"id": [first, first + 1]}), _in_folder(tmp_path / path))
+    write_events(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", [(0, 3, 2)])
+    found = {
+        tuple(row["row_id"].values()): row["id"] for row in cat(tmp_path, ALL_OF_5, "--row-ids")
+    }
+    zero, one = 1 << 29, 1 << 29 | 1 << 16
+    assert found == {
+        (0, zero, 0): 1,
+        (0, zero, 1): 2,
+        (0, zero, 2): 3,
+        (0, one, 0): 5,
+        (0, one, 1): 6,
+        (0, -1, 0): 7,
+        (0, -1, 1): 8,
+        (1, zero + 2, 0): 9,
+        (1, zero + 2, 1): 10,
+    }
 
 
-def test_a_bucket_file_without_row_ids_is_not_supported_yet(refused, tmp_path):
-    pa.orc.write_table(pa.table({"id": [1]}), _made(tmp_path / "base_0000001/bucket_00000"))
+def test_a_bucket_file_without_row_ids_is_an_error(refused, tmp_path):
+    pa.orc.write_table(pa.table({"id": [1]}), _in_folder(tmp_path / "base_0000001/bucket_00000"))
     status, said = refused(tmp_path, ALL_OF_5)
     assert status == 30
     assert "bucket_00000 has the columns id" in said
 
 
-def _made(path):
-    path.parent.mkdir(parents=True)
+def _in_folder(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
