@@ -13,10 +13,11 @@ from typing import Self
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.directory import AcidDirectory
 from airflow_hiveacid.acid.names import Base, Delta, is_hidden, parse_directory, staging_txn
+from airflow_hiveacid.acid.originals import ORIGINAL_WRITE_ID, original_bucket
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, WriteIdList
 
 _MOST_NAMED = 3
-_ORIGINAL = "It is no ACID directory; to clean what is older than that is not supported yet."
+_NO_ORIGINAL = "It is nothing that Hive writes; look whose it is."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,15 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A directory that may go, and why.
+    """A directory, or an original file, that may go, and why.
 
     Attributes:
-        directory: Its name.
+        path: Its name.
         why: What made it useless.
         cover: The directory that holds its content, if that is why.
     """
 
-    directory: str
+    path: str
     why: str
     cover: str | None = None
 
@@ -140,9 +141,14 @@ def plan_cleaning(
         now: The time, for the age of blockers.
     """
     rules = _Rules(state, txns, since, blockers, forbidden, now)
-    live = {*filter(None, [state.base]), *state.deltas}
+    originals = {path.partition("/")[0] for path in state.originals}
+    live = {*filter(None, [state.base]), *state.deltas, *originals}
     for name in sorted(state.obsolete):
-        if "/" not in name:  # A file in a directory that is judged as a whole.
+        if "/" in name:  # A file in a directory that is judged as a whole.
+            continue
+        if parse_directory(name) is None and not _is_hives(name, state.obsolete):
+            rules.keep.append(Stay(name, _NO_ORIGINAL))
+        else:
             rules.judge_obsolete(name)
     for name in sorted(state.aborted):
         rules.judge_aborted(name)
@@ -206,9 +212,6 @@ class _Rules:
 
     def judge_obsolete(self, name: str) -> None:
         parsed = parse_directory(name)
-        if parsed is None:
-            self.keep.append(Stay(name, _ORIGINAL))
-            return
         covers = [cover for cover, read in self._read if _covers(read, parsed)]
         if not covers:
             self._stay(
@@ -250,7 +253,11 @@ class _Rules:
         )
 
     def _may_go(
-        self, name: str, parsed: Base | Delta, readers: Sequence[Blocker], because: str = ""
+        self,
+        name: str,
+        parsed: Base | Delta | None,
+        readers: Sequence[Blocker],
+        because: str = "",
     ) -> bool:
         if name in self._forbidden:
             self._stay(name, parsed, self._forbidden[name])
@@ -260,8 +267,11 @@ class _Rules:
             return True
         return False
 
-    def _stay(self, name: str, parsed: Base | Delta, reason: str) -> None:
-        first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
+    def _stay(self, name: str, parsed: Base | Delta | None, reason: str) -> None:
+        if parsed is None:
+            first = ORIGINAL_WRITE_ID
+        else:
+            first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
         self.keep.append(Stay(name, reason, first))
 
     def _named(self, blockers: Sequence[Blocker]) -> str:
@@ -270,8 +280,16 @@ class _Rules:
         return "; ".join([*named, *([f"{more} more"] if more > 0 else [])]) or "nobody that shows"
 
 
-def _covers(cover: Base | Delta, old: Base | Delta) -> bool:
-    """Whether a directory that is read can hold all that an obsolete one holds."""
+def _is_hives(name: str, obsolete: Iterable[str]) -> bool:
+    """Whether an original file, or all files of a directory of such, are called as Hive does."""
+    files = [path for path in obsolete if path.startswith(f"{name}/")] or [name]
+    return all(original_bucket(path) is not None for path in files)
+
+
+def _covers(cover: Base | Delta, old: Base | Delta | None) -> bool:
+    """Whether a directory that is read can hold all that an obsolete one, or a file, holds."""
+    if old is None:
+        return isinstance(cover, Base)  # What is older than the first write id.
     last = old.write_id if isinstance(old, Base) else old.max_write_id
     if isinstance(cover, Base):
         return last <= cover.write_id

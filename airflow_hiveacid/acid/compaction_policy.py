@@ -157,6 +157,11 @@ class PartitionSize:
     one_by_one: bool = False
     problem: str | None = None
 
+    @property
+    def has_originals(self) -> bool:
+        """Whether there are files that are older than the table's first write id."""
+        return self.base is None and self.base_bytes > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
@@ -213,7 +218,10 @@ def decide(
         only_major(size.deltas) or (size.one_by_one and has_deletes(size.deltas))
     ):
         type_ = CompactionType.MAJOR
-    if type_ is not None and (why_not := not_worth(type_, size.base, size.deltas)) is not None:
+    if (
+        type_ is not None
+        and (why_not := not_worth(type_, size.base, size.deltas, size.has_originals)) is not None
+    ):
         type_, reason = None, f"{reason} {why_not.what}"
     if size.invisible:
         reason = f"{reason} {_describe_waiting(size.invisible, blockers, now)}"

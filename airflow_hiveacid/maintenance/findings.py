@@ -36,14 +36,14 @@ class Garbage:
         bytes: The size of its files.
         why: What made it useless.
         cover: The directory that must still be there then, because it holds the same.
-        is_note: Whether it is a file and no directory.
+        is_file: Whether it is a file and no directory.
     """
 
     path: str
     bytes: int
     why: str
     cover: str | None = None
-    is_note: bool = False
+    is_file: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,8 @@ class _Listing:
     def unread(self) -> set[str]:
         """What a new reader does not look at."""
         shown = {name for name in self.names if not is_hidden(name)}
-        return (shown | self.useless) - {self.state.base, *self.state.deltas}
+        originals = {path.partition("/")[0] for path in self.state.originals}
+        return (shown | self.useless) - {self.state.base, *self.state.deltas, *originals}
 
     def since(self) -> dict[str, Since]:
         """The notes in the directories on who was there when they appeared."""
@@ -158,7 +159,7 @@ class Inspection:
             oldest = self._now - timedelta(days=keep_notes_days)
             why = f"This note on a run is older than {keep_notes_days:g} days."
             garbage += [
-                Garbage(path, size, why, is_note=True)
+                Garbage(path, size, why, is_file=True)
                 for path, size, modified in storage.walk(RUN_NOTES)
                 if size is not None and modified is not None and modified < oldest.timestamp() * 1e9
             ]
@@ -209,7 +210,13 @@ class Inspection:
             now=self._now,
         )
         garbage = [
-            Garbage(each.directory, _size(listing.files, each.directory), each.why, each.cover)
+            Garbage(
+                each.path,
+                _size(listing.files, each.path),
+                each.why,
+                each.cover,
+                is_file=each.path not in listing.names,
+            )
             for each in plan.remove
         ]
         staging = self._stale_staging(storage, sorted(listing.names), listing.files)
@@ -230,5 +237,5 @@ def _forbids(owner: str, parameters: Mapping[str, str]) -> str | None:
     return None if name is None else f"The {owner} has the property {name}."
 
 
-def _size(files: Sequence[FileStatus], directory: str) -> int:
-    return sum(file.size for file in files if file.path.startswith(f"{directory}/"))
+def _size(files: Sequence[FileStatus], path: str) -> int:
+    return sum(file.size for file in files if f"{file.path}/".startswith(f"{path}/"))

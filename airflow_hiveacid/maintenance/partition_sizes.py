@@ -14,12 +14,11 @@ from airflow_hiveacid.acid.errors import CorruptFile, HiveAcidError
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
     Base,
-    BucketFile,
     Delta,
     parse_directory,
-    parse_file,
 )
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range, ValidTxnList
+from airflow_hiveacid.listing import DataFile, data_files, list_files, read_state
 from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import ReadOnlyStorage
@@ -105,10 +104,9 @@ class PartitionSizes:
         problem = state.problem
         if self._counted is not None and problem is None and state.deltas:
             try:
-                base_rows = self._count(folder.storage, base)
-                delta_rows = self._count(
-                    folder.storage, [f"{prefix}{delta}" for delta in state.deltas]
-                )
+                rows = self._rows_of(f"{folder.storage.location}/{path}".rstrip("/"), state)
+                delta_rows = sum(map(rows.__getitem__, state.deltas))
+                base_rows = sum(rows.values()) - delta_rows
             except HiveAcidError as error:
                 problem = str(error)
         return PartitionSize(
@@ -179,19 +177,12 @@ class PartitionSizes:
         )
         # Hive 3 sees in an aborted delta one more to take, with no row to be kept.
         aborted = frozenset(filter(self._is_aborted, rest.union(found.deltas)))
-        problem = None
-        if found.originals:
-            problem = (
-                "It has files that are older than the table is transactional, which cannot be "
-                "compacted yet. Let Hive major-compact it first."
-            )
         return _State(
             base=found.base,
             deltas=tuple(each for each in found.deltas if each not in aborted),
             obsolete=tuple(each for each in found.obsolete if each in directories),
             aborted=tuple(sorted(aborted.union(found.aborted))),
             invisible=tuple(sorted(rest - aborted)),
-            problem=problem,
         )
 
     def _is_aborted(self, directory: str) -> bool:
@@ -201,26 +192,29 @@ class PartitionSizes:
         extent = delta.min_write_id, delta.max_write_id
         return self._write_ids.range_aborted(*extent) is Range.ALL
 
-    def _count(self, storage: ReadOnlyStorage, paths: Iterable[str]) -> int:
-        return sum(self._rows_of(storage, path) for path in paths)
-
-    def _rows_of(self, storage: ReadOnlyStorage, path: str) -> int:
+    def _rows_of(self, location: str, state: _State) -> dict[str, int]:
+        """The rows of the base, or of the original files, and those of each delta."""
+        names = (state.base or ORIGINALS, *state.deltas)
         # What is in a directory never changes.
-        place = f"{storage.location}/{path}"
-        rows = (self._counted or {}).get(place)
-        if rows is None:
-            rows = sum(
-                _rows_of_file(storage, f"{path}/{file.path}")
-                for file in storage.list_files(path)
-                if file.size > 0 and isinstance(parse_file(file.path), BucketFile)
-            )
-        self.rows[place] = rows
-        return rows
+        rows = {name: (self._counted or {}).get(f"{location}/{name}") for name in names}
+        if None in rows.values():
+            storage = ReadOnlyStorage.of(location)
+            files = list_files(storage)
+            listed = read_state(storage, files, self._write_ids, self._txns, rules=self._rules)
+            unknown = {name for name, count in rows.items() if count is None}
+            rows |= dict.fromkeys(unknown, 0)
+            for file in data_files(storage, listed):
+                name = ORIGINALS if file.directory is None else file.path.partition("/")[0]
+                if name in unknown:
+                    rows[name] = (rows[name] or 0) + _rows_of_file(storage, file)
+        counted = {name: count or 0 for name, count in rows.items()}
+        self.rows |= {f"{location}/{name}": count for name, count in counted.items()}
+        return counted
 
 
-def _rows_of_file(storage: ReadOnlyStorage, path: str) -> int:
-    with storage.open_input(path) as file:
+def _rows_of_file(storage: ReadOnlyStorage, file: DataFile) -> int:
+    with storage.open_input(file.path) as source:
         try:
-            return OrcTail.read(file).rows
+            return OrcTail.read(source, file.size).rows
         except HiveAcidError as error:
-            raise CorruptFile(f"{storage.location}/{path}: {error.what}") from error
+            raise CorruptFile(f"{storage.location}/{file.path}: {error.what}") from error

@@ -34,7 +34,7 @@ def plan(*names, open_=(), aborted=(), txns=None, since=None, blockers=(), forbi
 
 
 def removed(plan):
-    return [each.directory for each in plan.remove]
+    return [each.path for each in plan.remove]
 
 
 def kept(plan):
@@ -185,6 +185,47 @@ def test_no_name_outside_the_grammar_is_touched():
     assert removed(planned) == ["delta_1_1_0000"]
     assert list(kept(planned)) == ["000000_0.orc", "backup"]
     assert planned.is_clean_up_to(None)
+
+
+def plan_originals(*directories, blockers=()):
+    """Plan for original files below some directories."""
+    files = ["000000_0", "000001_0_copy_2", "HIVE_UNION_SUBDIR_1/000000_0", "other/data.orc"]
+    names = {"HIVE_UNION_SUBDIR_1", "other", *directories}
+    listing = [FileStatus(path, 1) for path in files]
+    listing += [FileStatus(f"{name}/bucket_00000", 1) for name in directories]
+    write_ids, txns = ValidWriteIdList("db.t", 100), ValidTxnList(1000)
+    return plan_cleaning(
+        acid_state(listing, write_ids, txns),
+        names,
+        write_ids=write_ids,
+        txns=txns,
+        since={},
+        blockers=blockers,
+        forbidden={},
+        now=NOW,
+    )
+
+
+@pytest.mark.parametrize("base", ["base_-9223372036854775808_v0000020", "base_0000004"])
+def test_original_files_may_go_below_a_base(base):
+    planned = plan_originals(base)
+    assert removed(planned) == ["000000_0", "000001_0_copy_2", "HIVE_UNION_SUBDIR_1"]
+    assert {each.cover for each in planned.remove} == {base}
+    assert list(kept(planned)) == ["other"]
+    assert planned.is_clean_up_to(None)
+
+
+def test_original_files_wait_for_those_who_read_them():
+    planned = plan_originals("base_4", blockers=[reader(txn_id=30)])
+    assert removed(planned) == []
+    assert len(kept(planned)) == 4
+    assert planned.unmarked == ("base_4",)
+    assert not planned.is_clean_up_to(4)
+
+
+def test_original_files_without_a_base_are_the_table():
+    planned = plan_originals("delta_1_1_0000")
+    assert (planned.remove, planned.keep) == ((), ())
 
 
 def test_what_is_forbidden_stays_and_is_not_done():
