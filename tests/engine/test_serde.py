@@ -1,0 +1,179 @@
+"""Lines of text as rows: tests/data/serde_lines.json has what Hive 4.0.1 itself reads from them."""
+
+import json
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from airflow_hiveacid.acid.errors import TypeMismatch, UnsupportedTable
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.serde_csv import CsvText
+from airflow_hiveacid.engine.serde_text import DelimitedText
+from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.metastore.catalog import Column
+
+CASES = json.loads((Path(__file__).parents[1] / "data" / "serde_lines.json").read_text())
+EVERY_TYPE = {
+    "b": "boolean",
+    "i": "int",
+    "l": "bigint",
+    "d": "double",
+    "n": "decimal(20,10)",
+    "s": "string",
+    "c": "char(4)",
+    "x": "binary",
+    "da": "date",
+    "ts": "timestamp",
+    "a": "array<string>",
+    "m": "map<string,array<int>>",
+    "st": "struct<p:string,q:array<struct<u:int,v:string>>>",
+}
+
+
+def _columns(types: list[str]) -> list[Column]:
+    return [Column(f"c{number}", type_) for number, type_ in enumerate(types)]
+
+
+def _text(case: dict[str, Any]) -> DelimitedText | CsvText:
+    columns = _columns(case["types"])
+    if case["format"] == "CSV":
+        return CsvText(columns, case["parameters"])
+    return DelimitedText(columns, case["parameters"], "t")
+
+
+def _shown(value: Any) -> str:
+    """A value in the words of the file."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case bytes() | bytearray():
+            return f"x{value.hex()}"
+        case str():
+            letters = (
+                f"\\{c}" if c in "'\\" else c if " " <= c <= "~" else f"\\u{ord(c):04x}"
+                for c in value
+            )
+            return f"'{''.join(letters)}'"
+        case datetime():
+            return str(value).rstrip("0") if value.microsecond else str(value)
+        case float() if value in (float("inf"), float("-inf")):
+            return f"{'-' * (value < 0)}Infinity"
+        case float() if value != value:
+            return "NaN"
+        case dict():
+            entries = sorted(f"{_shown(key)}: {_shown(item)}" for key, item in value.items())
+            return f"{{{', '.join(entries)}}}"
+        case list() | tuple():
+            return f"[{', '.join(map(_shown, value))}]"
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
+
+
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case['format']}-{','.join(case['types'])}"
+)
+def test_lines_are_read_as_hive_reads_them(spark: SparkSession, case: dict[str, Any]) -> None:
+    lines = spark.createDataFrame([(line,) for line, _ in case["lines"]], "line string")
+    rows = lines.select("line", _text(case).read(F.col("line")).alias("row")).collect()
+    assert {row.line: _shown(row.row) for row in rows} == dict(case["lines"])
+
+
+def _every_value() -> list[tuple[Any, ...]]:
+    nasty = ["", "\\", "\\N", "a,b", "x|y", "k:v", "\x01\x02\x03\x04", "\\n", '"', "N", " é€ "]
+    rows: list[tuple[Any, ...]] = [(None,) * len(EVERY_TYPE)]
+    for number, text in enumerate(nasty):
+        rows.append(
+            (
+                number % 2 == 0,
+                -number,
+                number - 2**62,
+                [float("nan"), float("-inf"), -0.0, 0.1, 1e300][number % 5],
+                None if number % 3 else Decimal(number - 5) / 8,
+                text,
+                f"{text[:3]:4}",
+                bytes([number, 10, 13, 255]),
+                date(1200 + number, 2, 28),
+                datetime(1969, 12, 31, 23, 59, 59, number * 1000 + 1),
+                [text, None, "z"][: number + 2],
+                {text: [1, None], "other": None, f"{text}3": []},
+                (text, [(number, text), (None, None)]),
+            )
+        )
+    return rows
+
+
+@pytest.mark.parametrize("breaks", ["", "\n"])
+def test_every_value_is_read_back_from_an_escaped_line(spark: SparkSession, breaks: str) -> None:
+    columns = [Column(*each) for each in EVERY_TYPE.items()]
+    text = DelimitedText(columns, {"field.delim": ",", "escape.delim": "\\"}, "t")
+    rows = spark.createDataFrame(_every_value(), spark_struct(columns))
+    rows = rows.withColumn("s", F.concat("s", F.lit(breaks)))
+    line = text.write({name: F.col(name) for name in EVERY_TYPE}, "The insert")
+    lines = rows.select(line.alias("line"), F.struct("*").alias("row"))
+    read = lines.select("row", text.read(F.col("line")).alias("read"), "line").collect()
+    assert [_shown(each.read) for each in read] == [_shown(each.row) for each in read]
+    assert not any({"\n", "\r"} & set(each.line) for each in read)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "type_", "value"),
+    [
+        ({}, "string", "line\nbreak"),
+        ({}, "string", "carriage\rreturn"),
+        ({}, "string", "\\N"),
+        ({}, "string", "a\x01b"),
+        ({"field.delim": "-"}, "int", -5),
+        ({"escape.delim": "\\"}, "array<string>", [None]),
+        ({}, "array<string>", ["a\x02b"]),
+        ({}, "array<array<int>>", [[]]),
+        ({}, "array<string>", [""]),
+        ({"serialization.null.format": ""}, "string", ""),
+    ],
+)
+def test_what_hive_would_read_otherwise_is_refused(
+    spark: SparkSession, parameters: dict[str, str], type_: str, value: Any
+) -> None:
+    text = DelimitedText(_columns([type_]), parameters, "t")
+    rows = spark.createDataFrame([(value,)], f"c0 {type_}")
+    with (
+        pytest.raises(TypeMismatch, match="The insert: column c0 holds what cannot be written"),
+        spark_errors_as_ours("The insert"),
+    ):
+        rows.select(text.write({"c0": F.col("c0")}, "The insert")).collect()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"serialization.encoding": "GBK"},
+        {"serialization.last.column.takes.rest": "true"},
+        {"timestamp.formats": "yyyy"},
+        {"field.delim": "-2"},
+    ],
+)
+def test_parameters_that_are_not_supported(parameters: dict[str, str]) -> None:
+    with pytest.raises(UnsupportedTable):
+        DelimitedText(_columns(["int"]), parameters, "t")
+
+
+def test_csv_lines(spark: SparkSession) -> None:
+    text = CsvText(_columns(["string"] * 3), {})
+
+    def written(*rows: tuple[str | None, ...]) -> list[tuple[Any, ...]]:
+        frame = spark.createDataFrame(rows, "c0 string, c1 string, c2 string")
+        line = text.write({name: F.col(name) for name in frame.columns}, "The insert")
+        with spark_errors_as_ours("The insert"):
+            read = frame.select(text.read(line.alias("line")).alias("row")).collect()
+        return [tuple(each.row) for each in read]
+
+    rows = [('a"b', "\\", ","), ("", " ", '"'), ("a\\", '"\\"', ""), ("x", "y", None), (None,) * 3]
+    assert written(*rows) == rows
+    for row in [(None, "b", "c"), ("a\nb", "", "")]:
+        with pytest.raises(TypeMismatch, match="cannot be written as CSV"):
+            written(row)
