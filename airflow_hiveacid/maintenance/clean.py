@@ -139,7 +139,7 @@ class _Cleaner:
                 keep.append(Stay(garbage.path, f"{garbage.cover}, which held the same, has gone."))
                 continue
             with self._phases(Phase.CLEAN):
-                if garbage.is_note:
+                if garbage.is_file:
                     storage.delete_file(garbage.path)
                 else:
                     storage.delete_directory(garbage.path)

@@ -1,0 +1,143 @@
+"""Directories written by real engines have the same rows after a compaction of ours."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.errors import NothingToCompact
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import Delta, parse_directory
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
+from airflow_hiveacid.engine.acid_compaction import AcidCompactor
+from airflow_hiveacid.engine.files import list_partitions
+from airflow_hiveacid.engine.reader import BUCKET, ROW, WRITE_ID, TableSnapshot
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.jobs.phases import PhaseClock
+from airflow_hiveacid.jobs.report import PartitionCompaction
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction import Compaction
+from airflow_hiveacid.metastore.queue import READY_FOR_CLEANING, CompactionQueue
+from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.orc.verify import verify_file
+from tests.fakes.metastore import FakeMetastore
+from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
+
+
+class GoldenCompaction(Compaction):
+    """A compaction that sees what a reader of a golden table saw."""
+
+    golden: GoldenSnapshot
+
+    def _begin(self) -> None:
+        super()._begin()
+        write_ids = self.golden.write_ids
+        self.snapshot = Snapshot(self.golden.txns, {self.ref.full_name: write_ids})
+        self.write_ids = CompactorWriteIdList.of(write_ids)
+
+
+@dataclass
+class GoldenCopy:
+    """A copy of a golden table that may be changed."""
+
+    spark: SparkSession
+    client: MetastoreClient
+    table: HiveTable
+    partitions: Sequence[HivePartition]
+    snapshot: GoldenSnapshot
+
+    def rows(self) -> list[list[Any]]:
+        """The rows in the words of the golden table."""
+        seen = self.snapshot
+        files = list_partitions(self.table, self.partitions, seen.write_ids, seen.txns, Rules.HIVE4)
+        found = TableSnapshot(self.table, files, seen.write_ids).rows(scan_session(self.spark))
+        names = [column.name for column in (*self.table.columns, *self.table.partition_keys)]
+        rows = [
+            [
+                [row[WRITE_ID], row[BUCKET], row[ROW]],
+                *(None if row[name] is None else str(row[name]) for name in names),
+            ]
+            for row in found.collect()
+        ]
+        return sorted(rows, key=str)
+
+    def compact(self, type_: CompactionType) -> list[PartitionCompaction | str]:
+        """Compact all partitions, as far as it is worth it."""
+        queue = CompactionQueue(self.client)
+        for request in queue.show(self.table.ref):
+            if request.state == READY_FOR_CLEANING:
+                queue.cleaned(request)  # Or the metastore would take no other.
+        return [self._compact(type_, partition) for partition in self.partitions or [None]]
+
+    def _compact(
+        self, type_: CompactionType, partition: HivePartition | None
+    ) -> PartitionCompaction | str:
+        name = None if partition is None else partition.name
+        compaction = GoldenCompaction(self.client, self.table.ref, name, type_)
+        compaction.golden = self.snapshot
+        try:
+            with compaction:
+                compactor = AcidCompactor(
+                    self.spark, self.client, self.table, partition, compaction, PhaseClock()
+                )
+                return compactor.run(type_, "the test wants it")
+        except NothingToCompact as nothing:
+            return str(nothing)
+
+
+@pytest.fixture
+def copy(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path):
+    snapshot: GoldenSnapshot = request.param
+    golden = GoldenTable.read(snapshot.table)
+    folder = tmp_path / golden.name
+    shutil.copytree(golden.folder, folder)
+    with (
+        FakeMetastore("4.0.1", directory=tmp_path) as metastore,
+        MetastoreClient(metastore.options) as client,
+    ):
+        client.create_database("db")
+        table = HiveTable.new(
+            TableRef("db", golden.name),
+            [Column(*each) for each in golden.columns.items()],
+            partition_keys=[Column(*each) for each in golden.partition_keys.items()],
+            location=str(folder),
+        )
+        client.create_table(table)
+        partitions = [HivePartition.new(table, each.values) for each in golden.hive_partitions()]
+        if partitions:
+            client.add_partitions(table.ref, partitions)
+        yield GoldenCopy(spark, client, table, partitions, snapshot)
+
+
+@pytest.mark.parametrize("copy", golden_snapshots(TableKind.FULL_ACID), ids=str, indirect=True)
+def test_tables_of_real_engines_keep_their_rows_and_row_ids(copy: GoldenCopy) -> None:
+    expected = sorted(copy.snapshot.rows, key=str)
+    for type_ in CompactionType:
+        for done in copy.compact(type_):
+            if isinstance(done, str):
+                continue
+            for path in done.published:
+                check_files(copy, done, path)
+        assert copy.rows() == expected, type_
+
+
+def check_files(copy: GoldenCopy, done: PartitionCompaction, name: str) -> None:
+    root = Path(copy.table.folder)
+    if done.partition is not None:
+        root /= done.partition
+    directory = parse_directory(name)
+    kind = "delete" if isinstance(directory, Delta) and directory.is_delete else "insert"
+    files = sorted((root / name).glob("bucket_*"))
+    assert files
+    for path in files:
+        with path.open("rb") as source:
+            number = int(path.name.removeprefix("bucket_"))
+            assert verify_file(source, kind=kind, bucket=number) == [], path
