@@ -1,6 +1,6 @@
 """The compaction of one partition of a full ACID table: rows keep their row ids and their bytes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.errors import (
     UnsupportedFile,
 )
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, CONVERTED_BASE, Base, BucketFile, Delta
-from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids
+from airflow_hiveacid.acid.originals import synthetic_ids, written_by
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.bucket_sorting import sort_bucket
@@ -118,17 +118,16 @@ class AcidCompactor(PartitionCompactor):
         self.bytes_read = sum(file.size for file in files)
         with_ids = self._give_row_ids([file for file in files if file.raw])
         for file in files:
+            if file.raw and file.path not in with_ids:
+                continue
             assert file.bucket is not None, file.path
             if file.raw:
-                if file.path in with_ids:
-                    yield file.bucket, with_ids[file.path]
-            else:
-                assert file.directory is not None, file.path
-                exact = self._is_exact(file.directory)
-                yield (
-                    file.bucket,
-                    InputFile(file.path, file.size, file.directory, exact, file.cut_off),
-                )
+                yield file.bucket, with_ids[file.path]
+                continue
+            assert file.directory is not None, file.path
+            exact = self._is_exact(file.directory)
+            input_ = InputFile(file.path, file.size, file.directory, exact, file.cut_off)
+            yield file.bucket, input_
 
     def _is_exact(self, directory: Base | Delta) -> bool:
         if isinstance(directory, Base):
@@ -146,15 +145,16 @@ class AcidCompactor(PartitionCompactor):
         work = [
             RawWork(root, ids, directory or Base(CONVERTED_BASE), self._columns(), folder)
             for directory, counted in rows.items()
-            for ids in _row_ids(directory, counted)
+            for ids in synthetic_ids(counted, *written_by(directory))
             if ids.rows
         ]
         for each in work:
             if each.ids.bucket is None:
                 raise UnsupportedFile(
-                    f"{root}/{each.ids.path} has no bucket number in its name, from which Hive"
-                    " makes the row ids.",
-                    remedy="Rename it like 000000_0_copy_1, while nobody uses the table.",
+                    f"{root}/{each.ids.path} has no bucket number in its name, so that its rows have"
+                    " no row ids.",
+                    remedy="Overwrite the table, or the partition, with its own rows; that makes a"
+                    " base, too.",
                 )
         if work:
             self.phases.note(f"Giving row ids to the rows of {len(work)} files")
@@ -263,13 +263,3 @@ class AcidCompactor(PartitionCompactor):
 
     def _columns(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.table.columns)
-
-
-def _row_ids(directory: Base | Delta | None, rows: Mapping[str, int]) -> list[SyntheticIds]:
-    match directory:
-        case None:
-            return synthetic_ids(rows)
-        case Base(write_id):
-            return synthetic_ids(rows, write_id)
-        case Delta(write_id, _, statement):
-            return synthetic_ids(rows, write_id, statement)
