@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from airflow_hiveacid.acid.errors import UnsupportedTable
 
+# The type of moments; a plain timestamp is the time on a clock.
+LOCAL_ZONE = "timestamp with local time zone"
 MAX_DECIMAL_PRECISION = 38
 MAX_CHAR_LENGTH = 255
 MAX_VARCHAR_LENGTH = 65535
@@ -24,7 +26,7 @@ _PRIMITIVES = frozenset(
         "binary",
         "date",
         "timestamp",
-        "timestamp with local time zone",
+        LOCAL_ZONE,
         "interval_year_month",
         "interval_day_time",
         "void",
@@ -36,7 +38,7 @@ _SYNONYMS = {
     "double precision": "double",
     "dec": "decimal",
     "numeric": "decimal",
-    "timestamplocaltz": "timestamp with local time zone",
+    "timestamplocaltz": LOCAL_ZONE,
 }
 _WORDS = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*(?:\s+[A-Za-z_][A-Za-z_0-9]*)*)\s*")
 _NUMBER = re.compile(r"\s*([0-9]+)\s*")

@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedTable
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import row_struct
+from airflow_hiveacid.engine.columns import pad_chars
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.files import PartitionFiles
 from airflow_hiveacid.engine.output import BUCKET_NUMBER, TableOutput
@@ -69,6 +70,7 @@ class AcidOutput(TableOutput):
     def _save(
         self, frame: DataFrame, by: Sequence[str], directory: Base | Delta, location: str
     ) -> None:
+        frame = pad_chars(frame, self.table.columns)
         writer = frame.write.format("orc").options(**self._orc_options(directory))
         writer = writer.option("compression", self.codec)
         writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -85,7 +87,7 @@ class AcidOutput(TableOutput):
                 remedy="Coalesce the source into fewer Spark partitions.",
             )
         tasks = self.spark.sparkContext.parallelize(files, len(files))
-        return tasks.map(row_stager(self.write_id, self.statement)).collect()
+        return tasks.map(row_stager(self.write_id, self.statement, self._row_types())).collect()
 
     def _write_empty(self, sink: Any) -> int:
         return write_empty_file(sink, self._row_types(), codec=self.codec).bytes

@@ -10,7 +10,7 @@ from pyspark.sql.types import DataType  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import UnknownColumn
 from airflow_hiveacid.acid.schema import parse_type
-from airflow_hiveacid.engine.conversion import Conversion
+from airflow_hiveacid.engine.conversion import Conversion, padded
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.types import spark_type
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
@@ -84,6 +84,20 @@ def stored(
     for name in _unresolved(frame, converted):
         raise Conversion(columns[name], given[name], what).impossible()
     return values
+
+
+def pad_chars(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """A frame with the values of some of its columns as files hold them.
+
+    In frames a char has no blanks at its end, as Hive compares it and as ORC reads it. In files it
+    is filled up with blanks, because Hive searches them for that.
+    """
+    values = {
+        column.name: padded(F.col(quoted(column.name)), parse_type(column.type))
+        for column in columns
+        if "char" in column.type.lower()
+    }
+    return frame.withColumns(values) if values else frame
 
 
 def null_of(column: Column) -> SparkColumn:

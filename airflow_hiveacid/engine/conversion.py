@@ -1,5 +1,6 @@
 """The conversion of values to the type of a column, by Hive's rules and without loss."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import Column as SparkColumn  # noqa: TID253
@@ -17,12 +18,30 @@ from pyspark.sql.types import (  # noqa: TID253
 )
 
 from airflow_hiveacid.acid.errors import TypeMismatch
-from airflow_hiveacid.acid.schema import Array, Char, HiveType, Map, Struct, Varchar, parse_type
+from airflow_hiveacid.acid.schema import (
+    LOCAL_ZONE,
+    Array,
+    Char,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    Varchar,
+    parse_type,
+)
 from airflow_hiveacid.engine.failures import MISMATCH
 from airflow_hiveacid.engine.types import spark_type
 from airflow_hiveacid.metastore.catalog import Column
 
 _DATED = DateType | TimestampType | TimestampNTZType
+
+# Hive's days reach from the year 1 to the year 9999. Its files count them by the calendar of the
+# time, in which 15 October 1582 follows upon the 4th.
+_FIRST, _LAST = "0001-01-01", "9999-12-31"
+_GAP, _AFTER_GAP = "1582-10-05", "1582-10-15"
+# ORC's readers take the last second before 1970 for the first one after it, unless its fraction is
+# below a millisecond.
+_LOST_MICROS = (-999_000, -1)
 
 
 @dataclass(frozen=True)
@@ -60,7 +79,7 @@ class Conversion:
         if isinstance(given, NullType):
             return value.cast(target)
         # Python's text of a type has all of it but for nullability and the metadata of fields.
-        if given.simpleString() == target.simpleString() and not _has_length(hive_type):
+        if given.simpleString() == target.simpleString() and not _has(_is_limited, hive_type):
             return value
         match hive_type, given:
             case Array(element), ArrayType():
@@ -78,7 +97,14 @@ class Conversion:
             raise self.impossible()
         if given != target:
             value = self._cast(value, target)
-        return self._fitted(value, hive_type) if isinstance(hive_type, Char | Varchar) else value
+        match hive_type:
+            case Char() | Varchar():
+                return self._fitted(value, hive_type)
+            case Primitive("date"):
+                return self._dated(value, value)
+            case Primitive(name) if name in ("timestamp", LOCAL_ZONE):
+                return self._timed(value)
+        return value
 
     def _struct(self, value: SparkColumn, given: StructType, hive_type: Struct) -> SparkColumn:
         """Fields are found by name, as columns are; Spark's own cast goes by position."""
@@ -99,12 +125,34 @@ class Conversion:
         return F.when(value.isNotNull() & cast.isNull(), self._failure(value, text)).otherwise(cast)
 
     def _fitted(self, value: SparkColumn, hive_type: Char | Varchar) -> SparkColumn:
-        """A char padded to its length, or a varchar checked against it, as Hive stores them."""
-        is_char, length = isinstance(hive_type, Char), hive_type.length
-        bare = F.rtrim(value) if is_char else value
-        fitted = F.rpad(bare, length, " ") if is_char else value
+        """A text that is not longer than its type allows; blanks at the end of a char are none."""
+        fitted = F.rtrim(value) if isinstance(hive_type, Char) else value
         text = f" is longer than column {self.column.name} {self.column.type} allows."
-        return F.when(F.length(bare) > length, self._failure(value, text)).otherwise(fitted)
+        return F.when(F.length(fitted) > hive_type.length, self._failure(value, text)).otherwise(
+            fitted
+        )
+
+    def _timed(self, value: SparkColumn) -> SparkColumn:
+        """A moment that files can hold."""
+        text = (
+            f" cannot be stored in column {self.column.name} {self.column.type}: in ORC files the "
+            "last second before 1970 cannot be told from the first one after it."
+        )
+        lost = F.unix_micros(value).between(*_LOST_MICROS)
+        return self._dated(
+            F.when(lost, self._failure(value, text)).otherwise(value), F.to_date(value)
+        )
+
+    def _dated(self, value: SparkColumn, day: SparkColumn) -> SparkColumn:
+        """A value whose day Hive has."""
+        text = (
+            f" cannot be stored in column {self.column.name} {self.column.type}: Hive knows the "
+            f"days from {_FIRST} to {_LAST}, but none between 1582-10-04 and {_AFTER_GAP}."
+        )
+        known = day.between(_day(_FIRST), _day(_LAST)) & ~(
+            (day >= _day(_GAP)) & (day < _day(_AFTER_GAP))
+        )
+        return F.when(~known, self._failure(value, text)).otherwise(value)
 
     def _failure(self, value: SparkColumn, after: str) -> SparkColumn:
         shown = F.substring(value.cast(StringType()), 1, 80)
@@ -113,18 +161,50 @@ class Conversion:
         )
 
 
-def _has_length(hive_type: HiveType) -> bool:
-    """Whether values can be too long for a type that is a plain text to Spark."""
+def padded(value: SparkColumn, hive_type: HiveType) -> SparkColumn:
+    """A value as files hold it: every char in it filled up with blanks."""
+    if not _has(_is_char, hive_type):
+        return value
     match hive_type:
-        case Char() | Varchar():
-            return True
+        case Char(length):
+            return F.rpad(value, length, " ")
         case Array(element):
-            return _has_length(element)
-        case Map(key, value):
-            return _has_length(key) or _has_length(value)
+            return F.transform(value, lambda v: padded(v, element))
+        case Map(key, item):
+            keyed = F.transform_keys(value, lambda k, _: padded(k, key))
+            return F.transform_values(keyed, lambda _, v: padded(v, item))
         case Struct(fields):
-            return any(_has_length(type_) for _, type_ in fields)
-    return False
+            made = [padded(value.getField(name), type_).alias(name) for name, type_ in fields]
+            return F.when(value.isNotNull(), F.struct(*made))
+    raise AssertionError(hive_type)
+
+
+def _is_char(hive_type: HiveType) -> bool:
+    return isinstance(hive_type, Char)
+
+
+def _is_limited(hive_type: HiveType) -> bool:
+    """Whether Spark's type has values that Hive's type has not."""
+    names = ("date", "timestamp", LOCAL_ZONE)
+    if isinstance(hive_type, Primitive):
+        return hive_type.name in names
+    return isinstance(hive_type, Char | Varchar)
+
+
+def _has(kind: Callable[[HiveType], bool], hive_type: HiveType) -> bool:
+    """Whether a type is of a kind, or a part of it is."""
+    match hive_type:
+        case Array(element):
+            return _has(kind, element)
+        case Map(key, value):
+            return _has(kind, key) or _has(kind, value)
+        case Struct(fields):
+            return any(_has(kind, type_) for _, type_ in fields)
+    return kind(hive_type)
+
+
+def _day(text: str) -> SparkColumn:
+    return F.lit(text).cast(DateType())
 
 
 def _comparable(given: DataType, target: DataType) -> bool:

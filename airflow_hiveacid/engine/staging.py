@@ -65,12 +65,15 @@ class FlatFile:
     bucket: int
 
 
-def row_stager(write_id: int, statement: int) -> Callable[[FlatFile], StagedFile]:
+def row_stager(
+    write_id: int, statement: int, row_types: Sequence[bytes]
+) -> Callable[[FlatFile], StagedFile]:
     """A function that gives the rows of a flat ORC file their row ids.
 
     Args:
         write_id: The transaction's write id.
         statement: The number of the statement within the transaction.
+        row_types: The types of the table's row.
     """
 
     def stage(flat: FlatFile) -> StagedFile:
@@ -79,7 +82,9 @@ def row_stager(write_id: int, statement: int) -> Callable[[FlatFile], StagedFile
             return _stage(
                 flat.folder,
                 flat.bucket,
-                lambda sink: transplant_all(source, sink, write_id=write_id, bucket=bucket),
+                lambda sink: transplant_all(
+                    source, sink, write_id=write_id, bucket=bucket, types=row_types
+                ),
             )
 
     return stage

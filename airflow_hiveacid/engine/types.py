@@ -38,6 +38,7 @@ _PRIMITIVES: dict[str, DataType] = {
     "binary": BinaryType(),
     "date": DateType(),
     "timestamp": TimestampType(),
+    schema.LOCAL_ZONE: TimestampType(),
 }
 
 

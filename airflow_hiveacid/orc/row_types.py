@@ -2,6 +2,7 @@
 
 from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.schema import (
+    LOCAL_ZONE,
     Array,
     Char,
     Decimal,
@@ -27,8 +28,10 @@ _PRIMITIVES = {
     "binary": TypeKind.BINARY,
     "date": TypeKind.DATE,
     "timestamp": TypeKind.TIMESTAMP,
-    "timestamp with local time zone": TypeKind.TIMESTAMP_INSTANT,
+    LOCAL_ZONE: TypeKind.TIMESTAMP_INSTANT,
 }
+# Spark cannot read a moment from a file that does not say what to take it for.
+_SPARK_TIMESTAMP = Message().add_data(1, b"spark.sql.catalyst.type").add_data(2, b"timestamp")
 
 
 def row_types(row: Struct) -> tuple[bytes, ...]:
@@ -50,6 +53,8 @@ def _append(types: list[bytes], type_: HiveType) -> None:
     match type_:
         case Primitive(name) if name in _PRIMITIVES:
             message.add_number(TypeField.KIND, _PRIMITIVES[name])
+            if name == LOCAL_ZONE:
+                message.add_data(TypeField.ATTRIBUTES, _SPARK_TIMESTAMP.encode())
         case Decimal(precision, scale):
             message.add_number(TypeField.KIND, TypeKind.DECIMAL)
             message.add_number(TypeField.PRECISION, precision)

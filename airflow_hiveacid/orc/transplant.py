@@ -24,6 +24,7 @@ from airflow_hiveacid.orc.envelope import (
 )
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, NewColumns, row_groups
 from airflow_hiveacid.orc.output import Output, Sink, Source
+from airflow_hiveacid.orc.retype import retyped
 from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
 from airflow_hiveacid.orc.streams import Encoding, StreamKind, describe_encoding
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
@@ -101,6 +102,7 @@ def transplant_all(
     bucket: int,
     first_row: int = 0,
     columns: Sequence[str] = (),
+    types: Sequence[bytes] | None = None,
 ) -> Written:
     """Write a flat ORC file as one insert: consecutive row ids of a single write id.
 
@@ -111,9 +113,12 @@ def transplant_all(
         bucket: The bucket property of its rows.
         first_row: The row id of the first row.
         columns: The names that the columns get if the file has none for them.
+        types: What the table calls the types of the columns; those of the file by default.
     """
     tail = OrcTail.read(source)
     tail = replace(tail, types=with_column_names(tail.types, columns))
+    if types is not None:
+        tail = retyped(source, tail, types)
     everything = Segment(tail.rows, write_id, bucket, first_row, write_id)
     segments = [everything] if tail.rows else []
     return _Transplant(source, tail, segments).write(Output(sink))
