@@ -63,6 +63,8 @@ _HIVE_SETTINGS = {
     "mapreduce.framework.name": "local",
     "mapreduce.client.completion.pollinterval": "50",
     "mapreduce.task.io.sort.mb": "64",
+    # A dropped partition then leaves a marker in place of its rows.
+    "hive.acid.droppartition.usebase": "true",
     "hive.compactor.initiator.on": "false",
     "hive.compactor.worker.threads": "1",
     "hive.compactor.crud.query.based": "false",
