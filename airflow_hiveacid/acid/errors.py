@@ -103,6 +103,12 @@ class SqlError(UserError):
     """A statement cannot be read, or says something that is not supported."""
 
 
+class TableExists(UserError):
+    """A table that is to be created is there already."""
+
+    default_remedy = "Write IF NOT EXISTS to keep it."
+
+
 class TableNotFound(UserError):
     """The database or the table does not exist."""
 

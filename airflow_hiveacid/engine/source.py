@@ -1,17 +1,16 @@
 """Where the rows of a job come from, as a Spark frame."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
-from pyspark.sql.types import StructType  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.jobs.options import PathSource, QuerySource, Source, TableSource
@@ -24,15 +23,6 @@ ReadAcid = Callable[[SparkSession, HiveTable], DataFrame]
 
 # The name of a source that is no query.
 _ONLY = "source"
-
-_ORC = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
-_PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
-_TEXT = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
-_CSV = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
-_JSON = {
-    "org.apache.hadoop.hive.serde2.JsonSerDe",
-    "org.apache.hive.hcatalog.data.JsonSerDe",
-}
 
 
 class SourceInputs:
@@ -70,13 +60,7 @@ class SourceInputs:
             for name, table in self._tables.items()
             if table.is_view
         }
-        for table in self._tables.values():
-            if table.kind is TableKind.INSERT_ONLY:
-                raise UnsupportedTable(
-                    f"{table.ref.full_name} is an insert-only table, which cannot be read yet.",
-                    remedy="Read it with Hive or Trino.",
-                )
-        tables = [t.ref for t in self._tables.values() if t.kind is TableKind.FULL_ACID]
+        tables = [t.ref for t in self._tables.values() if t.kind is not TableKind.NOT_ACID]
         below = [ref for view in self._views.values() for ref in view.acid_tables]
         self.acid_tables = list(dict.fromkeys(tables + below))
 
@@ -98,32 +82,11 @@ class SourceInputs:
         table = self._tables[given.name]
         if given.name in self._views:
             return self._views[given.name].frame(read_acid)
-        if table.kind is TableKind.FULL_ACID:
+        if table.kind is not TableKind.NOT_ACID:
             return read_acid(self._spark, table)
-        return self._plain_table(table)
-
-    def _plain_table(self, table: HiveTable) -> DataFrame:
-        form, options = _format_of(table)
-        columns, keys = spark_struct(table.columns), spark_struct(table.partition_keys)
-
-        def load(location: str, values: tuple[str | None, ...]) -> DataFrame:
-            frame = self._spark.read.format(form).options(**options).schema(columns).load(location)
-            return frame.select(
-                "*",
-                *[
-                    F.lit(value).cast(key.dataType).alias(key.name)
-                    for key, value in zip(keys.fields, values, strict=True)
-                ],
-            )
-
+        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
         with spark_errors_as_ours(f"The source table {table.ref.full_name}"):
-            if not table.partition_keys:
-                return load(table.folder, ())
-            partitions = self._client.get_partitions(table.ref)
-            if not partitions:
-                return self._spark.createDataFrame([], StructType(columns.fields + keys.fields))
-            frames = [load(each.folder, each.values) for each in partitions]
-            return reduce(DataFrame.unionByName, frames)
+            return FlatSnapshot.of_plain(table, partitions).rows(self._spark)
 
 
 class HiveView:
@@ -196,34 +159,3 @@ class SourceFrame:
         self._inputs.register(read_acid)
         with spark_errors_as_ours("The source query"):
             return self._spark.sql(self._source.sql)
-
-
-def _format_of(table: HiveTable) -> tuple[str, Mapping[str, str]]:
-    """Spark's format and options for a table of files that Hive reads through a serde."""
-    given = table.serde_parameters
-    if table.serde == _ORC:
-        return "orc", {}
-    if table.serde == _PARQUET:
-        return "parquet", {}
-    if table.serde in _JSON:
-        return "json", {}
-    header = "true" if table.parameters.get("skip.header.line.count") == "1" else "false"
-    if table.serde == _CSV:
-        return "csv", {
-            "sep": given.get("separatorChar", ","),
-            "quote": given.get("quoteChar", '"'),
-            "escape": given.get("escapeChar", '"'),
-            "header": header,
-        }
-    if table.serde == _TEXT:
-        return "csv", {
-            "sep": given.get("field.delim", given.get("serialization.format", "\x01")),
-            "quote": "",
-            "escape": given.get("escape.delim", "\\"),
-            "nullValue": given.get("serialization.null.format", "\\N"),
-            "header": header,
-        }
-    raise UnsupportedTable(
-        f"{table.ref.full_name} is stored through {table.serde}, which Spark cannot read.",
-        remedy="Use a table of ORC, Parquet, CSV or JSON files as source.",
-    )

@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.acid.errors import InvalidJob
-from airflow_hiveacid.jobs import cleaning, compaction, options, transaction
+from airflow_hiveacid.jobs import cleaning, compaction, ddl, options, script, transaction
 
 _JOBS: dict[str, type] = {
     "insert": options.InsertJob,
@@ -20,6 +20,10 @@ _JOBS: dict[str, type] = {
     "compact": compaction.CompactJob,
     "clean": cleaning.CleanJob,
     "transaction": transaction.MultiTableJob,
+    "truncate": ddl.TruncateJob,
+    "create_table": ddl.CreateTableJob,
+    "convert": ddl.ConvertJob,
+    "script": script.ScriptJob,
 }
 _KINDS: dict[str, type] = {
     "table": options.TableSource,

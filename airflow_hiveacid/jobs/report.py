@@ -1,7 +1,7 @@
 """What a run did: the answer of the Spark application, and the operator's XCom value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from airflow_hiveacid.acid.errors import HiveAcidError
@@ -58,12 +58,47 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableReport:
+    """What one run of a job did to one table.
+
+    Attributes:
+        table: "database.table".
+        rows_inserted: New rows, without those of updates.
+        rows_updated: Changed rows.
+        rows_deleted: Deleted rows, without those of updates.
+        files: Data files that were published.
+        bytes: Their size.
+        partitions: The names of the partitions that were touched.
+    """
+
+    table: str
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    files: int = 0
+    bytes: int = 0
+    partitions: tuple[str, ...] = ()
+
+    def __add__(self, other: Self) -> Self:
+        """What two statements did to the same table."""
+        return replace(
+            self,
+            rows_inserted=self.rows_inserted + other.rows_inserted,
+            rows_updated=self.rows_updated + other.rows_updated,
+            rows_deleted=self.rows_deleted + other.rows_deleted,
+            files=self.files + other.files,
+            bytes=self.bytes + other.bytes,
+            partitions=tuple(sorted({*self.partitions, *other.partitions})),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport(Report):
-    """What one run of a job did.
+    """What one run of a job did, to all its tables together.
 
     Attributes:
         job: The kind of job, "merge".
-        target: The table that was written, "database.table".
+        target: The table that was written, "database.table"; of several the first.
         txn_id: The transaction; None when none was opened.
         write_ids: The write id of each written table.
         rows_inserted: New rows, without those of updates.
@@ -71,7 +106,8 @@ class RunReport(Report):
         rows_deleted: Deleted rows, without those of updates.
         files: Data files that were published.
         bytes: Their size.
-        partitions: The names of the partitions that were touched.
+        partitions: The names of the partitions of the target that were touched.
+        tables: What was done to each table.
         seconds: Time spent in each phase.
         warnings: What a reader should know although the run succeeded.
         restarts: How often the run began anew because the table moved.
@@ -89,6 +125,7 @@ class RunReport(Report):
     files: int = 0
     bytes: int = 0
     partitions: tuple[str, ...] = ()
+    tables: tuple[TableReport, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     restarts: int = 0

@@ -1,7 +1,7 @@
 """The job that changes several tables in one transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import combinations
 
 from airflow_hiveacid.acid.errors import InvalidJob
@@ -44,14 +44,6 @@ class MultiTableJob(Job):
         freeze(self, "statements")
         if not self.target and self.statements and isinstance(self.statements[0], Job):
             object.__setattr__(self, "target", self.statements[0].target)
-
-    def completed(self) -> tuple[Statement, ...]:
-        """The statements with what they have in common."""
-        common = {name: getattr(self, name) for name in _COMMON}
-        return tuple(
-            replace(each, **common, orc_codec=each.orc_codec or self.orc_codec)
-            for each in self.statements
-        )
 
     def validate(self) -> None:
         """Raise InvalidJob when the job is malformed; touches no server."""

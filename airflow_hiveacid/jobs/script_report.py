@@ -1,0 +1,79 @@
+"""What a script did, statement by statement."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, Report, RunReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementReport:
+    """What one statement did.
+
+    Attributes:
+        run: The report of a statement that changed rows or defined a table.
+        compaction: The report of a compaction.
+    """
+
+    run: RunReport | None = None
+    compaction: CompactReport | None = None
+
+    @classmethod
+    def of(cls, report: RunReport | CompactReport) -> Self:
+        """Of a report of either kind."""
+        if isinstance(report, CompactReport):
+            return cls(compaction=report)
+        return cls(run=report)
+
+    @property
+    def report(self) -> RunReport | CompactReport:
+        """Whichever it is."""
+        report = self.compaction if self.run is None else self.run
+        assert report is not None
+        return report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptReport(Report):
+    """What one run of a script did.
+
+    Attributes:
+        job: "script".
+        target: The table of the first statement.
+        statements: What each of them did, up to one that failed.
+        seconds: Time spent in each phase, of all statements.
+        warnings: What a reader should know although the run succeeded.
+        settled: An earlier try had already done all of it; this run changed nothing.
+        error: Why the run failed; None when it succeeded.
+    """
+
+    job: str = "script"
+    target: str
+    statements: tuple[StatementReport, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    settled: bool = False
+    error: ErrorReport | None = None
+
+    @classmethod
+    def of(
+        cls,
+        target: str,
+        reports: Sequence[RunReport | CompactReport],
+        error: ErrorReport | None = None,
+    ) -> Self:
+        """Put the reports of statements together."""
+        seconds: dict[str, float] = {}
+        for report in reports:
+            for phase, spent in report.seconds.items():
+                seconds[phase] = seconds.get(phase, 0) + spent
+        failed = [report.error for report in reports if report.error is not None]
+        return cls(
+            target=target,
+            statements=tuple(map(StatementReport.of, reports)),
+            seconds=seconds,
+            warnings=tuple(warning for report in reports for warning in report.warnings),
+            settled=bool(reports) and all(report.settled for report in reports),
+            error=error or next(iter(failed), None),
+        )

@@ -1,0 +1,208 @@
+"""Creating tables, and making them transactional: what takes the metastore alone."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Self
+
+from airflow_hiveacid.acid.errors import (
+    MetastoreCallFailed,
+    TableExists,
+    TableNotFound,
+    UnsupportedTable,
+)
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.jobs.ddl import ColumnSpec, ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.phases import Phase, PhaseClock
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.answers import TxnType
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.live_transaction import LiveTransaction
+from airflow_hiveacid.metastore.lock_request import LockRequest
+from airflow_hiveacid.metastore.settle import Owner
+
+# The metastore of version 4 says so of tables that were to be managed and not transactional.
+_TRANSLATED = "TRANSLATED_TO_EXTERNAL"
+# What the metastore says of files whose names don't tell their buckets.
+_STRANGE_FILES = "Unexpected data file name format"
+
+
+def run_ddl(client: MetastoreClient, job: CreateTableJob | ConvertJob) -> RunReport:
+    """Do what a statement of DDL asks for.
+
+    Args:
+        client: The metastore.
+        job: What to create or to convert.
+
+    Raises:
+        TableExists: The table to create is there already.
+        UnsupportedTable: The table cannot be made transactional.
+    """
+    job.validate()
+    ref = TableRef.parse(job.target)
+    if isinstance(job, CreateTableJob):
+        warnings = create_table(client, ref, job)
+        return RunReport(job="create_table", target=ref.full_name, warnings=warnings)
+    warnings = convert_to_acid(
+        client, ref, run_token=job.run_token, lock_wait_seconds=job.lock_wait_seconds
+    )
+    return RunReport(job="convert", target=ref.full_name, warnings=warnings)
+
+
+def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) -> tuple[str, ...]:
+    """Create a transactional table, empty.
+
+    Returns:
+        What its author should know.
+    """
+    if _find(client, ref) is None:
+        table = HiveTable.new(
+            ref,
+            _columns(job.columns),
+            partition_keys=_columns(job.partition_keys),
+            bucket_columns=[name.lower() for name in job.bucket_columns],
+            num_buckets=job.num_buckets,
+            parameters=dict(job.properties),
+            kind=TableKind.INSERT_ONLY if job.insert_only else TableKind.FULL_ACID,
+            location=job.location,
+            format=StorageFormat[job.format],
+            serde_parameters=dict(job.serde_parameters),
+        )
+        try:
+            client.create_table(table)
+            return ()
+        except MetastoreCallFailed:
+            if _find(client, ref) is None:
+                raise  # Else somebody else has created it meanwhile.
+    if not job.if_not_exists:
+        raise TableExists(f"{ref.full_name} is there already.")
+    return (f"{ref.full_name} was there already, and is left as it was.",)
+
+
+def convert_to_acid(
+    client: MetastoreClient,
+    ref: TableRef,
+    *,
+    run_token: str | None = None,
+    lock_wait_seconds: float = 300,
+) -> tuple[str, ...]:
+    """Make a plain table of ORC files full ACID; its files stay as they are.
+
+    Nobody else who asks for locks reads or writes the table meanwhile. The metastore looks at the
+    names of the files, and gives the first write id that is free of theirs.
+
+    Returns:
+        What its owner should know.
+    """
+    owner = Owner.of(run_token, client.options.user)
+    with _Exclusive(client, owner, ref, lock_wait_seconds) as held:
+        table = client.get_table(ref)
+        if table.kind is TableKind.FULL_ACID:
+            return (f"{ref.full_name} is full ACID already.",)
+        _check_convertible(table)
+        _make_acid(table.raw)
+        try:
+            client.call(
+                idl_tables.alter_table_with_environment_context,
+                ref.database,
+                ref.name,
+                table.raw,
+                idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"}),
+                about=ref.full_name,
+            )
+        except MetastoreCallFailed as error:
+            if _STRANGE_FILES in error.what:
+                raise UnsupportedTable(
+                    f"{ref.full_name} has files whose names don't tell their buckets: {error.what}",
+                    remedy="Create a full-ACID table and INSERT INTO it SELECT * FROM this one.",
+                ) from error
+            raise
+        return tuple(held.warnings)
+
+
+class _Exclusive(LiveTransaction):
+    """An exclusive lock on a table that need not be transactional."""
+
+    def __init__(
+        self, client: MetastoreClient, owner: Owner, ref: TableRef, lock_wait_seconds: float
+    ) -> None:
+        super().__init__(client, owner, PhaseClock())
+        self._ref = ref
+        self._lock_wait = lock_wait_seconds
+
+    def __enter__(self) -> Self:
+        try:
+            self._open(TxnType.DEFAULT)
+            component = LockComponent(
+                type=LockType.EXCLUSIVE,
+                level=LockLevel.TABLE,
+                database=self._ref.database,
+                table=self._ref.name,
+                partition=None,
+                operation=DataOperation.NO_TXN,
+                is_transactional=False,
+                is_dynamic_partition_write=False,
+            )
+            request = LockRequest(self._client, [component], self.txn_id, self._owner)
+            with self._phases(Phase.LOCK):
+                request.send()
+                request.wait(time.monotonic(), self._lock_wait, self._lost)
+        except BaseException as error:
+            self.abort(type(error).__name__)
+            raise
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if kind is None:
+            self._release()
+        super().__exit__(kind, error, traceback)
+
+    def _lost(self) -> None:
+        self.check_alive()
+
+
+def _make_acid(raw: Any) -> None:
+    """Let the definition of a table say that it is full ACID."""
+    for name in ("EXTERNAL", _TRANSLATED, "external.table.purge"):
+        raw.parameters.pop(name, None)
+    raw.tableType = "MANAGED_TABLE"
+    raw.parameters["transactional"] = "true"
+    raw.parameters["transactional_properties"] = "default"
+
+
+def _check_convertible(table: HiveTable) -> None:
+    name = table.ref.full_name
+    remedy = "Create a full-ACID table and INSERT INTO it SELECT * FROM this one."
+    ours = table.raw.tableType == "MANAGED_TABLE" or _TRANSLATED in table.raw.parameters
+    if table.is_view or not ours:
+        raise UnsupportedTable(
+            f"{name} is no managed table, so it cannot be full ACID.", remedy=remedy
+        )
+    if table.kind is TableKind.INSERT_ONLY:
+        raise UnsupportedTable(
+            f"{name} is insert-only; the metastore lets no such table become full ACID.",
+            remedy=remedy,
+        )
+    if StorageFormat.of(table.serde, name) is not StorageFormat.ORC:
+        raise UnsupportedTable(
+            f"{name} is not stored as ORC, so it cannot be full ACID.", remedy=remedy
+        )
+    if table.sort_columns:
+        raise UnsupportedTable(
+            f"{name} is sorted by {', '.join(table.sort_columns)}, so it cannot be full ACID.",
+            remedy=remedy,
+        )
+
+
+def _find(client: MetastoreClient, ref: TableRef) -> HiveTable | None:
+    try:
+        return client.get_table(ref)
+    except TableNotFound:
+        return None
+
+
+def _columns(specs: Sequence[ColumnSpec]) -> list[Column]:
+    return [Column(each.name.lower(), each.type, each.comment) for each in specs]

@@ -1,0 +1,132 @@
+"""What DDL promises, held against both versions of the real metastore."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from airflow_hiveacid.acid.errors import TableExists, UnsupportedTable
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.ddl import run_ddl
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.sql.script import to_jobs
+
+REAL = pytest.mark.parametrize("hms", ["3.1.3", "4.0.1"], indirect=True)
+COLUMNS = [Column("id", "bigint"), Column("name", "string")]
+# The first one after those that the metastore keeps for the files that are there.
+FIRST_WRITE_ID = 10_000_001
+
+
+def run(client: MetastoreClient, sql: str) -> None:
+    for job in to_jobs(sql):
+        run_ddl(client, job)
+
+
+def plain_table(
+    client: MetastoreClient, database: str, form: StorageFormat = StorageFormat.ORC
+) -> HiveTable:
+    """A managed table that is not transactional, with one file."""
+    ref = TableRef(database, "plain")
+    table = HiveTable.new(ref, COLUMNS, kind=TableKind.NOT_ACID, format=form, owner="olga")
+    # The newer call of version 4 makes an external table of it.
+    client.call(idl_tables.create_table, table.raw)
+    table = client.get_table(ref)
+    add_file(table, "000000_0")
+    return table
+
+
+def add_file(table: HiveTable, name: str) -> None:
+    file = Path(urlsplit(table.folder).path, name)
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"rows")
+
+
+@REAL
+def test_tables_are_created_as_the_statement_says(client: MetastoreClient, database: str) -> None:
+    run(
+        client,
+        f"""
+        CREATE TABLE {database}.Orders (
+            ID bigint COMMENT 'the key', tags array<struct<name:string,n:int>>, price decimal(10,2)
+        ) COMMENT 'All of them'
+        PARTITIONED BY (day date, shop string)
+        CLUSTERED BY (ID) INTO 4 BUCKETS
+        STORED AS ORC
+        TBLPROPERTIES ('orc.compress'='SNAPPY');
+        CREATE TABLE {database}.events (line string, n int)
+        ROW FORMAT DELIMITED FIELDS TERMINATED BY '|'
+        STORED AS TEXTFILE
+        """,
+    )
+    orders = client.get_table(TableRef(database, "orders"))
+    assert orders.kind is TableKind.FULL_ACID
+    assert [(column.name, column.type) for column in orders.columns] == [
+        ("id", "bigint"),
+        ("tags", "array<struct<name:string,n:int>>"),
+        ("price", "decimal(10,2)"),
+    ]
+    assert orders.columns[0].comment == "the key"
+    assert [(key.name, key.type) for key in orders.partition_keys] == [
+        ("day", "date"),
+        ("shop", "string"),
+    ]
+    assert (orders.bucket_columns, orders.num_buckets) == (("id",), 4)
+    assert orders.parameters["orc.compress"] == "SNAPPY"
+    assert orders.parameters["comment"] == "All of them"
+    events = client.get_table(TableRef(database, "events"))
+    assert events.kind is TableKind.INSERT_ONLY
+    assert events.format is StorageFormat.TEXTFILE
+    assert events.serde_parameters["field.delim"] == "|"
+
+
+@REAL
+def test_a_table_that_is_there_is_kept_or_refused(client: MetastoreClient, database: str) -> None:
+    run(client, f"CREATE TABLE {database}.t (id int)")
+    with pytest.raises(TableExists, match=f"{database}.t is there already. Write IF NOT EXISTS"):
+        run(client, f"CREATE TABLE {database}.t (name string)")
+    (job,) = to_jobs(f"CREATE TABLE IF NOT EXISTS {database}.t (name string)")
+    assert "left as it was" in run_ddl(client, job).warnings[0]
+    assert [column.name for column in client.get_table(TableRef(database, "t")).columns] == ["id"]
+
+
+@REAL
+@pytest.mark.parametrize(
+    "sql",
+    ["CONVERT TABLE {0} TO ACID", "ALTER TABLE {0} SET TBLPROPERTIES ('transactional'='true')"],
+)
+def test_a_plain_table_becomes_full_acid(client: MetastoreClient, database: str, sql: str) -> None:
+    table = plain_table(client, database)
+    run(client, sql.format(table.ref))
+    converted = client.get_table(table.ref)
+    assert converted.kind is TableKind.FULL_ACID
+    assert converted.location == table.location
+    with Transaction(client, targets=[Target(table.ref, Operation.INSERT)]) as txn:
+        assert txn.write_ids[table.ref.full_name] == FIRST_WRITE_ID
+        txn.commit()
+    assert client.show_locks(table.ref) == []
+    (job,) = to_jobs(sql.format(table.ref))
+    assert "full ACID already" in run_ddl(client, job).warnings[0]
+
+
+@REAL
+@pytest.mark.parametrize(
+    ("form", "file", "message"),
+    [
+        (StorageFormat.PARQUET, "000000_0", "is not stored as ORC"),
+        (StorageFormat.ORC, "part-00000.orc", "files whose names don't tell their buckets"),
+    ],
+)
+def test_what_cannot_become_full_acid_stays_as_it_is(
+    client: MetastoreClient, database: str, form: StorageFormat, file: str, message: str
+) -> None:
+    table = plain_table(client, database, form)
+    add_file(table, file)
+    with pytest.raises(UnsupportedTable, match=message):
+        run(client, f"CONVERT TABLE {table.ref}")
+    assert client.get_table(table.ref).kind is TableKind.NOT_ACID
+    assert client.show_locks(table.ref) == []
