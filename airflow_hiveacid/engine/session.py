@@ -19,7 +19,7 @@ SCAN_SETTINGS = {
     "spark.sql.orc.enableVectorizedReader": "true",
     "spark.sql.orc.enableNestedColumnVectorizedReader": "true",
     "spark.sql.optimizer.nestedSchemaPruning.enabled": "true",
-    "spark.sql.sources.useV1SourceList": "orc",
+    "spark.sql.sources.useV1SourceList": "json,orc,parquet,text",
     # A snapshot names its files one by one; that list must not become a Spark job of its own.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     # A file that vanished is an error, never an empty result.

@@ -1,0 +1,209 @@
+"""Reading and writing files of every format that Hive keeps plain rows in."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import pyarrow as pa  # noqa: TID253
+from pyspark.sql import Column as SparkColumn  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+
+from airflow_hiveacid.acid.errors import UnsupportedTable
+from airflow_hiveacid.acid.schema import Char, parse_type
+from airflow_hiveacid.engine.columns import quoted
+from airflow_hiveacid.engine.failures import MISMATCH
+from airflow_hiveacid.engine.partition_values import PATH
+from airflow_hiveacid.engine.serde_csv import CsvText
+from airflow_hiveacid.engine.serde_text import DelimitedText
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.spark_paths import escape_glob
+from airflow_hiveacid.engine.types import spark_struct, spark_type
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
+
+_LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
+# Hive writes dates and timestamps of Parquet in the calendar that was in use, and does not say so.
+_HYBRID_CALENDAR = {"datetimeRebaseMode": "LEGACY", "int96RebaseMode": "LEGACY"}
+# More than any file has: every file is then one partition of Spark.
+_WHOLE_FILES = {
+    "spark.sql.files.maxPartitionBytes": str(1 << 40),
+    "spark.sql.files.openCostInBytes": str(1 << 40),
+}
+_JSON_OPTIONS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss[.SSSSSS]"}
+
+
+class RowText(Protocol):
+    """Makes rows of lines and lines of rows."""
+
+    def read(self, line: SparkColumn) -> SparkColumn:
+        """The row in a line, a struct."""
+
+    def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
+        """The line of a row; a row that Hive would not read back is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """How the files of a table, or of one of its partitions, hold rows.
+
+    Attributes:
+        table: Whose they are, for errors.
+        format: The format.
+        columns: The columns of the table.
+        written: The columns of the partition, which its lines have: perhaps fewer, and of other
+            types.
+        parameters: Those of the serde.
+        header: How many lines at the beginning of a file are no rows.
+        footer: How many at its end.
+    """
+
+    table: str
+    format: StorageFormat
+    columns: tuple[Column, ...]
+    written: tuple[Column, ...]
+    parameters: tuple[tuple[str, str], ...]
+    header: int
+    footer: int
+
+    @classmethod
+    def of(cls, table: HiveTable, partition: HivePartition | None = None) -> Self:
+        """The format of a partition, or of a table without partitions.
+
+        Raises:
+            UnsupportedTable: It is one that we do not know.
+        """
+        storage = table.raw.sd if partition is None else partition.raw.sd
+        serde = storage.serdeInfo
+        form = StorageFormat.of(serde.serializationLib, table.ref.full_name)
+        return cls(
+            table=table.ref.full_name,
+            format=form,
+            columns=table.columns,
+            written=partition.columns if partition and form.is_text else table.columns,
+            parameters=tuple(sorted((serde.parameters or {}).items())),
+            header=_count(table, "skip.header.line.count"),
+            footer=_count(table, "skip.footer.line.count"),
+        )
+
+    @property
+    def text(self) -> RowText:
+        """What makes rows of lines.
+
+        Raises:
+            UnsupportedTable: The serde is asked for what we cannot do.
+        """
+        parameters = dict(self.parameters)
+        if self.format is StorageFormat.TEXTFILE:
+            return DelimitedText(self.written, parameters, self.table)
+        if self.format is StorageFormat.CSV:
+            return CsvText(self.written, parameters)
+        return JsonText(self.written, parameters)
+
+    def scan(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+        """The rows of some files: the table's columns, and the path of the file as PATH."""
+        session = scan_session(spark)
+        found = [escape_glob(path) for path in paths]
+        if self.format.is_text:
+            lines = self._lines(session, found)
+            rows = lines.select(PATH, self.text.read(F.col(_LINE)).alias(_ROW))
+            return rows.select(PATH, *map(self._field, range(len(self.columns))))
+        reader = session.read.schema(spark_struct(self.columns))
+        if self.format is StorageFormat.PARQUET:
+            frame = reader.options(**_HYBRID_CALENDAR).parquet(*found)
+        else:
+            frame = reader.orc(found)
+        return frame.select(_path(frame).alias(PATH), *map(_padded, self.columns))
+
+    def _lines(self, session: SparkSession, paths: list[str]) -> DataFrame:
+        if self.header or self.footer:
+            for key, value in _WHOLE_FILES.items():
+                session.conf.set(key, value)
+        frame = session.read.text(paths)
+        frame = frame.select(_path(frame).alias(PATH), F.col("value").alias(_LINE))
+        if self.header or self.footer:
+            return frame.mapInArrow(_without_edges(self.header, self.footer), frame.schema)
+        return frame
+
+    def _field(self, position: int) -> SparkColumn:
+        """A column of the table; those of lines are found by their position."""
+        column = self.columns[position]
+        target = spark_type(parse_type(column.type), column.name)
+        if position >= len(self.written):
+            return F.lit(None).cast(target).alias(column.name)
+        written = self.written[position]
+        value = F.col(_ROW).getField(written.name)
+        if written.type != column.type:
+            value = value.try_cast(target)
+        return value.alias(column.name)
+
+
+class JsonText:
+    """Lines of JSON, by the rules of Hive's JsonSerDe, as far as Spark shares them.
+
+    Spark is stricter: text where a number should be is an error, which Hive takes for zero.
+
+    Args:
+        columns: The columns.
+        parameters: Those of the serde.
+    """
+
+    def __init__(self, columns: Sequence[Column], parameters: Mapping[str, str]) -> None:
+        self._columns = columns
+        ignored = parameters.get("ignore.malformed.json", "").lower() == "true"
+        self._mode = "PERMISSIVE" if ignored else "FAILFAST"
+
+    def read(self, line: SparkColumn) -> SparkColumn:
+        """The row in a line; fields that are missing are null."""
+        names = [column.name for column in self._columns]
+        # Hive takes any spelling of a name, and Spark would find nothing.
+        other = F.exists(
+            F.json_object_keys(line), lambda key: F.lower(key).isin(names) & ~key.isin(names)
+        )
+        row = F.from_json(line, spark_struct(self._columns), {"mode": self._mode})
+        wrong = F.lit(f"{MISMATCH} a line of JSON is empty, or names a column in capital letters.")
+        return F.when(other | (F.trim(line) == ""), F.raise_error(wrong)).otherwise(row)
+
+    def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
+        """The line of a row."""
+        values = [row[column.name].alias(column.name) for column in self._columns]
+        return F.to_json(F.struct(*values), _JSON_OPTIONS)
+
+
+def _count(table: HiveTable, name: str) -> int:
+    given = table.parameters.get(name, "0")
+    if not given.isdecimal():
+        raise UnsupportedTable(f"{table.ref.full_name}: {name} is {given!r}, which is no number.")
+    return int(given)
+
+
+def _path(frame: DataFrame) -> SparkColumn:
+    # Also where a column has this very name.
+    return frame.metadataColumn("_metadata").getField("file_path")
+
+
+def _padded(column: Column) -> SparkColumn:
+    """A column as it is, but for a char: in some files of Parquet it has lost its blanks."""
+    value = F.col(quoted(column.name))
+    if isinstance(type_ := parse_type(column.type), Char):
+        value = F.rpad(value, type_.length, " ")
+    return value.alias(column.name)
+
+
+def _without_edges(
+    header: int, footer: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow`` over whole files that drops their first and last lines."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        to_skip, held = header, None
+        for batch in batches:
+            skipped = min(to_skip, batch.num_rows)
+            to_skip -= skipped
+            table = pa.Table.from_batches([batch.slice(skipped)])
+            held = table if held is None else pa.concat_tables([held, table])
+            ready = max(held.num_rows - footer, 0)
+            yield from held.slice(0, ready).to_batches()
+            held = held.slice(ready)
+
+    return rows
