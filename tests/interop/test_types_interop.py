@@ -1,0 +1,106 @@
+"""Every type: Hive and Trino copy what we write into tables of their own, and we find it unchanged.
+
+A copy says more than what an engine prints, because printing loses values of nested types.
+"""
+
+import pytest
+
+from airflow_hiveacid import AcidTable
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, differences, frame_of
+from tests.interop.engines import EngineError
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
+
+PRIMITIVES = [
+    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double"),
+    *("decimal(38,0)", "decimal(38,38)", "decimal(18,3)", "decimal(5,2)"),
+    *("string", "char(3)", "varchar(3)", "binary", "date", "timestamp"),
+]
+ROW = f"struct<{','.join(f'f{number}:{text}' for number, text in enumerate(PRIMITIVES))}>"
+NESTED = [
+    *[f"array<{text}>" for text in PRIMITIVES],
+    f"map<string,{ROW}>",
+    f"array<{ROW}>",
+    "map<timestamp,array<date>>",
+    "struct<a:struct<b:struct<c:char(3)>>,d:array<array<timestamp>>>",
+    "array<map<int,struct<x:binary,y:array<float>>>>",
+]
+TYPES = {f"c{number}": text for number, text in enumerate([*PRIMITIVES, *NESTED])}
+STRANGE = dict.fromkeys(("bucket", "operation", "row", "rowid", "currenttransaction"), "int")
+ROWS = 9
+
+
+@pytest.fixture
+def tables(spark, hive):
+    """Create a table of ours with values of some types, and an empty one of the same columns."""
+    with MetastoreClient(MetastoreOptions(uris=hive.metastore_uri)) as client:
+
+        def create(name, types):
+            for table in (name, f"{name}_copy"):
+                columns = [Column(*each) for each in {"id": "int", **types}.items()]
+                client.create_table(HiveTable.new(TableRef("default", table), columns))
+            return tuple(
+                AcidTable(f"default.{table}", hive.metastore_uri, spark=spark)
+                for table in (name, f"{name}_copy")
+            )
+
+        yield create
+
+
+def changed(spark, table, types, moments):
+    """Get values into a table in all our ways; answers the frame of what is in it."""
+    values = frame_of(spark, types, ROWS, moments).localCheckpoint()
+    table.append(values)
+    table.update({"id": "id + 100"}, "id < 6")
+    table.merge(values.where("id < 3"), "t.id = s.id").when_not_matched_insert_all().execute()
+    table.compact("major")
+    moved = values.selectExpr("if(id < 6, id + 100, id) as id", *[f"`{name}`" for name in types])
+    return moved.union(values.where("id < 3"))
+
+
+def test_hive_copies_every_value_that_we_write(spark, hive, tables):
+    types = TYPES | STRANGE
+    ours, copy = tables("typed_for_hive", types)
+    with ours, copy:
+        expected = changed(spark, ours, types, [*MOMENTS, *FAR_MOMENTS])
+        assert differences(ours.to_df(), expected) == []
+        hive.sql("insert into default.typed_for_hive_copy select * from default.typed_for_hive")
+        assert differences(copy.to_df(), expected) == []
+
+
+def test_trino_copies_every_value_that_we_write(spark, trino, tables):
+    types = TYPES | STRANGE
+    ours, copy = tables("typed_for_trino", types)
+    with ours, copy:
+        expected = changed(spark, ours, types, MOMENTS)
+        source, target = "hive.default.typed_for_trino", "hive.default.typed_for_trino_copy"
+        trino.sql(f"insert into {target} select * from {source}")
+        assert differences(copy.to_df(), expected) == []
+
+
+def test_hive_does_not_read_timestamps_with_local_time_zone(spark, hive, trino, tables):
+    ours, _ = tables("zoned", {"at": "timestamp with local time zone"})
+    with ours:
+        ours.append(spark.sql("select 1 as id, timestamp'2024-01-01 12:00:00' as at"))
+        assert ours.to_df().count() == 1
+    with pytest.raises(EngineError, match="TIMESTAMP_INSTANT"):
+        hive.sql("select * from default.zoned")
+    assert trino.sql("select cast(at as varchar) from hive.default.zoned") == []
+
+
+def test_long_strings_and_many_columns(spark, hive, trino, tables):
+    columns = {f"column_{number}": "string" for number in range(500)}
+    ours, copy = tables("wide", columns)
+    with ours, copy:
+        values = [f"repeat('{name}', 3) as {name}" for name in list(columns)[1:]]
+        row = spark.range(2).selectExpr(
+            "cast(id as int) id", "repeat('ä', 1000000) column_0", *values
+        )
+        ours.append(row)
+        hive.sql("insert into default.wide_copy select * from default.wide")
+        assert differences(copy.to_df(), row) == []
+        assert trino.sql("select id, length(column_0), column_499 from hive.default.wide") == []
