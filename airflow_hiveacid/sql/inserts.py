@@ -22,7 +22,9 @@ def insert_job(statement: Statement, tree: exp.Insert) -> InsertJob:
     return _insert(statement, tree, _with(statement, tree, query))
 
 
-def multi_insert_job(statement: Statement, tree: exp.MultitableInserts) -> InsertJob | MultiTableJob:
+def multi_insert_job(
+    statement: Statement, tree: exp.MultitableInserts
+) -> InsertJob | MultiTableJob:
     """FROM ... INSERT ... INSERT ...: all of it in one transaction."""
     statement.only(tree, ("expressions", "source", "with_"), "FROM ... INSERT")
     inserts = []

@@ -91,7 +91,7 @@ def _statements(text: str, database: str) -> Iterator[Statement]:
     try:
         tokens = HiveAcidSql().tokenize(text)
     except TokenError as error:
-        raise SqlError(f"The text cannot be read: {error}") from error
+        raise SqlError(f"A quote or a comment does not end: {error}.") from error
     found: list[Token] = []
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:

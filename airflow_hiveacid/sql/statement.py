@@ -65,7 +65,8 @@ class Statement:
         for name, value in node.args.items():
             if value and name not in understood:
                 part = name.strip("_").upper().replace("_", " ")
-                at = value if isinstance(value, exp.Expr) else node
+                first = value[0] if isinstance(value, list) else value
+                at = first if isinstance(first, exp.Expr) else node
                 self.refuse(at, f"{what} with {part} is not supported.")
 
     def table(self, node: exp.Expr | None, what: str) -> str:
@@ -134,10 +135,9 @@ class Statement:
             return at
         if isinstance(at, Token):
             return at.start
-        for node in at.walk() if at is not None else ():
-            if "start" in node.meta:
-                return int(node.meta["start"])
-        return self.tokens[0].start if self.tokens else 0
+        nodes = at.walk() if at is not None else ()
+        starts = [int(node.meta["start"]) for node in nodes if "start" in node.meta]
+        return min(starts, default=self.tokens[0].start if self.tokens else 0)
 
     def _offset(self, line: int, column: int) -> int:
         lines = self.text.split("\n")

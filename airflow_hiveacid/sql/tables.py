@@ -26,6 +26,13 @@ _SERDES = {
     "org.apache.hadoop.hive.ql.io.orc.orcserde": "ORC",
     "org.apache.hadoop.hive.ql.io.parquet.serde.parquethiveserde": "PARQUET",
 }
+# sqlglot takes others for these, and would write them in their place.
+_TYPES = {
+    *(exp.DType.BOOLEAN, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT),
+    *(exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL, exp.DType.BINARY, exp.DType.DATE),
+    *(exp.DType.TEXT, exp.DType.CHAR, exp.DType.VARCHAR, exp.DType.TIMESTAMPTZ),
+    *(exp.DType.TIMESTAMPLTZ, exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT),
+}
 _FILE_FORMATS = {"jsonfile": "JSON", **{name.lower(): name for name in FORMATS}}
 
 
@@ -186,6 +193,9 @@ def _type(statement: Statement, node: exp.ColumnDef) -> str:
     kind = node.kind
     assert kind is not None
     for each in kind.find_all(exp.DataType):
+        if each.this not in _TYPES:
+            name = getattr(each.this, "name", each.this)
+            statement.refuse(node, f"The column {node.name}: the type {name} is not supported.")
         if each.this is exp.DType.TIMESTAMPLTZ:
             # Spark has a word of its own for it.
             each.set("this", exp.DType.USERDEFINED)

@@ -1,0 +1,89 @@
+"""What SQL says that is not supported, or not understood."""
+
+import pytest
+
+from airflow_hiveacid.acid.errors import InvalidJob, SqlError
+from airflow_hiveacid.sql.script import to_jobs, to_script
+
+UNSUPPORTED = [
+    ("DROP TABLE t", 1, 1, "DROP is not supported"),
+    ("GRANT SELECT ON t TO someone", 1, 1, "GRANT is not supported"),
+    ("EXPLAIN SELECT 1", 1, 1, "EXPLAIN is not supported"),
+    ("SELECT 1", 1, 1, "SELECT is not supported"),
+    ("WITH a AS (SELECT 1) SELECT * FROM a", 1, 1, "A query alone does nothing"),
+    ("INSERT INTO t SELECT 1;\n\n  LOAD DATA INPATH '/x' INTO TABLE t", 3, 3, "LOAD is not"),
+    ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", 1, 28, "INSERT OVERWRITE DIRECTORY is not"),
+    ("INSERT INTO t\nREPLACE WHERE a = 1 SELECT 1", 2, 15, "INSERT with WHERE is not supported"),
+    ("INSERT INTO t PARTITION (d = concat('a', 'b')) SELECT 1", 1, 30, "must be a literal"),
+    ("INSERT INTO a.b.c SELECT 1", 1, 13, "a table of another catalog is not supported"),
+    ("INSERT INTO t VALUES ('it''s')", 1, 27, "the end of a text and the beginning of another"),
+    ("UPDATE t SET a = 1\nFROM u WHERE t.id = u.id", 2, 6, "UPDATE with FROM is not supported"),
+    ("UPDATE t SET s.f = 1", 1, 14, "s is not the table that is changed"),
+    ("UPDATE t SET a = 1, A = 2", 1, 21, "The column a is set twice"),
+    ("DELETE FROM t USING u WHERE t.id = u.id", 1, 21, "DELETE with USING is not supported"),
+    ("TRUNCATE TABLE t PARTITION (d)", 1, 29, "needs a value for every partition key"),
+    ("ALTER TABLE t DROP PARTITION (d = 1)", 1, 15, "ALTER TABLE ... DROP is not supported"),
+    ("ALTER TABLE t COMPACT 'huge'", 1, 23, "'minor' or 'major', not 'huge'"),
+    ("ALTER TABLE t COMPACT 'major' CLUSTERED INTO 4 BUCKETS", 1, 31, "COMPACT with CLUSTERED"),
+    ("ALTER TABLE t SET TBLPROPERTIES ('a'='b')", 1, 33, "only 'transactional'='true'"),
+    ("CREATE EXTERNAL TABLE t (a int)", 1, 1, "CREATE TABLE with EXTERNAL is not supported"),
+    ("CREATE VIEW v AS SELECT 1", 1, 13, "CREATE VIEW is not supported"),
+    ("CREATE TABLE t LIKE u", 1, 21, "CREATE TABLE with LIKE is not supported"),
+    ("CREATE TABLE t AS SELECT a FROM u", 1, 26, "CREATE TABLE AS SELECT is not supported"),
+    ("CREATE TABLE t (a int NOT NULL)", 1, 17, "NOT NULL is not supported"),
+    ("CREATE TABLE t (a uuid)", 1, 17, "the type UUID is not supported"),
+    ("CREATE TABLE t (a int) CLUSTERED BY (a) SORTED BY (a) INTO 2 BUCKETS", 1, 38, "SORTED BY"),
+    ("CREATE TABLE t (a int) STORED AS AVRO", 1, 1, "The format AVRO is not supported"),
+    ("CREATE TABLE t (a int) TBLPROPERTIES ('transactional'='false')", 1, 14, "Only transactional"),
+    (
+        "MERGE INTO (SELECT * FROM t) x USING s ON x.a = s.a WHEN MATCHED THEN DELETE",
+        1,
+        20,
+        "Merging into something else than a table is not supported",
+    ),
+    (
+        "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED AND t.b IN (SELECT 1) THEN DELETE",
+        1,
+        67,
+        "A subquery in a condition",
+    ),
+    (
+        "MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)",
+        1,
+        65,
+        "names 2 columns and has 1 values",
+    ),
+    (
+        "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE",
+        1,
+        1,
+        "can never be reached",
+    ),
+    ("INSERT INTO t SELECT\n  FROM WHERE", 2, 8, "cannot be read at 'WHERE'"),
+    ("DELETE FROM t WHERE a =", 1, 23, "something is missing"),
+    ("MERGE INTO t USING s", 1, 20, "something is missing"),
+]
+
+
+@pytest.mark.parametrize(("sql", "line", "column", "message"), UNSUPPORTED)
+def test_what_is_not_supported_is_named_with_its_place(
+    sql: str, line: int, column: int, message: str
+) -> None:
+    with pytest.raises(SqlError) as caught:
+        to_jobs(sql)
+    text = str(caught.value)
+    assert message in text
+    assert text.startswith(f"Line {line}, column {column}: ")
+    assert not caught.value.retryable
+
+
+def test_a_quote_without_an_end_is_named() -> None:
+    with pytest.raises(SqlError, match="quote or a comment does not end"):
+        to_jobs("INSERT INTO t SELECT 'abc")
+
+
+@pytest.mark.parametrize("sql", ["", "  \n", ";;", "-- nothing"])
+def test_a_text_without_a_statement_is_no_script(sql: str) -> None:
+    assert to_jobs(sql) == ()
+    with pytest.raises(InvalidJob, match="no statement"):
+        to_script(sql)

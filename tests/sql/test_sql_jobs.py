@@ -1,0 +1,245 @@
+"""What SQL becomes: the jobs that it could be written as by hand."""
+
+import pytest
+
+from airflow_hiveacid.acid.merge import (
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
+from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.ddl import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.options import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    QuerySource,
+    TableSource,
+    UpdateJob,
+)
+from airflow_hiveacid.jobs.transaction import MultiTableJob
+from airflow_hiveacid.sql.script import to_jobs, to_script
+
+FEED = {"db__feed": TableSource("db.feed")}
+
+
+def insert(sql: str, inputs=None, **fields) -> InsertJob:
+    return InsertJob(
+        target="db.t", source=QuerySource(sql, inputs or {}), by_position=True, **fields
+    )
+
+
+CASES = {
+    "INSERT INTO t SELECT 1, 'a'": insert("SELECT 1, 'a'"),
+    "INSERT INTO TABLE db.t (id, name) VALUES (1, 'a'), (2, NULL)": insert(
+        "VALUES (1, 'a'), (2, NULL)", columns=("id", "name")
+    ),
+    "INSERT INTO t TABLE feed": insert("SELECT * FROM `db__feed` AS `feed`", FEED),
+    "INSERT INTO t PARTITION (day = '2026-01-01', hour = 3) SELECT id FROM feed f": insert(
+        "SELECT id FROM `db__feed` AS f", FEED, partitions=({"day": "2026-01-01", "hour": "3"},)
+    ),
+    "INSERT OVERWRITE TABLE t PARTITION (Day = NULL, hour) SELECT feed.id, 1 FROM feed": insert(
+        "SELECT feed.id, 1 FROM `db__feed` AS `feed`", FEED, overwrite=True, static={"day": None}
+    ),
+    "INSERT INTO t PARTITION (day) SELECT 1, 'x'": insert("SELECT 1, 'x'"),
+    "INSERT INTO t BY NAME SELECT 1 AS id": InsertJob(
+        target="db.t", source=QuerySource("SELECT 1 AS id")
+    ),
+    "WITH a AS (SELECT * FROM feed) INSERT INTO t WITH b AS (SELECT * FROM a) SELECT * FROM b": (
+        insert(
+            "WITH a AS (SELECT * FROM `db__feed` AS `feed`), b AS (SELECT * FROM a) "
+            "SELECT * FROM b",
+            FEED,
+        )
+    ),
+    "FROM feed INSERT INTO t SELECT id WHERE id > 1 INSERT OVERWRITE TABLE other.u SELECT max(id)": (
+        MultiTableJob(
+            statements=[
+                insert("SELECT id FROM `db__feed` AS `feed` WHERE id > 1", FEED),
+                InsertJob(
+                    target="other.u",
+                    source=QuerySource("SELECT max(id) FROM `db__feed` AS `feed`", FEED),
+                    by_position=True,
+                    overwrite=True,
+                ),
+            ]
+        )
+    ),
+    "FROM feed INSERT INTO t SELECT id": insert("SELECT id FROM `db__feed` AS `feed`", FEED),
+    "UPDATE t SET name = upper(name), t.n = n + 1 WHERE t.id = 1": UpdateJob(
+        target="db.t", set={"name": "upper(name)", "n": "n + 1"}, where="t.id = 1"
+    ),
+    "UPDATE other.t x SET n = (SELECT max(n) FROM feed) WHERE db.feed.n > 1": UpdateJob(
+        target="other.t",
+        set={"n": "(SELECT max(n) FROM `db__feed` AS `feed`)"},
+        where="db.feed.n > 1",
+        inputs=FEED,
+        target_alias="x",
+    ),
+    "DELETE FROM t": DeleteJob(target="db.t"),
+    "DELETE FROM t WHERE db.t.id IN (SELECT f.id FROM db.feed AS f WHERE f.day = t.day)": DeleteJob(
+        target="db.t",
+        where="t.id IN (SELECT f.id FROM `db__feed` AS f WHERE f.day = t.day)",
+        inputs=FEED,
+    ),
+    "DELETE FROM t WHERE EXISTS (SELECT 1 FROM db.feed WHERE db.feed.id = t.id)": DeleteJob(
+        target="db.t",
+        where="EXISTS(SELECT 1 FROM `db__feed` AS `feed` WHERE feed.id = t.id)",
+        inputs=FEED,
+    ),
+    """
+    MERGE INTO t USING feed AS s ON t.id = s.id
+    WHEN MATCHED AND s.op = 'd' THEN DELETE
+    WHEN MATCHED THEN UPDATE SET *
+    WHEN NOT MATCHED THEN INSERT *
+    """: MergeJob(
+        target="db.t",
+        source=TableSource("db.feed"),
+        on="t.id = s.id",
+        when=(MatchedDelete("s.op = 'd'"), MatchedUpdate(), NotMatchedInsert()),
+    ),
+    """
+    MERGE INTO other.orders o USING (SELECT * FROM feed) s ON o.id = s.id
+    WHEN MATCHED AND o.n < s.n THEN UPDATE SET n = s.n, o.name = 'x'
+    WHEN NOT MATCHED BY TARGET AND s.n > 0 THEN INSERT (id, n) VALUES (s.id, s.n)
+    WHEN NOT MATCHED THEN INSERT VALUES (s.id, 0, 'y')
+    WHEN NOT MATCHED BY SOURCE AND o.n = 0 THEN DELETE
+    WHEN NOT MATCHED BY SOURCE THEN UPDATE SET n = o.n - 1
+    """: MergeJob(
+        target="other.orders",
+        source=QuerySource("SELECT * FROM (SELECT * FROM `db__feed` AS `feed`) AS s", FEED),
+        on="o.id = s.id",
+        when=(
+            MatchedUpdate({"n": "s.n", "name": "'x'"}, "o.n < s.n"),
+            NotMatchedInsert({"id": "s.id", "n": "s.n"}, "s.n > 0"),
+            NotMatchedInsert(row=("s.id", "0", "'y'")),
+            NotMatchedBySourceDelete("o.n = 0"),
+            NotMatchedBySourceUpdate({"n": "o.n - 1"}),
+        ),
+        target_alias="o",
+    ),
+    "WITH f AS (SELECT * FROM feed) MERGE INTO t USING f ON t.id = f.id WHEN MATCHED THEN DELETE": (
+        MergeJob(
+            target="db.t",
+            source=QuerySource(
+                "WITH f AS (SELECT * FROM `db__feed` AS `feed`) SELECT * FROM f", FEED
+            ),
+            on="t.id = f.id",
+            when=(MatchedDelete(),),
+            source_alias="f",
+        )
+    ),
+    "TRUNCATE TABLE t": TruncateJob(target="db.t"),
+    "truncate table t partition (day = '2026-01-01', n = -3)": TruncateJob(
+        target="db.t", partition={"day": "2026-01-01", "n": "-3"}
+    ),
+    "ALTER TABLE t COMPACT 'MAJOR' AND WAIT": CompactJob(target="db.t", type="major"),
+    "ALTER TABLE `t` PARTITION (day='a b', hour=3) COMPACT 'minor'": CompactJob(
+        target="db.t", type="minor", partitions=("day=a b/hour=3",)
+    ),
+    "CONVERT TABLE other.t": ConvertJob(target="other.t"),
+    "CONVERT TABLE t TO ACID": ConvertJob(target="db.t"),
+    "ALTER TABLE t SET TBLPROPERTIES ('transactional' = 'true')": ConvertJob(target="db.t"),
+    """
+    CREATE TRANSACTIONAL TABLE IF NOT EXISTS t (ID int COMMENT 'k', x struct<A:int,b:array<date>>)
+    COMMENT 'c' PARTITIONED BY (d date) CLUSTERED BY (ID) INTO 4 BUCKETS STORED AS ORC
+    LOCATION '/data/t' TBLPROPERTIES ('a' = 'b', 'transactional' = 'true')
+    """: CreateTableJob(
+        target="db.t",
+        columns=(ColumnSpec("id", "int", "k"), ColumnSpec("x", "struct<A:int,b:array<date>>")),
+        partition_keys=(ColumnSpec("d", "date"),),
+        bucket_columns=("id",),
+        num_buckets=4,
+        properties={"comment": "c", "a": "b"},
+        location="/data/t",
+        if_not_exists=True,
+    ),
+    "CREATE TABLE t (a int) TBLPROPERTIES ('transactional_properties' = 'insert_only')": (
+        CreateTableJob(target="db.t", columns=(ColumnSpec("a", "int"),), insert_only=True)
+    ),
+    "CREATE TABLE t (a int) STORED AS PARQUET": CreateTableJob(
+        target="db.t", columns=(ColumnSpec("a", "int"),), insert_only=True, format="PARQUET"
+    ),
+    """
+    CREATE TABLE t (a string) ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.OpenCSVSerde'
+    WITH SERDEPROPERTIES ('separatorChar' = ';') STORED AS TEXTFILE
+    """: CreateTableJob(
+        target="db.t",
+        columns=(ColumnSpec("a", "string"),),
+        insert_only=True,
+        format="CSV",
+        serde_parameters={"separatorChar": ";"},
+    ),
+    r"""
+    CREATE TABLE t (a int) ROW FORMAT DELIMITED FIELDS TERMINATED BY '|' ESCAPED BY '\\'
+    COLLECTION ITEMS TERMINATED BY ',' MAP KEYS TERMINATED BY ':' NULL DEFINED AS 'NUL'
+    STORED AS TEXTFILE
+    """: CreateTableJob(
+        target="db.t",
+        columns=(ColumnSpec("a", "int"),),
+        insert_only=True,
+        format="TEXTFILE",
+        serde_parameters={
+            "field.delim": "|",
+            "escape.delim": "\\",
+            "collection.delim": ",",
+            "mapkey.delim": ":",
+            "serialization.null.format": "NUL",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("sql", "job"), CASES.items(), ids=[" ".join(s.split()) for s in CASES])
+def test_a_statement_is_the_job_that_says_the_same(sql, job) -> None:
+    assert to_jobs(sql, "db") == (job,)
+
+
+def test_a_script_travels_as_json() -> None:
+    script = to_script(";\n".join(CASES), "db")
+    assert script.statements == tuple(CASES.values())
+    assert script.target == "db.t"
+    assert from_json(to_json(script)) == script
+
+
+def test_every_statement_of_a_script_has_a_run_token_of_its_own() -> None:
+    script = to_script("DELETE FROM t; DELETE FROM t; -- done", "db")
+    assert [job.run_token for job in script.runs()] == [None, None]
+    script = type(script)(target="db.t", statements=script.statements, run_token="d/r/t/-1")
+    tokens = [job.run_token for job in script.runs()]
+    assert len(set(tokens)) == 2
+    assert all(token.startswith("d/r/t/-1") for token in tokens)
+
+
+def test_columns_of_every_type_can_be_created() -> None:
+    types = [
+        *("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string"),
+        *("char(3)", "varchar(65535)", "binary", "date", "timestamp", "decimal(38,38)"),
+        "timestamp with local time zone",
+        "map<string,array<struct<a:decimal(10,0),b:timestamp with local time zone>>>",
+    ]
+    columns = ", ".join(f"c{number} {type_}" for number, type_ in enumerate(types))
+    (job,) = to_jobs(f"CREATE TABLE t ({columns})")
+    assert [column.type for column in job.columns] == types
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "to_date(a), datediff(a, b), unix_timestamp(a), date_add(a, 1), substring(a, 1, 2)",
+        "a / b, a div b, a % b, a || b, a rlike 'x\\\\d', a like '%!%' escape '!'",
+        "m['k'], l[0], array(1, 2)[0], s.f.g, transform(l, e -> e + 1)",
+        "row_number() over (partition by a order by b rows between 1 preceding and current row)",
+        "sum(distinct a) filter(where b > 1), count(*), collect_list(a), approx_percentile(a, 0.5)",
+        "cast(a as decimal(38, 5)), try_cast(a as timestamp_ntz), extract(year from a)",
+        "case when a then b else c end, if(a, b, c), nvl(a, b), coalesce(a, b)",
+        "'a\\n\\'b', current_date, interval '1' day, exists(l, e -> e > 1)",
+    ],
+)
+def test_spark_is_given_what_the_author_wrote(expression: str) -> None:
+    (job,) = to_jobs(f"INSERT INTO t SELECT {expression} FROM VALUES (1) AS v(a)")
+    given = job.source.sql.removeprefix("SELECT ").removesuffix(" FROM VALUES (1) AS v(a)")
+    assert given.lower() == expression
