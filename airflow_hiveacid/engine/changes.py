@@ -14,7 +14,7 @@ from airflow_hiveacid.engine.reader import KEY, TableSnapshot
 from airflow_hiveacid.engine.search import search_argument
 from airflow_hiveacid.engine.source import SourceInputs
 from airflow_hiveacid.engine.types import spark_struct
-from airflow_hiveacid.engine.write import Counts, Work
+from airflow_hiveacid.engine.work import Counts, Work
 from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.metastore.catalog import HiveTable
 

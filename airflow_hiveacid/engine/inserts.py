@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.errors import DataError, UnknownColumn, UserError
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.columns import all_columns, find_columns, quoted, stored
 from airflow_hiveacid.engine.pruning import Scope, matching_partitions
-from airflow_hiveacid.engine.write import Counts, Work
+from airflow_hiveacid.engine.work import Counts, Work
 from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from airflow_hiveacid.acid.merge import (
     Clause,
@@ -13,18 +13,19 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
     validate_clauses,
 )
-from airflow_hiveacid.jobs.report import RunReport
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class MergeBuilder:
+class MergeBuilder(Generic[R]):
     """Collects clauses; nothing happens before ``execute``.
 
     Of each kind of clause the first one whose condition is true wins. Conditions and expressions
     are SQL over the aliases of target and source, ``t`` and ``s`` unless the merge said otherwise.
     """
 
-    run: Callable[[Sequence[Clause]], RunReport]
+    run: Callable[[Sequence[Clause]], R]
     clauses: tuple[Clause, ...] = ()
 
     def when_matched_update(self, set: Mapping[str, str], condition: str | None = None) -> Self:
@@ -61,8 +62,8 @@ class MergeBuilder:
         """Delete a target row without a partner."""
         return self._with(NotMatchedBySourceDelete(condition))
 
-    def execute(self) -> RunReport:
-        """Run the merge in a transaction of its own and commit it."""
+    def execute(self) -> R:
+        """Run the merge: at once, or with the other changes of its transaction."""
         validate_clauses(self.clauses)
         return self.run(self.clauses)
 

@@ -1,12 +1,12 @@
 """Running a merge: what is looked at before the transaction, and what is read and written in it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark import StorageLevel  # noqa: TID253
 from pyspark.sql import DataFrame  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MergePlan
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.merge import CLAUSE, Merge, number_rows
@@ -17,82 +17,85 @@ from airflow_hiveacid.engine.pruning import (
 )
 from airflow_hiveacid.engine.reader import KEY
 from airflow_hiveacid.engine.source import SourceFrame
-from airflow_hiveacid.engine.write import Counts, Work, Write, read_snapshot
+from airflow_hiveacid.engine.work import Counts, Work, read_rows
+from airflow_hiveacid.engine.write import Preparation, Statement
 from airflow_hiveacid.jobs.phases import Phase
-from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.metastore.catalog import HivePartition
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.transaction import Transaction
 
-BeginWrite = Callable[[Sequence[TableRef]], Write]
 
-
-def merge_rows(
-    begin: BeginWrite, source: SourceFrame, on: str, plan: MergePlan, aliases: tuple[str, str]
-) -> RunReport:
-    """Merge a source into a table.
+def prepare_merge(
+    found: Preparation,
+    statement: Statement,
+    source: SourceFrame,
+    on: str,
+    plan: MergePlan,
+    aliases: tuple[str, str],
+) -> Statement:
+    """Prepare to merge a source into a table.
 
     The source is looked at before anything is locked: where the condition ties the partitions to
     the source's rows, only those partitions are locked, and merges of others run side by side.
 
     Args:
-        begin: Prepares the write, given the tables it reads.
+        found: What the merge is prepared with.
+        statement: The table, and what else is known of the statement.
         source: The source.
         on: The merge condition.
         plan: The clauses.
         aliases: The names of target and source.
     """
-    write = begin(source.acid_tables)
+    spark, table = statement.spark, statement.table
     if source.acid_tables:
-        return _merge_of_acid_source(write, source, on, plan, aliases)
-    with write.phases(Phase.READ):
+        return _merge_of_acid_source(found, statement, source, on, plan, aliases)
+    with found.phases(Phase.READ):
         rows = number_rows(source.frame(_no_acid_table))
-    try:
-        with write.phases(Phase.READ):
-            merge = Merge(write.spark, write.table, on, plan, rows, *aliases)
-            locks = _touched_partitions(write, merge)
-        return write.locking(locks).run(lambda work: _merge(work, merge, locks))
-    finally:
-        rows.unpersist()
+        found.stack.callback(rows.unpersist)
+        merge = Merge(spark, table, on, plan, rows, *aliases)
+        locks = _touched_partitions(merge, table)
+    return replace(statement, work=lambda work: _merge(work, merge, locks), partitions=locks)
 
 
 def _merge_of_acid_source(
-    write: Write, source: SourceFrame, on: str, plan: MergePlan, aliases: tuple[str, str]
-) -> RunReport:
+    found: Preparation,
+    statement: Statement,
+    source: SourceFrame,
+    on: str,
+    plan: MergePlan,
+    aliases: tuple[str, str],
+) -> Statement:
     """The rows of an ACID source are those of the write's own snapshot, taken after the locks.
 
     So the look before is only a guess at the partitions; the write begins anew with a lock on the
     whole table if it turns out wrong.
     """
-    with Transaction(write.client, reads=source.acid_tables) as look:
-        rows = source.frame(
-            lambda spark, table: read_snapshot(write.client, table, look).rows(
-                spark, with_key=False
-            )
-        )
-        merge = Merge(write.spark, write.table, on, plan, rows, *aliases)
-        with write.phases(Phase.READ):
-            locks = _touched_partitions(write, merge)
-
-    def work(found: Work) -> Counts:
+    spark, table, client = statement.spark, statement.table, found.client
+    with Transaction(client, reads=source.acid_tables) as look:
+        rows = source.frame(lambda spark, read: read_rows(client, spark, read, look))
+        merge = Merge(spark, table, on, plan, rows, *aliases)
         with found.phases(Phase.READ):
-            rows = number_rows(source.frame(found.read))
+            locks = _touched_partitions(merge, table)
+
+    def work(work: Work) -> Counts:
+        with work.phases(Phase.READ):
+            rows = number_rows(source.frame(work.read))
         try:
-            merge = Merge(write.spark, write.table, on, plan, rows, *aliases)
-            touched = _touched_partitions(write, merge)
-            found.require_locked(touched)
-            return _merge(found, merge, touched)
+            merge = Merge(spark, table, on, plan, rows, *aliases)
+            touched = _touched_partitions(merge, table)
+            work.require_locked(touched)
+            return _merge(work, merge, touched)
         finally:
             rows.unpersist()
 
-    return write.locking(locks).run(work)
+    return replace(statement, work=work, reads=source.acid_tables, partitions=locks)
 
 
-def _touched_partitions(write: Write, merge: Merge) -> list[str] | None:
+def _touched_partitions(merge: Merge, table: HiveTable) -> list[str] | None:
     """The partitions that the merge can touch, or None if the condition does not say."""
     keys: Mapping[str, str] | None = merge.partition_keys()
     if keys is None:
         return None
-    return partitions_of_source(merge.source, merge.source_alias, keys, write.table)
+    return partitions_of_source(merge.source, merge.source_alias, keys, table)
 
 
 def _merge(work: Work, merge: Merge, touched: Sequence[str] | None) -> Counts:

@@ -125,7 +125,12 @@ class TableOutput(ABC):
     @property
     def partitions(self) -> list[str]:
         """The names of the partitions that get files."""
-        return sorted({place.name for place, _ in self.staged if place.name is not None})
+        return sorted(name for name in self.places if name is not None)
+
+    @property
+    def places(self) -> set[str | None]:
+        """The names of the partitions that get files; None is a table without any."""
+        return {place.name for place, _ in self.staged}
 
     def write_rows(self, frame: DataFrame, *, gather: bool, replace: bool = False) -> None:
         """Stage the rows of a frame.

@@ -13,23 +13,17 @@ from pyspark.sql import SparkSession  # noqa: TID253
 from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.engine.compact import TableCompactor
 from airflow_hiveacid.engine.failures import translate
+from airflow_hiveacid.engine.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.engine.settled import AlreadyApplied
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write import WriteOptions
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.ddl import TruncateJob
-from airflow_hiveacid.jobs.options import (
-    DeleteJob,
-    InsertJob,
-    Job,
-    MergeJob,
-    MetastoreOptions,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.options import Job, MetastoreOptions
 from airflow_hiveacid.jobs.phases import FaultInjector, PhaseLog, PhaseObserver
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, RunReport
+from airflow_hiveacid.jobs.transaction import MultiTableJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.settle import abort_open_transactions
 from airflow_hiveacid.run_files import RunFiles, Started
@@ -121,28 +115,44 @@ def run(
     watching = [*observers, PhaseLog(), *([fault] if fault else [])]
     if isinstance(job, CompactJob):
         return _compact(spark, job.metastore, job, watching)
+    try:
+        done = _write(spark, job.metastore, job, watching)
+    except AlreadyApplied as applied:
+        done = replace(applied.report, settled=True)
+    if done.settled and done.txn_id is not None:
+        # What an earlier try has done is told as if this one had: nobody may have heard of it.
+        for observer in watching:
+            observer.opened(done.txn_id, done.write_ids)
+    return done
+
+
+def _write(
+    spark: SparkSession,
+    metastore: MetastoreOptions,
+    job: Job,
+    observers: Sequence[PhaseObserver],
+) -> RunReport:
     options = WriteOptions(
         run_token=job.run_token,
         lock_wait_seconds=job.lock_wait_seconds,
         max_restarts=job.max_restarts,
         orc_codec=job.orc_codec,
     )
-    with AcidTable(
-        job.target, job.metastore, spark=spark, options=options, observers=watching
-    ) as table:
-        try:
+    if not isinstance(job, MultiTableJob):
+        with AcidTable(
+            job.target, metastore, spark=spark, options=options, observers=observers
+        ) as table:
             done = None if job.run_token is None else table.settle(job.run_token)
-            return _run(table, job) if done is None else _settled(done, watching)
-        except AlreadyApplied as applied:
-            return _settled(applied.report, watching)
-
-
-def _settled(report: RunReport, observers: Sequence[PhaseObserver]) -> RunReport:
-    """What an earlier try has done, told as if this one had: nobody may have heard of it."""
-    if report.txn_id is not None:
-        for observer in observers:
-            observer.opened(report.txn_id, report.write_ids)
-    return replace(report, settled=True)
+            return table.apply(job) if done is None else replace(done, settled=True)
+    with MultiTableTransaction(metastore, spark=spark, options=options, observers=observers) as txn:
+        if job.run_token is not None:
+            done = txn.settle(job.run_token, [each.target for each in job.statements])
+            if done is not None:
+                return replace(done, settled=True)
+        for statement in job.statements:
+            txn.table(statement.target, orc_codec=statement.orc_codec).apply(statement)
+    assert txn.report is not None
+    return txn.report
 
 
 def _compact(
@@ -156,40 +166,3 @@ def _compact(
             # What an earlier try has compacted needs no second time; what it left open must end.
             abort_open_transactions(client, job.run_token)
         return TableCompactor(spark, client, job, observers).run()
-
-
-def _run(table: AcidTable, job: Job) -> RunReport:
-    match job:
-        case InsertJob(overwrite=True):
-            return table.overwrite(
-                job.source,
-                job.partitions,
-                by_position=job.by_position,
-                columns=job.columns,
-                static=job.static,
-            )
-        case InsertJob():
-            return table.append(
-                job.source,
-                job.partitions,
-                by_position=job.by_position,
-                columns=job.columns,
-                static=job.static,
-            )
-        case TruncateJob():
-            return table.truncate(job.partition)
-        case UpdateJob():
-            return table.update(
-                job.set, job.where, inputs=job.inputs, target_alias=job.target_alias
-            )
-        case DeleteJob():
-            return table.delete(job.where, inputs=job.inputs, target_alias=job.target_alias)
-        case MergeJob():
-            merge = table.merge(
-                job.source,
-                job.on,
-                source_alias=job.source_alias,
-                target_alias=job.target_alias,
-            )
-            return replace(merge, clauses=tuple(job.when)).execute()
-    raise InvalidJob(f"{type(job).__name__} is no job that can be run.")

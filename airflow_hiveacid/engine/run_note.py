@@ -8,6 +8,7 @@ changed nothing has none.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_hiveacid.acid.names import RUN_NOTES
@@ -21,7 +22,7 @@ def note_path(run_token: str) -> str:
     return f"{RUN_NOTES}/{hashlib.sha256(run_token.encode()).hexdigest()}.json"
 
 
-def write_note(storage: Storage, run_token: str, note: dict[str, Any]) -> None:
+def write_note(storage: Storage, run_token: str, note: Mapping[str, Any]) -> None:
     """Leave a note, in the place of one that an earlier, unsuccessful try has left.
 
     Args:

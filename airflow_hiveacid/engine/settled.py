@@ -1,6 +1,6 @@
 """What an earlier try of the same run has left: something to abort, or its report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from airflow_hiveacid.acid.cleaning import stale_staging
 from airflow_hiveacid.acid.errors import ConflictError
@@ -15,13 +15,17 @@ from airflow_hiveacid.storage import Storage
 
 
 def settle_run(
-    client: MetastoreClient, table: HiveTable, run_token: str, *, before: int | None = None
+    client: MetastoreClient,
+    tables: Sequence[HiveTable],
+    run_token: str,
+    *,
+    before: int | None = None,
 ) -> RunReport | None:
     """Abort what earlier tries of a run have left open, and find the report of one that committed.
 
     Args:
         client: The metastore.
-        table: What the run writes.
+        tables: What the run writes; the note about it lies in the first one.
         run_token: The run's token.
         before: A transaction of this try: it and younger ones are left as they are.
 
@@ -30,11 +34,13 @@ def settle_run(
     """
     # In this order: what could not be aborted, because it committed just now, is then found.
     abort_open_transactions(client, run_token, before=before)
-    snapshot = Snapshot.take(client, [table.ref])
-    storage = Storage.of(table.folder)
-    for name in stale_staging(storage.list_directories(missing_ok=True), snapshot.txns):
-        storage.delete_directory(name)
-    return find_report(storage, run_token, snapshot.write_ids[table.ref.full_name])
+    snapshot = Snapshot.take(client, [tables[0].ref])
+    for table in tables:
+        storage = Storage.of(table.folder)
+        for name in stale_staging(storage.list_directories(missing_ok=True), snapshot.txns):
+            storage.delete_directory(name)
+    write_ids = snapshot.write_ids[tables[0].ref.full_name]
+    return find_report(Storage.of(tables[0].folder), run_token, write_ids)
 
 
 class AlreadyApplied(ConflictError):
@@ -58,13 +64,15 @@ class Fence(PhaseObserver):
 
     Args:
         client: The metastore.
-        table: What the run writes.
+        tables: What the run writes.
         run_token: The run's token.
     """
 
-    def __init__(self, client: MetastoreClient, table: HiveTable, run_token: str) -> None:
+    def __init__(
+        self, client: MetastoreClient, tables: Sequence[HiveTable], run_token: str
+    ) -> None:
         self._client = client
-        self._table = table
+        self._tables = tables
         self._run_token = run_token
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
@@ -73,6 +81,6 @@ class Fence(PhaseObserver):
         Raises:
             AlreadyApplied: One of them has committed.
         """
-        report = settle_run(self._client, self._table, self._run_token, before=txn_id)
+        report = settle_run(self._client, self._tables, self._run_token, before=txn_id)
         if report is not None:
             raise AlreadyApplied(report)

@@ -1,39 +1,30 @@
-"""One write of one table, from opening the transaction to its commit."""
+"""Writing: statements that are prepared, run in one transaction and committed together."""
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Self
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import SparkSession  # noqa: TID253
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.errors import (
-    CorruptFile,
-    InsertOnlyTable,
-    NotTransactional,
-    SnapshotMoved,
-    TypeMismatch,
-    UnsupportedTable,
-    UserError,
-)
+from airflow_hiveacid.acid.errors import CorruptFile, UserError
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.acid_output import AcidOutput
-from airflow_hiveacid.engine.columns import all_columns
-from airflow_hiveacid.engine.files import list_partitions
-from airflow_hiveacid.engine.flushed import with_copies
+from airflow_hiveacid.engine.checks import check_kind, check_readable, check_writable
+from airflow_hiveacid.engine.insert_only_output import InsertOnlyOutput
 from airflow_hiveacid.engine.output import TableOutput
-from airflow_hiveacid.engine.reader import TableSnapshot
 from airflow_hiveacid.engine.run_note import write_note
-from airflow_hiveacid.engine.session import cancelling_jobs, require_utc
-from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.engine.session import cancelling_jobs, scan_session
+from airflow_hiveacid.engine.work import Counts, PartitionsMoved, Work
 from airflow_hiveacid.jobs.options import ORC_CODECS
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock
-from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.jobs.phases import Phase, PhaseClock, PhaseObserver
+from airflow_hiveacid.jobs.report import RunReport, TableReport
+from airflow_hiveacid.jobs.transaction import require_one_change
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.transaction import Transaction
 from airflow_hiveacid.storage import Storage
@@ -52,211 +43,303 @@ class WriteOptions:
     orc_codec: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What a write did to rows."""
-
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-
-
 @dataclass(frozen=True)
-class Work:
-    """An open transaction with its table: what the work on the rows needs."""
-
-    spark: SparkSession
-    client: MetastoreClient
-    table: HiveTable
-    txn: Transaction
-    output: TableOutput
-    phases: PhaseClock
-    locks: Sequence[str] | None
-
-    def snapshot(
-        self, choose: Callable[[Sequence[HivePartition]], Sequence[HivePartition]] | None = None
-    ) -> TableSnapshot:
-        """The target as the transaction sees it.
-
-        Args:
-            choose: Picks the partitions that matter; all of them by default.
-        """
-        partitions = self.client.get_partitions(self.table.ref) if self.table.partition_keys else []
-        chosen = partitions if choose is None else choose(partitions)
-        return read_snapshot(self.client, self.table, self.txn, chosen)
-
-    def read(self, spark: SparkSession, table: HiveTable) -> DataFrame:
-        """Another table as the transaction sees it."""
-        return read_snapshot(self.client, table, self.txn).rows(spark, with_key=False)
-
-    def require_locked(self, partitions: Sequence[str] | None) -> None:
-        """Make sure that the locks cover all partitions that will be touched.
-
-        Raises:
-            PartitionsMoved: They do not; the write begins anew with a lock on the whole table.
-        """
-        if self.locks is not None:
-            beyond = None if partitions is None else sorted(set(partitions) - set(self.locks))
-            if beyond is None or beyond:
-                raise PartitionsMoved(beyond or ["all partitions"])
-
-
-@dataclass(frozen=True)
-class Write:
-    """A write that is ready to begin.
+class Statement:
+    """One change of one table, ready to be run.
 
     Attributes:
-        spark: The session for scans.
-        client: The metastore.
+        spark: The session that its work uses.
         table: The target.
         operation: What is done to it.
-        options: How.
-        phases: The clock of the run.
+        work: Stages files through the output of what it is given; counts rows.
+        codec: The compression of its files.
         reads: Transactional tables that the work reads.
         partitions: The partitions that can be touched, if known.
     """
 
     spark: SparkSession
-    client: MetastoreClient
     table: HiveTable
     operation: Operation
+    work: Callable[[Work], Counts]
+    codec: str
+    reads: Sequence[TableRef] = ()
+    partitions: Sequence[str] | None = None
+
+    @property
+    def locks(self) -> Sequence[str] | None:
+        """The partitions to lock; None is the whole table."""
+        few = self.partitions and len(self.partitions) <= MAX_PARTITION_LOCKS
+        return self.partitions if few else None
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What statements are prepared with, before anything is locked.
+
+    Attributes:
+        spark: The user's session, which is left as it is.
+        client: The metastore.
+        phases: The clock of the run.
+        stack: Is closed when all is done, or has failed.
+    """
+
+    spark: SparkSession
+    client: MetastoreClient
+    phases: PhaseClock
+    stack: ExitStack
+
+    def table(self, ref: TableRef, operation: Operation) -> HiveTable:
+        """Look up a table that will be written, and refuse what cannot be done to it."""
+        table = self.client.get_table(ref)
+        check_kind(table, operation)
+        check_readable(self.spark, table)
+        check_writable(table)
+        return table
+
+    def codec(self, table: HiveTable, wanted: str | None) -> str:
+        """The compression of a table's new files: the one that is wanted, else the table's own.
+
+        Raises:
+            UserError: It is none that we, or the readers of the table, know.
+        """
+        given = wanted or table.parameters.get("orc.compress", "zlib")
+        codec = given.lower()
+        if codec not in ORC_CODECS:
+            raise UserError(
+                f"{table.ref.full_name}: {given!r} is no codec we can write.",
+                remedy=f"Use one of {', '.join(sorted(ORC_CODECS))}.",
+            )
+        if codec == "zstd" and self.client.version is MetastoreVersion.HMS3:
+            raise UserError(f"{table.ref.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib.")
+        return codec
+
+    def session(self) -> SparkSession:
+        """A session of its own for a statement's scans and views."""
+        return scan_session(self.spark)
+
+
+Prepare = Callable[[Preparation], Statement]
+
+
+def run_statements(
+    spark: SparkSession,
+    client: MetastoreClient,
+    options: WriteOptions,
+    observers: Sequence[PhaseObserver],
+    prepared: Sequence[Prepare],
+) -> RunReport:
+    """Run statements in one transaction and commit it.
+
+    Args:
+        spark: The user's session.
+        client: The metastore.
+        options: How the write behaves.
+        observers: Are told about the phases.
+        prepared: What makes the statements, in their order.
+
+    Raises:
+        InvalidJob: Several of them change the rows of one table.
+    """
+    phases = PhaseClock(observers)
+    with ExitStack() as stack:
+        preparation = Preparation(spark, client, phases, stack)
+        statements = [prepare(preparation) for prepare in prepared]
+        require_one_change(
+            (
+                each.table.ref.full_name,
+                each.operation not in (Operation.INSERT, Operation.OVERWRITE),
+            )
+            for each in statements
+        )
+        write = _Write(client, options, phases, statements)
+        try:
+            return write.run([each.locks for each in statements])
+        except PartitionsMoved as moved:
+            phases.note(f"Beginning anew: {moved.what}")
+            return write.run([None] * len(statements))
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A statement whose files are staged."""
+
+    statement: Statement
+    work: Work
+    counts: Counts
+
+    @property
+    def output(self) -> TableOutput:
+        return self.work.output
+
+    @property
+    def name(self) -> str:
+        return self.statement.table.ref.full_name
+
+    @property
+    def overwrites(self) -> bool:
+        return self.statement.operation is Operation.OVERWRITE
+
+    def report(self) -> TableReport:
+        return TableReport(
+            table=self.name,
+            rows_inserted=self.counts.inserted,
+            rows_updated=self.counts.updated,
+            rows_deleted=self.counts.deleted,
+            files=self.output.files,
+            bytes=self.output.size,
+            partitions=tuple(self.output.partitions),
+        )
+
+
+@dataclass(frozen=True)
+class _Write:
+    client: MetastoreClient
     options: WriteOptions
     phases: PhaseClock
-    reads: Sequence[TableRef] = ()
-    partitions: Sequence[str] | None = field(default=None)
+    statements: Sequence[Statement]
 
-    def locking(self, partitions: Sequence[str] | None) -> Self:
-        """The same write, when the partitions it can touch are known."""
-        return replace(self, partitions=partitions)
-
-    def run(self, work: Callable[[Work], Counts]) -> RunReport:
-        """Do the work in a transaction and commit it.
-
-        Args:
-            work: Stages files through the output of what it is given; counts rows.
-        """
-        locks = self.partitions
-        if not locks or len(locks) > MAX_PARTITION_LOCKS:
-            return self._run(work, None)
-        try:
-            return self._run(work, locks)
-        except PartitionsMoved as moved:
-            self.phases.note(f"Beginning anew: {moved.what}")
-            return self._run(work, None)
-
-    def _run(self, work: Callable[[Work], Counts], locks: Sequence[str] | None) -> RunReport:
-        codec = self._codec()
+    def run(self, locks: Sequence[Sequence[str] | None]) -> RunReport:
+        """Run the statements with locks on these partitions of their tables."""
         with Transaction(
             self.client,
             targets=[
-                Target(
-                    self.table.ref,
-                    self.operation,
-                    partitioned=bool(self.table.partition_keys),
-                    partitions=locks,
-                )
+                Target(each.table.ref, each.operation, bool(each.table.partition_keys), names)
+                for each, names in zip(self.statements, locks, strict=True)
             ],
-            reads=self.reads,
+            reads=[read for each in self.statements for read in each.reads],
             run_token=self.options.run_token,
             lock_wait_seconds=self.options.lock_wait_seconds,
             max_restarts=self.options.max_restarts,
             phases=self.phases,
         ) as txn:
-            output = AcidOutput(self.spark, self.client, self.table, txn, codec)
-            found = Work(self.spark, self.client, self.table, txn, output, self.phases, locks)
-            with cancelling_jobs(self.spark, f"hiveacid-{txn.txn_id}", self._description):
-                counts = work(found)
-            _check_counts(output, counts)
+            done = [
+                self._stage(number, statement, txn, names)
+                for number, (statement, names) in enumerate(
+                    zip(self.statements, locks, strict=True)
+                )
+            ]
             txn.check_alive()
-            found.require_locked(output.partitions)
-            if output.staged:
-                self._register(txn, output)
+            for each in done:
+                each.work.require_locked(each.output.partitions)
+            _require_apart(done)
+            with self.phases(Phase.REGISTER):
+                self._register(txn, done)
             with self.phases(Phase.PUBLISH):
-                note = self._note(txn, self._report(txn, output, counts))
                 if self.options.run_token is not None:
-                    write_note(Storage.of(self.table.folder), self.options.run_token, note)
-                output.publish(note)
+                    # A single place, known to any later try: it tells of all tables.
+                    first = self.statements[0].table
+                    note = self._note(txn, first, self._report(txn, done))
+                    write_note(Storage.of(first.folder), self.options.run_token, note)
+                for each in done:
+                    report = self._report(txn, [each])
+                    each.output.publish(self._note(txn, each.statement.table, report))
             txn.commit()
-            return self._report(txn, output, counts)
+            return self._report(txn, done)
 
-    @property
-    def _description(self) -> str:
-        return f"{self.operation.value.lower()} {self.table.ref.full_name}"
+    def _stage(
+        self, number: int, statement: Statement, txn: Transaction, locks: Sequence[str] | None
+    ) -> _Done:
+        spark, table = statement.spark, statement.table
+        kind = InsertOnlyOutput if table.kind is TableKind.INSERT_ONLY else AcidOutput
+        output = kind(spark, self.client, table, txn, statement.codec, number)
+        work = Work(spark, self.client, table, txn, output, self.phases, locks)
+        description = f"{statement.operation.value.lower()} {table.ref.full_name}"
+        with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
+            counts = statement.work(work)
+        _check_counts(output, counts)
+        return _Done(statement, work, counts)
 
-    def _register(self, txn: Transaction, output: TableOutput) -> None:
+    def _register(self, txn: Transaction, done: Sequence[_Done]) -> None:
         """Tell the metastore what is written, before any file of it can be seen.
 
         A transaction that dies in between then leaves an empty partition, which harms nobody,
         and never a folder that no cleaner knows.
         """
-        with self.phases(Phase.REGISTER):
-            if self.table.partition_keys:
-                new = output.new_partitions()
+        touched: dict[TableRef, set[str]] = defaultdict(set)
+        for each in done:
+            if each.statement.table.partition_keys and each.output.staged:
+                new = each.output.new_partitions()
                 if new:
-                    self.client.add_partitions(self.table.ref, new)
-                txn.register_partitions(self.table.ref, output.partitions)
-            partitions = (
-                self.client.get_partitions(self.table.ref, output.partitions)
-                if output.partitions
-                else []
-            )
-            overwrite = self.operation is Operation.OVERWRITE
-            mark = partial(
-                self.client.mark_statistics_inaccurate,
-                self.table,
-                partitions,
-                output.write_id,
-                txn.snapshot.write_ids[self.table.ref.full_name],
-                replaced=overwrite,
-            )
-            changes = output.row_changes
-            mark(row_changes=changes)
-            if not overwrite:
-                # The metastore does not undo this when it aborts.
-                undone = {name: -change for name, change in changes.items()}
-                txn.own(partial(mark, row_changes=undone), "the change of the row counts")
+                    self.client.add_partitions(each.statement.table.ref, new)
+                touched[each.statement.table.ref].update(each.output.partitions)
+        for ref, names in touched.items():
+            txn.register_partitions(ref, sorted(names))
+        for each in done:
+            if each.output.staged:
+                self._mark_statistics(txn, each)
 
-    def _report(self, txn: Transaction, output: TableOutput, counts: Counts) -> RunReport:
+    def _mark_statistics(self, txn: Transaction, done: _Done) -> None:
+        output, table = done.output, done.statement.table
+        names = output.partitions
+        mark = partial(
+            self.client.mark_statistics_inaccurate,
+            table,
+            self.client.get_partitions(table.ref, names) if names else [],
+            output.write_id,
+            txn.snapshot.write_ids[table.ref.full_name],
+            replaced=done.overwrites,
+        )
+        changes = output.row_changes
+        mark(row_changes=changes)
+        if not done.overwrites:
+            # The metastore does not undo this when it aborts.
+            undone = {name: -change for name, change in changes.items()}
+            txn.own(partial(mark, row_changes=undone), "the change of the row counts")
+
+    def _report(self, txn: Transaction, done: Sequence[_Done]) -> RunReport:
+        tables: dict[str, TableReport] = {}
+        for each in done:
+            known = tables.get(each.name)
+            tables[each.name] = each.report() if known is None else known + each.report()
+        names = list(tables)
+        kinds = {each.statement.operation.value.lower() for each in done}
         return RunReport(
-            job=self.operation.value.lower(),
-            target=self.table.ref.full_name,
+            job=kinds.pop() if len(done) == 1 else "transaction",
+            target=names[0],
             txn_id=txn.txn_id,
-            write_ids=txn.write_ids,
-            rows_inserted=counts.inserted,
-            rows_updated=counts.updated,
-            rows_deleted=counts.deleted,
-            files=output.files,
-            bytes=output.size,
-            partitions=tuple(output.partitions),
+            write_ids={name: txn.write_ids[name] for name in names},
+            rows_inserted=sum(each.rows_inserted for each in tables.values()),
+            rows_updated=sum(each.rows_updated for each in tables.values()),
+            rows_deleted=sum(each.rows_deleted for each in tables.values()),
+            files=sum(each.files for each in tables.values()),
+            bytes=sum(each.bytes for each in tables.values()),
+            partitions=tables[names[0]].partitions,
+            tables=tuple(tables.values()),
             seconds=self.phases.seconds,
             warnings=tuple(txn.warnings),
             restarts=txn.restarts,
         )
 
-    def _note(self, txn: Transaction, report: RunReport) -> dict[str, object]:
+    def _note(self, txn: Transaction, table: HiveTable, report: RunReport) -> Mapping[str, object]:
         return {
             "run_token": self.options.run_token,
-            "operation": self.operation.value,
+            "operation": report.job,
             "txn_id": txn.txn_id,
-            "write_id": txn.write_ids[self.table.ref.full_name],
+            "write_id": txn.write_ids[table.ref.full_name],
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "user": os.environ.get("USER", ""),
             "report": report.to_dict(),
         }
 
-    def _codec(self) -> str:
-        given = self.options.orc_codec or self.table.parameters.get("orc.compress", "zlib")
-        codec = given.lower()
-        if codec not in ORC_CODECS:
-            raise UserError(
-                f"{self.table.ref.full_name}: {given!r} is no codec we can write.",
-                remedy=f"Use one of {', '.join(sorted(ORC_CODECS))}.",
-            )
-        if codec == "zstd" and self.client.version is MetastoreVersion.HMS3:
-            raise UserError(
-                f"{self.table.ref.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib."
-            )
-        return codec
+
+def _require_apart(done: Sequence[_Done]) -> None:
+    """Refuse to overwrite what another statement of the transaction writes, which would vanish.
+
+    Raises:
+        UserError: Two statements write the same place, and one of them overwrites it.
+    """
+    for index, one in enumerate(done):
+        for other in done[index + 1 :]:
+            if one.name != other.name or not (one.overwrites or other.overwrites):
+                continue
+            shared = one.output.places & other.output.places
+            if shared:
+                where = min(name or "the whole table" for name in shared)
+                raise UserError(
+                    f"{one.name}: {where} is overwritten and written at the same time by two "
+                    "statements of one transaction.",
+                    remedy="Write all its rows by the one statement that overwrites.",
+                )
 
 
 def _check_counts(output: TableOutput, counts: Counts) -> None:
@@ -267,77 +350,4 @@ def _check_counts(output: TableOutput, counts: Counts) -> None:
             f"The work made {wanted[0]} rows and {wanted[1]} deletes, its files hold "
             f"{output.rows} and {output.deletes}.",
             remedy="Nothing was published; run the job again.",
-        )
-
-
-class PartitionsMoved(SnapshotMoved):
-    """The work touched partitions that were not locked, because the source had changed."""
-
-    def __init__(self, partitions: Sequence[str]) -> None:
-        super().__init__(f"The source has got rows of other partitions: {', '.join(partitions)}.")
-
-
-def read_snapshot(
-    client: MetastoreClient,
-    table: HiveTable,
-    txn: Transaction,
-    partitions: Sequence[HivePartition] | None = None,
-) -> TableSnapshot:
-    """A table, or some of its partitions, as a transaction sees it."""
-    if partitions is None:
-        partitions = client.get_partitions(table.ref) if table.partition_keys else []
-    write_ids = txn.snapshot.write_ids[table.ref.full_name]
-    rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
-    files = list_partitions(table, partitions, write_ids, txn.snapshot.txns, rules)
-    return TableSnapshot(table, with_copies(files, txn), write_ids)
-
-
-def check_readable(spark: SparkSession, table: HiveTable) -> None:
-    """Refuse a table whose columns Spark cannot read or write exactly.
-
-    Raises:
-        UnsupportedTable: It has a type or a name that Spark cannot handle.
-        UserError: It has timestamps and Spark's clock is not UTC.
-    """
-    spark_struct(all_columns(table))
-    if any("timestamp" in column.type.lower() for column in all_columns(table)):
-        require_utc(spark, table.ref.full_name)
-
-
-def check_writable(table: HiveTable) -> None:
-    """Refuse a table that Hive could not read back after us.
-
-    Raises:
-        UnsupportedTable: It is sorted inside of its buckets, or has no columns of its own.
-        TypeMismatch: A clustering column is not a column of the table.
-    """
-    if table.sort_columns:
-        raise UnsupportedTable(
-            f"{table.ref.full_name} is sorted by {', '.join(table.sort_columns)}; "
-            "rows of ACID tables are in the order of their row ids.",
-            remedy="Create the table without SORTED BY.",
-        )
-    known = {column.name.lower() for column in table.columns}
-    for name in table.bucket_columns if table.num_buckets > 0 else ():
-        if name.lower() not in known:
-            raise TypeMismatch(f"{table.ref.full_name} is clustered by {name}, which it lacks.")
-
-
-def check_kind(table: HiveTable, operation: Operation) -> None:
-    """Refuse what this kind of table does not allow.
-
-    Raises:
-        NotTransactional: The table is not transactional.
-        InsertOnlyTable: The table takes inserts only.
-    """
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref.full_name} is not a transactional table.")
-    if table.kind is TableKind.INSERT_ONLY:
-        if operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE):
-            raise InsertOnlyTable(
-                f"{table.ref.full_name} is insert-only: {operation.value.lower()} is not possible."
-            )
-        raise UnsupportedTable(
-            f"{table.ref.full_name} is insert-only, which cannot be written yet.",
-            remedy="Write it with Hive, or convert it to full ACID.",
         )

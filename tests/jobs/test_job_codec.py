@@ -104,7 +104,7 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
         ([], "must be a JSON object"),
         (
             {},
-            r"job\.job must be one of insert, update, delete, merge, compact, clean, transaction, not None",
+            r"job\.job must be one of insert, update, delete, .*transaction.*, not None",
         ),
         ({"job": ["merge"]}, r"job\.job must be one of"),
         ({"job": "delete"}, "job lacks the key 'target'"),

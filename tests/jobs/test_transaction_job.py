@@ -44,15 +44,6 @@ def test_it_equals_its_json_copy_and_is_known_by_its_first_table():
     assert from_json(to_json(job)) == job
 
 
-def test_its_statements_get_what_they_have_in_common():
-    job = MultiTableJob(
-        statements=[DIM, FACT], metastore=METASTORE, max_restarts=1, orc_codec="zstd"
-    )
-    first, second = job.completed()
-    assert first == replace(DIM, metastore=METASTORE, max_restarts=1, orc_codec="zstd")
-    assert second == replace(FACT, metastore=METASTORE, max_restarts=1, orc_codec="lz4")
-
-
 def test_templates_in_its_statements_are_rendered():
     job = MultiTableJob(statements=[FACT, DIM])
     job.validate()

@@ -1,0 +1,71 @@
+"""What is refused before anything is opened or written."""
+
+from pyspark.sql import SparkSession  # noqa: TID253
+
+from airflow_hiveacid.acid.errors import (
+    InsertOnlyTable,
+    NotTransactional,
+    TypeMismatch,
+    UnsupportedTable,
+)
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.columns import all_columns
+from airflow_hiveacid.engine.session import require_utc
+from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
+
+
+def check_readable(spark: SparkSession, table: HiveTable) -> None:
+    """Refuse a table whose columns Spark cannot read or write exactly.
+
+    Raises:
+        UnsupportedTable: It has a type or a name that Spark cannot handle.
+        UserError: It has timestamps and Spark's clock is not UTC.
+    """
+    spark_struct(all_columns(table))
+    if any("timestamp" in column.type.lower() for column in all_columns(table)):
+        require_utc(spark, table.ref.full_name)
+
+
+def check_writable(table: HiveTable) -> None:
+    """Refuse a table that Hive could not read back after us.
+
+    Raises:
+        UnsupportedTable: It is sorted inside of its buckets, or has no columns of its own.
+        TypeMismatch: A clustering column is not a column of the table.
+    """
+    if table.sort_columns:
+        raise UnsupportedTable(
+            f"{table.ref.full_name} is sorted by {', '.join(table.sort_columns)}; "
+            "rows of ACID tables are in the order of their row ids.",
+            remedy="Create the table without SORTED BY.",
+        )
+    known = {column.name.lower() for column in table.columns}
+    for name in table.bucket_columns if table.num_buckets > 0 else ():
+        if name.lower() not in known:
+            raise TypeMismatch(f"{table.ref.full_name} is clustered by {name}, which it lacks.")
+
+
+def check_kind(table: HiveTable, operation: Operation) -> None:
+    """Refuse what this kind of table does not allow.
+
+    Raises:
+        NotTransactional: The table is not transactional.
+        InsertOnlyTable: The table takes inserts only.
+        UnsupportedTable: It takes inserts only, of a format that we do not know.
+    """
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref.full_name} is not a transactional table.")
+    changes = operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE)
+    if table.kind is TableKind.INSERT_ONLY and changes:
+        name, orc = table.ref.full_name, table.format is StorageFormat.ORC
+        raise InsertOnlyTable(
+            f"{name} is insert-only: {operation.value.lower()} is not possible.",
+            remedy=f"Convert it: ALTER TABLE {name} SET TBLPROPERTIES "
+            "('transactional_properties'='default')."
+            if orc
+            else f"Copy its rows into a full-ACID table, which is stored as ORC; {name} is "
+            f"{table.format.name}.",
+        )

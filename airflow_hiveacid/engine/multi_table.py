@@ -1,0 +1,110 @@
+"""MultiTableTransaction: the Python face of changes of several tables that show together."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import SparkSession  # noqa: TID253
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.settled import Fence, settle_run
+from airflow_hiveacid.engine.table_changes import TableChanges
+from airflow_hiveacid.engine.write import Prepare, WriteOptions, run_statements
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.phases import PhaseObserver
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+
+class TableInTransaction(TableChanges[None]):
+    """A table of a MultiTableTransaction: its methods return nothing, and nothing is done yet."""
+
+    def __init__(self, name: str, orc_codec: str | None, statements: list[Prepare]) -> None:
+        super().__init__(name, orc_codec)
+        self._statements = statements
+
+    def _run(self, prepare: Prepare) -> None:
+        self._statements.append(prepare)
+
+
+class MultiTableTransaction:
+    """Changes of several tables, or several of one, that become visible together.
+
+    The changes are collected in a ``with`` statement and run in one transaction at its end; when
+    its body raises, nothing is done. All sources and targets are read as they are when the
+    transaction begins: no change sees what another one writes. Only one change of a table may
+    update, delete or merge.
+
+    Example::
+
+        with MultiTableTransaction("thrift://hms:9083", spark=spark) as txn:
+            customers = txn.table("dw.customers").merge(new_customers, "t.id = s.id")
+            customers.when_matched_update_all().when_not_matched_insert_all().execute()
+            txn.table("dw.sales").append(sales)
+        print(txn.report)
+
+    Args:
+        metastore: The metastore's uri, or all its options.
+        spark: The session, which is left as it is; by default the active one.
+        options: How the write behaves.
+        observers: Are told about the phases.
+
+    Attributes:
+        report: What was done, once it is.
+    """
+
+    def __init__(
+        self,
+        metastore: str | MetastoreOptions,
+        *,
+        spark: SparkSession | None = None,
+        options: WriteOptions | None = None,
+        observers: Sequence[PhaseObserver] = (),
+    ) -> None:
+        if isinstance(metastore, str):
+            metastore = MetastoreOptions(uris=metastore)
+        metastore.validate()
+        self.report: RunReport | None = None
+        self._spark = spark or SparkSession.Builder().getOrCreate()
+        self._client = MetastoreClient(metastore)
+        self._options = options or WriteOptions()
+        self._observers = observers
+        self._statements: list[Prepare] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._client:
+            if kind is None and self._statements:
+                self.report = run_statements(
+                    self._spark, self._client, self._options, self._observers, self._statements
+                )
+
+    def table(self, name: str, *, orc_codec: str | None = None) -> TableInTransaction:
+        """A table to change.
+
+        Args:
+            name: ``"database.table"``.
+            orc_codec: The compression of its new files, when it differs from the options'.
+        """
+        return TableInTransaction(name, orc_codec or self._options.orc_codec, self._statements)
+
+    def settle(self, run_token: str, tables: Sequence[str]) -> RunReport | None:
+        """Find out what earlier tries of a run did, and make sure that they do nothing more.
+
+        Args:
+            run_token: Under which they opened their transactions.
+            tables: The tables they wrote, in the order of their first changes.
+
+        Returns:
+            The report of the try that committed; None when the run is yet to be done.
+        """
+        found = [self._client.get_table(ref) for ref in map(TableRef.parse, dict.fromkeys(tables))]
+        self._observers = (*self._observers, Fence(self._client, found, run_token))
+        return settle_run(self._client, found, run_token)
