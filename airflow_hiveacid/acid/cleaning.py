@@ -12,8 +12,15 @@ from typing import Self
 
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.directory import AcidDirectory
-from airflow_hiveacid.acid.names import Base, Delta, is_hidden, parse_directory, staging_txn
-from airflow_hiveacid.acid.originals import ORIGINAL_WRITE_ID, original_bucket
+from airflow_hiveacid.acid.names import (
+    CONVERTED_BASE,
+    Base,
+    Delta,
+    is_hidden,
+    parse_directory,
+    staging_txn,
+)
+from airflow_hiveacid.acid.originals import original_bucket
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, WriteIdList
 
 _MOST_NAMED = 3
@@ -269,7 +276,7 @@ class _Rules:
 
     def _stay(self, name: str, parsed: Base | Delta | None, reason: str) -> None:
         if parsed is None:
-            first = ORIGINAL_WRITE_ID
+            first = CONVERTED_BASE
         else:
             first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
         self.keep.append(Stay(name, reason, first))

@@ -17,6 +17,7 @@ from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.errors import HiveAcidError, StorageError, UnsupportedTable
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import (
+    CONVERTED_BASE,
     METADATA_FILE,
     SIDECAR_FILE,
     STAGING_PREFIX,
@@ -154,7 +155,9 @@ class PartitionCompactor(ABC):
             self.write(plan, state)
         self.compaction.check_alive()
         with self.phases(Phase.REGISTER):
-            self.compaction.record(self.compaction.write_ids.high_watermark)
+            # Of a table that nobody has written there are original files to compact. To the
+            # metastore a 0 is every write id, and it would forget which of them are aborted.
+            self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
         with self.phases(Phase.PUBLISH):
             self._publish(plan)
         self.compaction.commit()

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 
@@ -10,17 +11,38 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
+from airflow_hiveacid.acid.names import (
+    ACID_VERSION_FILE,
+    FLUSH_LENGTH_SUFFIX,
+    Base,
+    BucketFile,
+    Delta,
+)
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket, encode_bucket
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.transplant import Segment, transplant
-from tests.histories.table_model import Row
+from tests.histories.table_model import Row, row_of
 
-COLUMNS = {"k": "bigint", "note": "string", "payload": "binary"}
-_SCHEMA = pa.schema({"k": pa.int64(), "note": pa.string(), "payload": pa.binary()})
-_TYPES = row_types(row_struct(list(COLUMNS.items())))
+# What the columns of a table may be, one after the other.
+COLUMNS: Sequence[Mapping[str, str]] = (
+    {"k": "int", "note": "string", "payload": "binary"},
+    {"k": "bigint", "note": "string", "payload": "binary"},
+    {"k": "bigint", "note": "string", "payload": "binary", "more": "struct<a:int>"},
+    {"last": "decimal(5,2)", "k": "bigint", "note": "string", "payload": "binary",
+     "more": "struct<b:string,a:bigint>"},
+)  # fmt: skip
+_ARROW = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "struct<a:int>": pa.struct({"a": pa.int32()}),
+    "struct<b:string,a:bigint>": pa.struct({"b": pa.string(), "a": pa.int64()}),
+    "decimal(5,2)": pa.decimal128(5, 2),
+}
+_UNION = "HIVE_UNION_SUBDIR_1"
 # Four of these make a stripe that is too large to be called tiny.
 _LARGE_PAYLOAD = 300_000
 
@@ -35,6 +57,7 @@ class FileStyle:
         stride: The rows of a row group.
         large: Whether the rows are so large that a few of them fill a stripe.
         attempt: Whether the names of files carry the number of an attempt, as Hive 4's do.
+        columns: The columns with their types.
     """
 
     codec: str
@@ -42,9 +65,12 @@ class FileStyle:
     stride: int
     large: bool
     attempt: bool
+    columns: Mapping[str, str]
 
     @classmethod
-    def random(cls, random: Random, *, large: bool, attempt: bool) -> "FileStyle":
+    def random(
+        cls, random: Random, columns: Mapping[str, str], *, large: bool, attempt: bool
+    ) -> "FileStyle":
         # Only without compression does the library heed a small stripe size.
         codecs = ["snappy", "none"] if large else ["zlib", "zlib", "snappy", "none", "none", "none"]
         codec = random.choice(codecs)
@@ -54,17 +80,23 @@ class FileStyle:
             random.choice([10_000, 10_000, 1000]),
             large,
             attempt,
+            columns,
         )
 
     def rows(self, random: Random, first: int, count: int) -> list[Row]:
-        return [
-            (
-                number,
-                None if number % 5 == 0 else f"note {number % 7}",
-                random.randbytes(_LARGE_PAYLOAD) if self.large else None,
-            )
-            for number in range(first, first + count)
-        ]
+        return [self._row(random, number) for number in range(first, first + count)]
+
+    def _row(self, random: Random, number: int) -> Row:
+        values = {
+            "k": number,
+            "note": None if number % 5 == 0 else f"note {number % 7}",
+            "payload": random.randbytes(_LARGE_PAYLOAD) if self.large else None,
+            "more": {"a": number} if number % 3 else None,
+            "last": Decimal(number) / 100,
+        }
+        if "b" in self.columns.get("more", "") and number % 3:
+            values["more"] = {"a": 1 << 40 | number, "b": f"{number}" if number % 2 else None}
+        return row_of({name: values[name] for name in self.columns})
 
 
 def write_rows(
@@ -90,8 +122,40 @@ def write_rows(
     }
 
 
+def write_flat_rows(
+    folder: Path, write_id: int, statement: int, rows: Mapping[int, Sequence[Row]], style: FileStyle
+) -> dict[RowId, Row]:
+    """Write files without row ids, in several files and folders, as Hive does; tell the row ids."""
+    keys: dict[RowId, Row] = {}
+    for bucket, some in rows.items():
+        names = [f"{bucket:06d}_0", f"{bucket:06d}_0_copy_1"]
+        if write_id == 0:
+            names.append(f"{_UNION}/{bucket:06d}_0")
+        places = [len(names) * number // max(len(some), 1) for number in range(len(some))]
+        for place, name in enumerate(names):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = [row for row, own in zip(some, places, strict=True) if own == place]
+            path.write_bytes(_flat_file(part, style).getvalue())
+        property_ = encode_bucket(bucket, statement)
+        keys |= {RowId(write_id, property_, number): row for number, row in enumerate(some)}
+    return keys
+
+
+def cut_off(folder: Path, directory: Delta, random: Random) -> None:
+    """Leave the files of a streaming writer as if it had been killed over the next rows."""
+    for path in sorted((folder / directory.name).glob("bucket_*")):
+        length = path.stat().st_size
+        with path.open("ab") as file:
+            file.write(random.randbytes(random.randint(0, 50)))
+        lengths = b"".join(each.to_bytes(8, "big") for each in (length // 2, length))
+        note = lengths + bytes(random.randint(0, 7))
+        path.with_name(f"{path.name}{FLUSH_LENGTH_SUFFIX}").write_bytes(note)
+
+
 def write_deletes(folder: Path, directory: Delta, keys: Sequence[RowId], style: FileStyle) -> None:
     """Write the delete events of a write id, each bucket into a file of its own."""
+    types = row_types(row_struct(list(style.columns.items())))
     buckets: dict[int, list[RowId]] = {}
     for key in sorted(keys):
         buckets.setdefault(decode_bucket(key.bucket).writer_id, []).append(key)
@@ -99,7 +163,7 @@ def write_deletes(folder: Path, directory: Delta, keys: Sequence[RowId], style: 
         parts = np.array(some, dtype=np.int64).T
         with _bucket_file(folder, directory, bucket, style).open("xb") as sink:
             write_delete_file(
-                sink, *parts, write_id=directory.max_write_id, row_types=_TYPES, codec=style.codec
+                sink, *parts, write_id=directory.max_write_id, row_types=types, codec=style.codec
             )
 
 
@@ -118,11 +182,8 @@ def _bucket_file(folder: Path, directory: Base | Delta, bucket: int, style: File
 
 
 def _flat_file(rows: Sequence[Row], style: FileStyle) -> io.BytesIO:
-    columns = zip(*rows, strict=True) if rows else ([], [], [])
-    table = pa.table(
-        [pa.array(part, field.type) for part, field in zip(columns, _SCHEMA, strict=True)],
-        schema=_SCHEMA,
-    )
+    schema = pa.schema({name: _ARROW[type_] for name, type_ in style.columns.items()})
+    table = pa.Table.from_pylist([dict(row) for row in rows], schema)
     file = io.BytesIO()
     orc.write_table(
         table,

@@ -45,6 +45,8 @@ class History:
         self._random = Random(seed)
         self._table = RandomTable(client, database, f"t{seed}", self._random)
         self._writers = writers = Writers(self._table, self._random)
+        if self._random.random() < 0.4:
+            writers.convert()
         self._readers: list[tuple[Transaction, Reader]] = []
         # What can happen, and how often it does.
         self._steps: dict[Callable[[], None], int] = {
@@ -52,6 +54,7 @@ class History:
             writers.change: 8,
             writers.stream: 2,
             self._overwrite: 1,
+            self._table.evolve: 1,
             writers.finish: 3,
             self._open_reader: 3,
             self._open_reader_with_hole: 2,

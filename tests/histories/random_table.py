@@ -6,6 +6,7 @@ from random import Random
 
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.histories.data_files import COLUMNS
@@ -18,6 +19,7 @@ class RandomTable:
     Attributes:
         client: Its metastore.
         ref: Its name.
+        columns: Its columns with their types.
         folders: Its folder, or those of its partitions by their names.
         num_buckets: How many buckets it has; -1 if it is not bucketed.
         has_large_rows: Whether some rows are so large that a few of them fill a stripe.
@@ -33,6 +35,7 @@ class RandomTable:
         self.num_buckets = random.choice([-1, 1, 2])
         self.has_large_rows = random.random() < 0.25
         self.model = TableModel()
+        self._stage = random.choice([0, 0, 1, 2, 3])
         self.log = [
             f"The history of {name}: {len(values)} partitions, {self.num_buckets} buckets, {client.version}"
         ]
@@ -47,6 +50,27 @@ class RandomTable:
         everything = list(self.folders)
         return sorted(self._random.sample(everything, self._random.randint(1, len(everything))))
 
+    @property
+    def columns(self) -> Mapping[str, str]:
+        return COLUMNS[self._stage]
+
+    def evolve(self) -> None:
+        """ALTER TABLE: a column is added, widened, or gets another field."""
+        if self._stage + 1 == len(COLUMNS):
+            return
+        self._stage += 1
+        raw = self.client.get_table(self.ref).raw
+        raw.sd.cols = [idl_tables.FieldSchema(*column, None) for column in self.columns.items()]
+        self.client.call(
+            idl_tables.alter_table_with_environment_context,
+            self.ref.database,
+            self.ref.name,
+            raw,
+            idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"}),
+            about=self.ref.full_name,
+        )
+        self.note(f"its columns are {self.columns}")
+
     def note(self, text: str) -> None:
         self.log.append(text)
 
@@ -54,7 +78,7 @@ class RandomTable:
         bucketed = {"bucket_columns": ["k"], "num_buckets": self.num_buckets}
         table = HiveTable.new(
             self.ref,
-            [Column(*column) for column in COLUMNS.items()],
+            [Column(*column) for column in self.columns.items()],
             partition_keys=[Column("p", "string")] if values else [],
             **(bucketed if self.num_buckets > 0 else {}),
         )

@@ -15,7 +15,7 @@ from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.verify import verify_file
 from airflow_hiveacid.storage import ReadOnlyStorage
-from tests.histories.table_model import Place, Row, TableModel
+from tests.histories.table_model import Place, Row, TableModel, row_of
 
 _Files = frozenset[tuple[Path, int, int]]
 
@@ -63,14 +63,15 @@ class Reader:
                 self._check_rows(partition, anew)
 
     def unread(self) -> list[str]:
-        """The directories that he does not look at."""
+        """The directories and files that he does not look at."""
         return sorted(
             str(path)
             for partition, state in self._states.items()
             for path in self._folders[partition].iterdir()
-            if path.is_dir()
+            if not (path.is_file() and is_hidden(path.name))
             and path not in self._folders.values()
             and path.name not in (state.base, *state.deltas)
+            and path.name not in {original.partition("/")[0] for original in state.originals}
         )
 
     def _list(self, partition: str | None) -> AcidDirectory:
@@ -88,11 +89,10 @@ class Reader:
         found: dict[Place, Row] = {}
         storage = self._storage(partition)
         for batch in visible_rows(storage, state, self._write_ids, self._rules):
-            columns = (column.to_pylist() for column in batch.columns.columns)
-            for row_id, row in zip(batch.row_ids(), zip(*columns, strict=True), strict=True):
+            for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True):
                 place = Place(partition, row_id)
                 assert place not in found, f"{place} is there twice"
-                found[place] = row
+                found[place] = row_of(row)
         expected = {
             place: row for place, row in self._expected.items() if place.partition == partition
         }
@@ -105,7 +105,7 @@ class Reader:
         """The files that he reads; where they have not changed there is nothing new to be found."""
         paths = [
             self._folders[partition] / file.path
-            for directory in filter(None, (state.base, *state.deltas))
+            for directory in ("", *filter(None, (state.base, *state.deltas)))
             for file in state.files(directory)
         ]
         return frozenset((path, path.stat().st_ino, path.stat().st_mtime_ns) for path in paths)
@@ -117,14 +117,10 @@ def problems_of_output(folder: Path, partition: str | None, model: TableModel) -
     assert directory is not None
     is_base = isinstance(directory, Base)
     kind = "delete" if not is_base and directory.is_delete else "insert"
-    first, last = (
-        (1, directory.write_id)
-        if is_base
-        else (
-            directory.min_write_id,
-            directory.max_write_id,
-        )
-    )
+    if is_base:
+        first, last = 0, max(directory.write_id, 0)
+    else:
+        first, last = directory.min_write_id, directory.max_write_id
     problems = []
     for path in sorted(folder.iterdir()):
         if is_hidden(path.name):

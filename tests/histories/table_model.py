@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from airflow_hiveacid.acid.row_id import RowId
 
-Row = tuple[int, str | None, bytes | None]
+# The columns that are not null, by their names, and so are nested ones: what older files lack is
+# null, wherever it is missing.
+Row = Mapping[str, Any]
 
 
 class Place(NamedTuple):
@@ -44,7 +46,8 @@ class TableModel:
 
     def __init__(self) -> None:
         self.rows: dict[Place, Row] = {}
-        self.committed: set[int] = set()
+        # Files that are older than every transaction have rows of the write id 0.
+        self.committed: set[int] = {0}
         self.deleted_by: dict[Place, set[int]] = {}
 
     def commit(self, change: Change) -> None:
@@ -64,3 +67,12 @@ class TableModel:
 
     def snapshot(self) -> Mapping[Place, Row]:
         return dict(self.rows)
+
+
+def row_of(values: Mapping[str, Any]) -> Row:
+    """A row with its nulls left out."""
+    return {name: _without_nulls(value) for name, value in values.items() if value is not None}
+
+
+def _without_nulls(value: Any) -> Any:
+    return row_of(value) if isinstance(value, dict) else value

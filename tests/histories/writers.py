@@ -18,11 +18,19 @@ from airflow_hiveacid.acid.locks import (
     lock_components,
 )
 from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.metastore.answers import LockState
 from airflow_hiveacid.metastore.transaction import Transaction
-from tests.histories.data_files import FileStyle, make_directory, write_deletes, write_rows
+from tests.histories.data_files import (
+    FileStyle,
+    cut_off,
+    make_directory,
+    write_deletes,
+    write_flat_rows,
+    write_rows,
+)
 from tests.histories.random_table import RandomTable
-from tests.histories.table_model import Change, Place
+from tests.histories.table_model import Change, Place, Row
 
 _MOST_WRITERS = 2
 _WHO = ("somebody", "host", None)
@@ -99,12 +107,39 @@ class Writers:
                 change.deletes.add(place)
         if operation is not Operation.DELETE:
             delta = Delta(*extent)
-            for bucket in self._some_buckets():
-                rows = {change.write_id: style.rows(self._random, *self._new_rows(style))}
-                keys = write_rows(folder, delta, bucket, rows, style)
-                change.inserts |= {Place(partition, key): row for key, row in keys.items()}
+            loads = operation is Operation.INSERT and self._random.random() < 0.25
+            keys = self._insert(folder, delta, change.write_id, style, loads=loads)
+            change.inserts |= {Place(partition, key): row for key, row in keys.items()}
             directories.append(folder / delta.name)
         return directories
+
+    def _insert(
+        self, folder: Path, directory: Base | Delta, write_id: int, style: FileStyle, *, loads: bool
+    ) -> dict[RowId, Row]:
+        """Write rows into some buckets, or files that are loaded as they are."""
+        rows = {
+            bucket: style.rows(self._random, *self._new_rows(style))
+            for bucket in self._some_buckets()
+        }
+        if loads:
+            statement = 0 if isinstance(directory, Base) else directory.statement_id or 0
+            return write_flat_rows(folder / directory.name, write_id, statement, rows, style)
+        keys: dict[RowId, Row] = {}
+        for bucket, some in rows.items():
+            keys |= write_rows(folder, directory, bucket, {write_id: some}, style)
+        return keys
+
+    def convert(self) -> None:
+        """Files that were there before the table became transactional."""
+        for partition in self._table.some_partitions():
+            folder, style = self._table.folders[partition], self._style()
+            rows = {
+                bucket: style.rows(self._random, *self._new_rows(style))
+                for bucket in self._some_buckets()
+            }
+            for key, row in write_flat_rows(folder, 0, 0, rows, style).items():
+                self._table.model.rows[Place(partition, key)] = row
+            self._table.note(f"there are original files in {partition}")
 
     def _victims(self, partition: str | None, change: Change) -> list[Place]:
         """Some rows to delete; now and then one that somebody has deleted already."""
@@ -141,6 +176,9 @@ class Writers:
             for key, row in write_rows(folder, delta, bucket, rows, style).items():
                 changes[key.write_id].inserts[Place(partition, key)] = row
         self._table.note(f"stream of {delta.name} in {partition}")
+        if self._random.random() < 0.4:
+            cut_off(folder, delta, self._random)
+            self._table.note("its writer was killed over more")
         for txn, change in zip(txns, changes.values(), strict=True):
             writer = Writer(
                 change,
@@ -167,9 +205,9 @@ class Writers:
         for partition in partitions:
             folder, style = self._table.folders[partition], self._style()
             make_directory(folder, base)
-            for bucket in self._some_buckets() if self._random.random() < 0.8 else ():
-                rows = {write_id: style.rows(self._random, *self._new_rows(style))}
-                keys = write_rows(folder, base, bucket, rows, style)
+            if self._random.random() < 0.8:
+                loads = self._random.random() < 0.25
+                keys = self._insert(folder, base, write_id, style, loads=loads)
                 change.inserts |= {Place(partition, key): row for key, row in keys.items()}
         commit = partial(self._table.client.commit_txn, txn)
         abort = partial(self._table.client.abort_txn, txn)
@@ -259,7 +297,7 @@ class Writers:
     def _style(self) -> FileStyle:
         large = self._table.has_large_rows and self._random.random() < 0.4
         attempt = self._table.is_hive4 and self._random.random() < 0.3
-        return FileStyle.random(self._random, large=large, attempt=attempt)
+        return FileStyle.random(self._random, self._table.columns, large=large, attempt=attempt)
 
     def _new_rows(self, style: FileStyle) -> tuple[int, int]:
         count = self._random.choice([5, 9] if style.large else [1, 3, 8, 20, 45])
