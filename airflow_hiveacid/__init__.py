@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         NotMatchedInsert,
     )
     from airflow_hiveacid.assets import asset_of
+    from airflow_hiveacid.engine.multi_table import MultiTableTransaction
     from airflow_hiveacid.engine.table import AcidTable
     from airflow_hiveacid.engine.write import WriteOptions
     from airflow_hiveacid.hooks.failures import (
@@ -41,11 +42,14 @@ if TYPE_CHECKING:
         TableSource,
         UpdateJob,
     )
+    from airflow_hiveacid.jobs.transaction import MultiTableJob
     from airflow_hiveacid.operators.clean import HiveAcidCleanOperator
     from airflow_hiveacid.operators.compact import HiveAcidCompactOperator
     from airflow_hiveacid.operators.delete import HiveAcidDeleteOperator
     from airflow_hiveacid.operators.insert import HiveAcidInsertOperator
     from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
+    from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+    from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
     from airflow_hiveacid.operators.update import HiveAcidUpdateOperator
     from airflow_hiveacid.retries import hive_acid_retry_policy
     from airflow_hiveacid.sensors.compaction_needed import HiveAcidCompactionNeededSensor
@@ -71,16 +75,20 @@ __all__ = [
     "HiveAcidInsertOperator",
     "HiveAcidMergeOperator",
     "HiveAcidMetastoreHook",
+    "HiveAcidSqlOperator",
     "HiveAcidTaskConflict",
     "HiveAcidTaskFailure",
     "HiveAcidTaskRefused",
     "HiveAcidTaskTrouble",
+    "HiveAcidTransactionOperator",
     "HiveAcidUpdateOperator",
     "InsertJob",
     "MatchedDelete",
     "MatchedUpdate",
     "MergeJob",
     "MetastoreOptions",
+    "MultiTableJob",
+    "MultiTableTransaction",
     "NotMatchedBySourceDelete",
     "NotMatchedBySourceUpdate",
     "NotMatchedInsert",
@@ -108,6 +116,7 @@ _MODULES = {
         "NotMatchedInsert",
     ),
     "assets": ("asset_of",),
+    "engine.multi_table": ("MultiTableTransaction",),
     "engine.table": ("AcidTable",),
     "engine.write": ("WriteOptions",),
     "hooks.failures": (
@@ -129,11 +138,14 @@ _MODULES = {
         "TableSource",
         "UpdateJob",
     ),
+    "jobs.transaction": ("MultiTableJob",),
     "operators.clean": ("HiveAcidCleanOperator",),
     "operators.compact": ("HiveAcidCompactOperator",),
     "operators.delete": ("HiveAcidDeleteOperator",),
     "operators.insert": ("HiveAcidInsertOperator",),
     "operators.merge": ("HiveAcidMergeOperator",),
+    "operators.sql": ("HiveAcidSqlOperator",),
+    "operators.transaction": ("HiveAcidTransactionOperator",),
     "operators.update": ("HiveAcidUpdateOperator",),
     "retries": ("hive_acid_retry_policy",),
     "sensors.compaction_needed": ("HiveAcidCompactionNeededSensor",),

@@ -1,9 +1,10 @@
 """What OpenLineage learns of our jobs, where its provider is installed."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.assets import asset_of, to_openlineage
 from airflow_hiveacid.column_lineage import SOURCE, TARGET, column_origins
 from airflow_hiveacid.jobs.options import (
+    DeleteJob,
     InsertJob,
     Job,
     MergeJob,
@@ -19,7 +21,9 @@ from airflow_hiveacid.jobs.options import (
     PathSource,
     QuerySource,
     TableSource,
+    UpdateJob,
 )
+from airflow_hiveacid.jobs.script import ScriptJob
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset
@@ -57,25 +61,76 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
     """
     from airflow.providers.common.compat.openlineage.facet import SQLJobFacet
 
+    if isinstance(job, ScriptJob):
+        return _lineage_of_script(job, report)
     assert job.metastore is not None
-    source = job.source if isinstance(job, InsertJob | MergeJob) else None
-    named: dict[str, TableSource | PathSource] = {}
-    if isinstance(source, QuerySource):
-        named = {name.lower(): each for name, each in source.inputs.items()}
-    elif source is not None:
-        named = {SOURCE: source}
+    statements = [(each, _sources(each)) for each in _statements(job)]
+    named = [source for _, sources in statements for source in sources.values()]
     tables = _look_up(
         job.metastore,
-        {job.target, *(each.name for each in named.values() if isinstance(each, TableSource))},
+        {each.target for each, _ in statements}
+        | {source.name for source in named if isinstance(source, TableSource)},
     )
-    inputs = {name: _input(each, job.metastore, tables) for name, each in named.items()}
+    reports = [] if report is None else _reports(report)
+    inputs: dict[str, Dataset] = {}
+    written: dict[str, list[tuple[Job, dict[str, Dataset]]]] = {}
+    for each, sources in statements:
+        for source in sources.values():
+            key = _key(source)
+            if key not in inputs:
+                inputs[key] = _input(source, job.metastore, tables)
+        read = {name: inputs[_key(source)] for name, source in sources.items()}
+        written.setdefault(each.target, []).append((each, read))
+    queries = [source.sql for each, _ in statements if (source := _query(each)) is not None]
     return import_module("airflow.providers.openlineage.extractors").OperatorLineage(
         inputs=list(inputs.values()),
-        outputs=[_output(job, report, inputs, tables)],
-        job_facets={"sql": SQLJobFacet(query=source.sql)}
-        if isinstance(source, QuerySource)
-        else {},
+        outputs=[
+            _output(
+                target,
+                job.metastore,
+                changes,
+                [each for each in reports if each["target"] == target],
+                tables,
+            )
+            for target, changes in written.items()
+        ],
+        job_facets={"sql": SQLJobFacet(query=";\n".join(queries))} if queries else {},
     )
+
+
+def _statements(job: Job) -> list[Job]:
+    """The jobs that a job is made of, each of which changes one table."""
+    if isinstance(job, MultiTableJob | ScriptJob):
+        return [inner for each in job.statements for inner in _statements(each)]
+    return [job]
+
+
+def _reports(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What was done, table by table."""
+    parts = report.get("statements")
+    if parts is None:
+        return by_table(report)
+    return [each for part in parts for each in by_table(part["run"] or part["compaction"])]
+
+
+def _sources(job: Job) -> dict[str, TableSource | PathSource]:
+    """What a job reads besides its table, by the name that its expressions know it under."""
+    if isinstance(job, UpdateJob | DeleteJob):
+        return {name.lower(): each for name, each in job.inputs.items()}
+    if not isinstance(job, InsertJob | MergeJob):
+        return {}
+    if isinstance(job.source, QuerySource):
+        return {name.lower(): each for name, each in job.source.inputs.items()}
+    return {SOURCE: job.source}
+
+
+def _query(job: Job) -> QuerySource | None:
+    source = job.source if isinstance(job, InsertJob | MergeJob) else None
+    return source if isinstance(source, QuerySource) else None
+
+
+def _key(source: TableSource | PathSource) -> str:
+    return source.name if isinstance(source, TableSource) else source.path
 
 
 def _look_up(metastore: MetastoreOptions, names: set[str]) -> "dict[str, HiveTable]":
@@ -107,9 +162,10 @@ def _input(
 
 
 def _output(
-    job: Job,
-    report: Mapping[str, Any] | None,
-    inputs: "Mapping[str, Dataset]",
+    target: str,
+    metastore: MetastoreOptions,
+    changes: "Sequence[tuple[Job, Mapping[str, Dataset]]]",
+    reports: Sequence[Mapping[str, Any]],
     tables: "Mapping[str, HiveTable]",
 ) -> "OutputDataset":
     from airflow.providers.common.compat.openlineage.facet import (
@@ -120,28 +176,27 @@ def _output(
         OutputStatisticsOutputDatasetFacet,
     )
 
-    assert job.metastore is not None
-    named = to_openlineage(asset_of(job.target, job.metastore.uris), None)
-    table = tables.get(job.target)
+    named = to_openlineage(asset_of(target, metastore.uris), None)
+    table = tables.get(target)
     facets = _table_facets(table)
     if table is not None:
         columns = [column.name for column in (*table.columns, *table.partition_keys)]
-        datasets = {**inputs, TARGET: named}
-        fields = {
-            column: Fields(
-                inputFields=[
-                    InputField(datasets[name].namespace, datasets[name].name, field)
-                    for name, field in origins
-                    if name in datasets
-                ]
-            )
-            for column, origins in column_origins(job, columns).items()
-        }
+        fields: dict[str, list[InputField]] = {}
+        for job, inputs in changes:
+            datasets = {**inputs, TARGET: named}
+            for column, origins in column_origins(job, columns).items():
+                read = fields.setdefault(column, [])
+                for name, field in origins:
+                    if name in datasets:
+                        origin = InputField(datasets[name].namespace, datasets[name].name, field)
+                        read += [] if origin in read else [origin]
         if fields:
-            facets["columnLineage"] = ColumnLineageDatasetFacet(fields=fields)
+            facets["columnLineage"] = ColumnLineageDatasetFacet(
+                fields={column: Fields(inputFields=read) for column, read in fields.items()}
+            )
     statistics: dict[str, Any] = {}
-    if report is not None:
-        statistics["outputStatistics"] = OutputStatisticsOutputDatasetFacet(**_written(report))
+    if reports:
+        statistics["outputStatistics"] = OutputStatisticsOutputDatasetFacet(**_written(reports))
     return OutputDataset(
         namespace=named.namespace, name=named.name, facets=facets, outputFacets=statistics
     )
@@ -179,7 +234,12 @@ def _place(path: str) -> tuple[str, str]:
     return f"{uri.scheme}://{uri.netloc}", uri.path
 
 
-def _written(report: Mapping[str, Any]) -> dict[str, Any]:
+def _written(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    figures = [_figures(report) for report in reports]
+    return {key: sum(each.get(key, 0) for each in figures) for key in figures[0]}
+
+
+def _figures(report: Mapping[str, Any]) -> dict[str, Any]:
     if report["job"] == "compact":
         done = report["partitions"]
         return {

@@ -2,16 +2,13 @@
 
 import argparse
 import json
-import os
-import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
-from airflow_hiveacid.cli import policy, target
+from airflow_hiveacid.cli import local_spark, policy, target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.jobs.compaction import MODES, CompactJob
@@ -41,13 +38,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many partitions at a time (default: %(default)s)",
     )
-    parser.add_argument(
-        "--master",
-        default="local[*]",
-        metavar="URL",
-        help="where Spark runs its tasks: on this machine (default: %(default)s), or on a cluster "
-        "whose Python has this package",
-    )
+    local_spark.add_master(parser)
     policy.add_arguments(parser)
 
 
@@ -69,9 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         pool=arguments.pool,
     )
     job.validate()
-    # What an application logs is progress here, and must not stand among the JSON.
-    with redirect_stdout(sys.stderr):
-        report = _run_on_spark(job, arguments.master)
+    report = local_spark.run_on_spark(job, arguments.master, f"hiveacid compact {job.target}")
+    assert isinstance(report, CompactReport)
     for warning in report.warnings:
         print(f"hiveacid: warning: {warning}", file=sys.stderr)
     if arguments.json:
@@ -93,20 +83,6 @@ COMMAND = Command(
     run=run,
     changes=True,
 )
-
-
-def _run_on_spark(job: CompactJob, master: str) -> CompactReport:
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master {shlex.quote(master)} pyspark-shell"
-    # Spark and all that comes with it is only for those who compact.
-    from airflow_hiveacid.engine.failures import spark_errors_as_ours
-    from airflow_hiveacid.engine.run import run as run_job
-    from airflow_hiveacid.engine.session import application_session
-
-    with spark_errors_as_ours("Starting Spark"):
-        spark = application_session(f"hiveacid compact {job.target}")
-    report = run_job(spark, job)
-    assert isinstance(report, CompactReport)
-    return report
 
 
 def _as_text(report: CompactReport) -> Iterator[str]:

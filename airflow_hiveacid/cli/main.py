@@ -14,6 +14,7 @@ from airflow_hiveacid.cli import (
     inspect,
     locks,
     plan,
+    sql,
     tables,
     txns,
 )
@@ -22,7 +23,7 @@ from airflow_hiveacid.cli.command import Command
 DESCRIPTION = "Look at Hive ACID tables, and look after them."
 COMMANDS: Sequence[Command] = tuple(
     module.COMMAND
-    for module in (tables, inspect, history, cat, plan, compact, clean, locks, txns, doctor)
+    for module in (tables, inspect, history, cat, sql, plan, compact, clean, locks, txns, doctor)
 )
 
 

@@ -55,11 +55,13 @@ def overwrite_rows(work: Work, source: DataFrame, plan: InsertPlan) -> Counts:
     return Counts(inserted=work.output.rows)
 
 
-def truncate_rows(work: Work, partitions: Sequence[HivePartition]) -> Counts:
+def truncate_rows(work: Work, partition: PartitionSpec | None) -> Counts:
     """Remove all rows of the table, or of some of its partitions, by empty bases."""
     with work.phases(Phase.WRITE):
+        # Once more, under the locks: somebody may have added one.
+        chosen = partitions_to_truncate(work.spark, work.client, work.table, partition)
         keys = work.table.partition_keys
-        work.output.write_empty_bases([each.name for each in partitions] if keys else [None])
+        work.output.write_empty_bases([each.name for each in chosen] if keys else [None])
     return Counts()
 
 

@@ -20,13 +20,22 @@ from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write import WriteOptions
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.ddl import ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.options import Job, MetastoreOptions
 from airflow_hiveacid.jobs.phases import FaultInjector, PhaseLog, PhaseObserver
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, RunReport
+from airflow_hiveacid.jobs.script import ScriptJob
+from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.jobs.transaction import MultiTableJob
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.ddl import run_ddl
 from airflow_hiveacid.metastore.settle import abort_open_transactions
 from airflow_hiveacid.run_files import RunFiles, Started
+
+_REPORTS: Mapping[type[Job], type[RunReport | CompactReport | ScriptReport]] = {
+    CompactJob: CompactReport,
+    ScriptJob: ScriptReport,
+}
 
 
 def main(argv: Sequence[str], job_type: type[Job]) -> int:
@@ -60,7 +69,7 @@ def main(argv: Sequence[str], job_type: type[Job]) -> int:
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
         if ours is not error:
             traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
-        kind = CompactReport if job_type is CompactJob else RunReport
+        kind = _REPORTS.get(job_type, RunReport)
         report = kind(job=name, target=target, error=ErrorReport.of(ours))
     if files.known:
         files.write_report(report)
@@ -99,7 +108,7 @@ class Progress(PhaseObserver):
 
 def run(
     spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()
-) -> RunReport | CompactReport:
+) -> RunReport | CompactReport | ScriptReport:
     """Run a job once and for all: what an earlier try of it has committed is not done again.
 
     Args:
@@ -110,13 +119,43 @@ def run(
     job.validate()
     if job.metastore is None:
         raise InvalidJob("The job does not say which metastore to use.")
+    if isinstance(job, ScriptJob):
+        return _run_script(spark, job, observers)
+    return _run_one(spark, job, job.metastore, observers)
+
+
+def _run_script(
+    spark: SparkSession, script: ScriptJob, observers: Sequence[PhaseObserver]
+) -> ScriptReport:
+    reports: list[RunReport | CompactReport] = []
+    for number, job in enumerate(script.runs(), start=1):
+        assert job.metastore is not None
+        try:
+            reports.append(_run_one(spark, job, job.metastore, observers))
+        except HiveAcidError as error:
+            error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
+            raise
+        if reports[-1].error is not None:
+            break
+    return ScriptReport.of(script.target, reports)
+
+
+def _run_one(
+    spark: SparkSession,
+    job: Job,
+    metastore: MetastoreOptions,
+    observers: Sequence[PhaseObserver],
+) -> RunReport | CompactReport:
+    if isinstance(job, CreateTableJob | ConvertJob):
+        with MetastoreClient(metastore) as client:
+            return run_ddl(client, job)
     fault = FaultInjector.from_environment()
     # In this order: what is told in the log can already be looked up.
     watching = [*observers, PhaseLog(), *([fault] if fault else [])]
     if isinstance(job, CompactJob):
-        return _compact(spark, job.metastore, job, watching)
+        return _compact(spark, metastore, job, watching)
     try:
-        done = _write(spark, job.metastore, job, watching)
+        done = _write(spark, metastore, job, watching)
     except AlreadyApplied as applied:
         done = replace(applied.report, settled=True)
     if done.settled and done.txn_id is not None:

@@ -116,7 +116,7 @@ class TableChanges(ABC, Generic[R]):
             self._end_reading()
             return replace(
                 statement,
-                work=partial(truncate_rows, partitions=chosen),
+                work=partial(truncate_rows, partition=partition),
                 partitions=None if partition is None else [each.name for each in chosen],
             )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.jobs.checks import is_template
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.ddl import ConvertJob, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.options import (
@@ -30,6 +31,17 @@ Statement = (
 )
 
 
+def statement_token(run_token: str, number: int) -> str:
+    """The run token of one statement of a run."""
+    return f"{run_token}#{number}"
+
+
+def split_token(run_token: str) -> tuple[str, int | None]:
+    """The run that a token belongs to, and the number of its statement, if it is of one."""
+    run, mark, number = run_token.rpartition("#")
+    return (run, int(number)) if mark and number.isdecimal() else (run_token, None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptJob(Job):
     """Run jobs one after the other, each in a transaction of its own.
@@ -41,7 +53,7 @@ class ScriptJob(Job):
         statements: The jobs, in order.
     """
 
-    statements: Sequence[Statement]
+    statements: Sequence[Statement] = ()
 
     def __post_init__(self) -> None:
         freeze(self, "statements")
@@ -59,7 +71,7 @@ class ScriptJob(Job):
             yield replace(
                 job,
                 metastore=self.metastore,
-                run_token=None if self.run_token is None else f"{self.run_token}/{number}",
+                run_token=self.run_token and statement_token(self.run_token, number),
                 lock_wait_seconds=self.lock_wait_seconds,
                 max_restarts=self.max_restarts,
                 orc_codec=self.orc_codec,
@@ -71,7 +83,7 @@ class ScriptJob(Job):
         return not all(isinstance(job, CreateTableJob | ConvertJob) for job in self.statements)
 
     def _validate_own(self) -> None:
-        if not self.statements:
+        if not self.statements and not is_template(self.target):
             raise InvalidJob("The script has no statement.")
         for job in self.statements:
             if not isinstance(job, Statement):

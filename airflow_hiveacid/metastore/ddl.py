@@ -15,6 +15,8 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs.ddl import ColumnSpec, ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.script import ScriptJob
+from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.answers import TxnType
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
@@ -50,6 +52,12 @@ def run_ddl(client: MetastoreClient, job: CreateTableJob | ConvertJob) -> RunRep
         client, ref, run_token=job.run_token, lock_wait_seconds=job.lock_wait_seconds
     )
     return RunReport(job="convert", target=ref.full_name, warnings=warnings)
+
+
+def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptReport:
+    """Run a script that needs no Spark."""
+    ddl = [each for each in script.runs() if isinstance(each, CreateTableJob | ConvertJob)]
+    return ScriptReport.of(script.target, [run_ddl(client, each) for each in ddl])
 
 
 def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) -> tuple[str, ...]:

@@ -12,11 +12,13 @@ from typing import Self
 from airflow_hiveacid.acid.errors import TransactionAborted
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.jobs.script import split_token, statement_token
 from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
 
-# The metastore keeps 128 characters of an agent info and 128 of a host name, which must hold both.
-_LONGEST_AGENT_INFO = 87
+# The metastore keeps 128 characters of an agent info and 128 of a host name, which must hold both,
+# and the number of a statement.
+_LONGEST_RUN_TOKEN = 82
 _LONGEST_HOST = 40
 _DIGEST_LENGTH = 16
 
@@ -65,14 +67,15 @@ def agent_info(run_token: str) -> str:
     Args:
         run_token: Of any length.
     """
-    if len(run_token) <= _LONGEST_AGENT_INFO:
-        return run_token
-    digest = hashlib.sha256(run_token.encode()).hexdigest()[:_DIGEST_LENGTH]
-    return f"{run_token[: _LONGEST_AGENT_INFO - _DIGEST_LENGTH - 1]}~{digest}"
+    run, statement = split_token(run_token)
+    if len(run) > _LONGEST_RUN_TOKEN:
+        digest = hashlib.sha256(run.encode()).hexdigest()[:_DIGEST_LENGTH]
+        run = f"{run[: _LONGEST_RUN_TOKEN - _DIGEST_LENGTH - 1]}~{digest}"
+    return run if statement is None else statement_token(run, statement)
 
 
 def find_open_transactions(client: MetastoreClient, run_token: str) -> list[int]:
-    """Find the transactions of a run that are still open.
+    """Find the transactions of a run, and of all its statements, that are still open.
 
     Args:
         client: Whom to ask.
@@ -85,7 +88,9 @@ def find_open_transactions(client: MetastoreClient, run_token: str) -> list[int]
     return sorted(
         txn.txn_id
         for txn in client.get_open_txns_info()
-        if txn.state is TxnState.OPEN and txn.host.partition("/")[2] == wanted
+        if txn.state is TxnState.OPEN
+        and (info := txn.host.partition("/")[2])
+        and wanted in (info, split_token(info)[0])
     )
 
 

@@ -17,6 +17,7 @@ from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.hooks.submit import SparkSubmission, runs_in_cluster, spark_connection
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, RunReport
+from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import (
     SparkApplicationLink,
@@ -79,7 +80,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     """
 
     application: ClassVar[str]
-    report_type: ClassVar[type[RunReport] | type[CompactReport]] = RunReport
+    report_type: ClassVar[type[RunReport | CompactReport | ScriptReport]] = RunReport
 
     template_fields: Sequence[str] = (
         *HiveAcidJobOperator.template_fields,

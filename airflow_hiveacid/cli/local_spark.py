@@ -1,0 +1,36 @@
+"""Running a job with a Spark of this process."""
+
+import argparse
+import os
+import shlex
+import sys
+from contextlib import redirect_stdout
+
+from airflow_hiveacid.jobs.options import Job
+from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.script_report import ScriptReport
+
+
+def add_master(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that says where Spark runs."""
+    parser.add_argument(
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="where Spark runs its tasks: on this machine (default: %(default)s), or on a cluster "
+        "whose Python has this package",
+    )
+
+
+def run_on_spark(job: Job, master: str, name: str) -> RunReport | CompactReport | ScriptReport:
+    """Run a job, its log on stderr: what an application logs is progress here, and no result."""
+    with redirect_stdout(sys.stderr):
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master {shlex.quote(master)} pyspark-shell"
+        # Spark and all that comes with it is only for those who need it.
+        from airflow_hiveacid.engine.failures import spark_errors_as_ours
+        from airflow_hiveacid.engine.run import run
+        from airflow_hiveacid.engine.session import application_session
+
+        with spark_errors_as_ours("Starting Spark"):
+            spark = application_session(name)
+        return run(spark, job)

@@ -1,0 +1,115 @@
+"""`hiveacid sql`: run statements of SQL with a Spark of this process."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from airflow_hiveacid.acid.errors import UserError
+from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.cli import local_spark, target
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.script import ScriptJob
+from airflow_hiveacid.jobs.script_report import ScriptReport
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sql", nargs="?", metavar="SQL", help="the statements, separated by semicolons"
+    )
+    parser.add_argument(
+        "-f", "--file", metavar="FILE", help="take the statements from a file; - is stdin"
+    )
+    parser.add_argument(
+        "--database",
+        default="default",
+        metavar="DB",
+        help="where tables are that are named without a database (default: %(default)s)",
+    )
+    target.add_metastore(parser)
+    local_spark.add_master(parser)
+    target.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the statements and print what each has done.
+
+    Returns:
+        0, or the exit code of the error of the statement that failed.
+    """
+    # Reading SQL takes its parser, which no other command needs.
+    from airflow_hiveacid.sql.script import to_script
+
+    job = to_script(_text(arguments), arguments.database)
+    job = replace(job, metastore=target.metastore(arguments))
+    job.validate()
+    report = _run(job, arguments.master)
+    for warning in report.warnings:
+        print(f"hiveacid: warning: {warning}", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps(report.to_dict(), ensure_ascii=False))
+    else:
+        for number, statement in enumerate(report.statements, start=1):
+            print(f"{number}. {_as_text(statement.report)}")
+    if report.error is None:
+        return 0
+    print(f"hiveacid: {report.error.message} {report.error.remedy}".rstrip(), file=sys.stderr)
+    return report.error.exit_code
+
+
+COMMAND = Command(
+    name="sql",
+    help="run SQL: INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, CONVERT, COMPACT",
+    description="Run statements of SQL on ACID tables with Spark, one after the other, each in a "
+    "transaction of its own.",
+    configure=_configure,
+    run=run,
+    changes=True,
+)
+
+
+def _text(arguments: argparse.Namespace) -> str:
+    if (arguments.sql is None) == (arguments.file is None):
+        raise UserError("Give the statements as an argument, or a file with --file.")
+    if arguments.file is None:
+        return str(arguments.sql)
+    if arguments.file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(arguments.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{arguments.file} cannot be read: {error}.") from error
+
+
+def _run(job: ScriptJob, master: str) -> ScriptReport:
+    if job.needs_spark:
+        report = local_spark.run_on_spark(job, master, "hiveacid sql")
+        assert isinstance(report, ScriptReport)
+        return report
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.ddl import run_script_of_ddl
+
+    assert job.metastore is not None
+    with MetastoreClient(job.metastore) as client:
+        return run_script_of_ddl(client, job)
+
+
+def _as_text(report: RunReport | CompactReport) -> str:
+    return f"{report.job} {report.target}: {', '.join(_done(report)) or 'done'}"
+
+
+def _done(report: RunReport | CompactReport) -> Iterator[str]:
+    if isinstance(report, CompactReport):
+        outcomes = [partition.outcome for partition in report.partitions]
+        for outcome in ("compacted", "skipped", "failed"):
+            if outcome in outcomes:
+                yield f"{outcomes.count(outcome)} {outcome}"
+        return
+    for what in ("inserted", "updated", "deleted"):
+        if rows := getattr(report, f"rows_{what}"):
+            yield f"{rows} rows {what}"
+    if report.files:
+        yield f"{report.files} files, {bytes_in_words(report.bytes)}"

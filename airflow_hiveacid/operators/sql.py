@@ -1,0 +1,138 @@
+"""HiveAcidSqlOperator: SQL as an Airflow task."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_hiveacid.assets import emit_assets
+from airflow_hiveacid.jobs.checks import is_template, require_text
+from airflow_hiveacid.jobs.script import ScriptJob
+from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_FILE = ".sql"
+
+
+class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
+    """Runs statements of SQL on ACID tables, one after the other.
+
+    There are INSERT INTO and OVERWRITE, FROM ... INSERT ... INSERT, UPDATE, DELETE, MERGE,
+    TRUNCATE, CREATE TABLE, CONVERT TABLE and ALTER TABLE ... COMPACT. The text is read while the
+    DAG is parsed, unless it is a template: then when the task runs. CREATE TABLE and CONVERT TABLE
+    alone run in the worker; all else is submitted to Spark.
+
+    Each statement is a transaction. When the task is tried again, those that have been committed
+    are not repeated.
+
+    Example::
+
+        HiveAcidSqlOperator(
+            task_id="orders",
+            sql='''
+                MERGE INTO sales.orders t USING landing.orders s ON t.id = s.id
+                WHEN MATCHED THEN UPDATE SET *
+                WHEN NOT MATCHED THEN INSERT *;
+                ALTER TABLE sales.orders COMPACT 'minor'
+            ''',
+        )
+
+    The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator.
+
+    :param sql: The statements, separated by semicolons, or the name of a file that ends with
+        ``.sql``. (templated)
+    :param database: Where tables are that are named without a database. (templated)
+    :param lock_wait_seconds: How long each statement waits for its locks.
+    :param orc_codec: See InsertJob.
+    """
+
+    job_type = ScriptJob
+    application = "sql"
+    report_type = ScriptReport
+
+    template_fields: Sequence[str] = (
+        "sql",
+        "database",
+        *(name for name in HiveAcidSparkOperator.template_fields if name != "job"),
+    )
+    template_ext: Sequence[str] = (_FILE,)
+    template_fields_renderers: ClassVar[dict[str, str]] = {"sql": "sql", "conf": "json"}
+
+    def __init__(
+        self,
+        *,
+        sql: str,
+        database: str = "default",
+        lock_wait_seconds: float = 300,
+        orc_codec: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        require_text(sql, "sql")
+        # What it is will be known when the task runs, unless it is known already.
+        super().__init__(job=ScriptJob(target="{{ task.sql }}"), **kwargs)
+        self.sql = sql
+        self.database = database
+        self.lock_wait_seconds = lock_wait_seconds
+        self.orc_codec = orc_codec
+        self._read_early()
+
+    def prepare_template(self) -> None:
+        """Check the text of a file; Airflow has read it while it parsed the DAG."""
+        self._read_early()
+
+    def get_openlineage_facets_on_complete(self, task_instance: object) -> Any:
+        """Answer OpenLineage's listener, when the task has ended well or not.
+
+        :param task_instance: The task instance.
+        """
+        lineage: Any = super().get_openlineage_facets_on_complete(task_instance)
+        if lineage is not None:
+            from airflow.providers.common.compat.openlineage.facet import SQLJobFacet
+
+            lineage.job_facets["sql"] = SQLJobFacet(query=self.sql)
+        return lineage
+
+    def _read_early(self) -> None:
+        """Read the text while the DAG is parsed, unless it is a template or a file's name."""
+        later = self.sql.endswith(_FILE) or any(map(is_template, (self.sql, self.database)))
+        if not later:
+            self.job = self._complete(self.job)
+
+    def _complete(self, job: ScriptJob) -> ScriptJob:
+        # Reading SQL takes sqlglot, which is only for the DAGs that have some.
+        from airflow_hiveacid.sql.script import to_script
+
+        script = to_script(self.sql, self.database)
+        return dataclasses.replace(
+            job,
+            target=script.target,
+            statements=script.statements,
+            lock_wait_seconds=self.lock_wait_seconds,
+            orc_codec=self.orc_codec,
+        )
+
+    def _run(self, job: ScriptJob, context: "Context") -> dict[str, Any]:
+        if job.needs_spark:
+            return super()._run(job, context)
+        from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.metastore.ddl import run_script_of_ddl
+
+        assert job.metastore is not None
+        with MetastoreClient(job.metastore) as client:
+            report = run_script_of_ddl(client, job)
+        for warning in report.warnings:
+            self.log.warning("%s", warning)
+        return report.to_dict()
+
+    def _tell(self, job: ScriptJob, report: dict[str, Any], context: "Context") -> None:
+        assert job.metastore is not None
+        self._report = report
+        for each in _reports(report):
+            emit_assets(context, each, job.metastore)
+
+
+def _reports(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The reports of the statements."""
+    return [each["run"] or each["compaction"] for each in report["statements"]]
