@@ -13,7 +13,6 @@ from airflow_hiveacid.engine.pruning import Scope, matching_partitions, without_
 from airflow_hiveacid.engine.reader import KEY, TableSnapshot
 from airflow_hiveacid.engine.search import search_argument
 from airflow_hiveacid.engine.source import SourceInputs
-from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.engine.work import Counts, Work
 from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -48,8 +47,8 @@ class Choice:
             search = own and search_argument(
                 work.spark,
                 own,
-                spark_struct(work.table.columns),
-                spark_struct(work.table.partition_keys),
+                work.table.columns,
+                work.table.partition_keys,
                 self.alias,
             )
             rows = snapshot.rows(work.spark, search or None)

@@ -5,12 +5,15 @@ Spark's own push-down is wrong for ACID files, because ORC resolves the pushed n
 as an option. It only lets ORC skip row groups: the condition itself is still applied by Spark.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession  # noqa: TID253
-from pyspark.sql.types import StructType, TimestampType  # noqa: TID253
+
+from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, parse_type
+from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.metastore.catalog import Column
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,11 @@ class SearchArgument:
 
 
 def search_argument(
-    spark: SparkSession, condition: str, columns: StructType, others: StructType, alias: str
+    spark: SparkSession,
+    condition: str,
+    columns: Sequence[Column],
+    others: Sequence[Column],
+    alias: str,
 ) -> SearchArgument | None:
     """What ORC can use of a condition; ``None`` if it is nothing.
 
@@ -39,13 +46,11 @@ def search_argument(
     """
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
-    both = StructType(columns.fields + others.fields)
+    both = spark_struct([*columns, *others])
     # An RDD keeps the optimizer from concluding that there are no rows and dropping the filter.
     frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), both)
     frame = frame.alias(alias).where(condition)
-    searchable = {
-        column.name for column in columns.fields if not isinstance(column.dataType, TimestampType)
-    }
+    searchable = {column.name for column in columns if _has_exact_statistics(column)}
     package = jvm.org.apache.spark.sql.execution.datasources
     strategy = getattr(getattr(package, "DataSourceStrategy$"), "MODULE$")
     filters = []
@@ -55,20 +60,34 @@ def search_argument(
             filters.append(translated.get())
     if not filters:
         return None
-    row = session.parseDataType(columns.json())
+    row = session.parseDataType(spark_struct(columns).json())
     orc_filters = getattr(getattr(package.orc, "OrcFilters$"), "MODULE$")
     made = orc_filters.createFilter(row, jvm.PythonUtils.toSeq(filters))
     if not made.isDefined():
         return None
     configuration = jvm.org.apache.hadoop.conf.Configuration(False)
     gateway: Any = spark.sparkContext._gateway
-    names = gateway.new_array(jvm.java.lang.String, len(columns.fields))
-    for index, column in enumerate(columns.fields):
+    names = gateway.new_array(jvm.java.lang.String, len(columns))
+    for index, column in enumerate(columns):
         names[index] = column.name
     jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(configuration, made.get(), names)
     return SearchArgument(
         configuration.get("orc.kryo.sarg"), configuration.get("orc.sarg.column.names")
     )
+
+
+def _has_exact_statistics(column: Column) -> bool:
+    """Whether the statistics of a column compare as Spark compares its values.
+
+    Those of a char are of values filled up with blanks, to those of numbers with a fraction -0.0 is
+    less than 0.0, and those of a timestamp may be of another clock.
+    """
+    match parse_type(column.type):
+        case Char():
+            return False
+        case Primitive(name):
+            return name not in ("float", "double", "timestamp", LOCAL_ZONE)
+    return True
 
 
 def _conjuncts(plan: Any) -> Iterator[Any]:

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.errors import UnsupportedFile
@@ -22,7 +21,6 @@ from airflow_hiveacid.engine.reader import BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.search import search_argument
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from tests.engine.acid_tables import create, files, folder, rows_of
 
@@ -177,9 +175,7 @@ def test_columns_without_names_are_taken_in_their_order(spark, tmp_path):
     orc.write_table(rows, tmp_path / "000000_0")
     session = scan_session(spark)
     columns = [*COLUMNS, Column("added", "double")]
-    search = search_argument(
-        session, "id = 2 AND s = 'b'", spark_struct(columns), StructType(), "t"
-    )
+    search = search_argument(session, "id = 2 AND s = 'b'", columns, (), "t")
     plain = snapshot(tmp_path, columns).rows(session, search, with_key=False)
     assert rows_of(plain.where("id = 2")) == [(2, "b", None)]
     keyed = snapshot(tmp_path, columns).rows(session).select(ROW, "s", "added")

@@ -1,0 +1,69 @@
+"""Rows are found by values of every type, whatever the statistics of their files say."""
+
+import re
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from airflow_hiveacid.engine.reader import ACID_FIELDS
+from airflow_hiveacid.engine.search import search_argument
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from tests.engine.acid_tables import create, folder
+
+# A column's type, its only value, and a condition that is true for it.
+FOUND = [
+    ("char(5)", "'abc'", "c = 'abc'"),
+    ("char(5)", "'abc'", "c <= 'abc'"),
+    ("char(5)", "'abc'", "c in ('abc', 'x')"),
+    ("varchar(5)", "'abc '", "c = 'abc '"),
+    ("string", "'abc '", "c = 'abc '"),
+    ("double", "double('NaN')", "c = double('NaN')"),
+    ("double", "double('NaN')", "c > 5"),
+    ("float", "float('NaN')", "c >= float('Infinity')"),
+    ("double", "-0.0D", "c = 0.0D"),
+    ("double", "0.0D", "c >= 0 and c = -0.0D"),
+    ("float", "float('-0.0')", "c in (float('0.0'), float('1'))"),
+    ("float", "float('0.1')", "c = float('0.1')"),
+    ("date", "date'1500-02-28'", "c = date'1500-02-28'"),
+    ("date", "date'1582-10-04'", "c < date'1582-10-05'"),
+    ("date", "date'0001-01-01'", "c = '0001-01-01'"),
+    ("decimal(38,10)", "cast('9.5' as decimal(38,10))", "c = 9.5"),
+    (
+        "decimal(38,0)",
+        "cast('99999999999999999999999999999999999999' as decimal(38,0))",
+        "c > 1e30",
+    ),
+    ("string", "repeat('ü', 600000)", "c = repeat('ü', 600000)"),
+    ("timestamp", "timestamp'1582-10-04 23:59:59.999999'", "c < '1582-10-05'"),
+    ("boolean", "false", "not c"),
+    ("tinyint", "-128Y", "c = -128"),
+]
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_values_are_found(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    table = create(
+        client, f"{database}.t", {f"c{n}": type_ for n, (type_, _, _) in enumerate(FOUND)}
+    )
+    values = [f"{value} as c{n}" for n, (_, value, _) in enumerate(FOUND)]
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.append(spark.range(1).selectExpr(*values))
+    session = scan_session(spark)
+    schema = StructType([*ACID_FIELDS, StructField("row", spark_struct(table.columns))])
+    lost = []
+    for number, (type_, value, condition) in enumerate(FOUND):
+        where = re.sub(r"\bc\b", f"c{number}", condition)
+        search = search_argument(session, where, table.columns, (), "t")
+        options = search.read_options() if search else {}
+        files = session.read.schema(schema).options(**options).orc(f"{folder(table)}/delta_*")
+        # Something of all six columns, or the reader goes wrong.
+        if not files.localCheckpoint().select("row.*").where(where).count():
+            lost.append((type_, value, condition))
+    assert lost == []
