@@ -163,20 +163,53 @@ class Conversion:
 
 def padded(value: SparkColumn, hive_type: HiveType) -> SparkColumn:
     """A value as files hold it: every char in it filled up with blanks."""
-    if not _has(_is_char, hive_type):
+
+    def fill(text: SparkColumn, type_: Char | Varchar) -> SparkColumn:
+        return F.rpad(text, type_.length, " ") if isinstance(type_, Char) else text
+
+    return _with_texts(value, hive_type, fill) if _has(_is_char, hive_type) else value
+
+
+def within(value: SparkColumn, hive_type: HiveType) -> SparkColumn:
+    """A value as readers show it: no text in it longer than its type, no blanks after a char.
+
+    A file is older than its column's type if that was something else before, and longer.
+    """
+
+    def cut(text: SparkColumn, type_: Char | Varchar) -> SparkColumn:
+        cut = F.substring(text, 1, type_.length)
+        return F.rtrim(cut) if isinstance(type_, Char) else cut
+
+    return _with_texts(value, hive_type, cut)
+
+
+def _with_texts(
+    value: SparkColumn,
+    hive_type: HiveType,
+    change: Callable[[SparkColumn, Char | Varchar], SparkColumn],
+) -> SparkColumn:
+    """A value with every char and varchar in it changed."""
+    if not _has(_is_text, hive_type):
         return value
     match hive_type:
-        case Char(length):
-            return F.rpad(value, length, " ")
+        case Char() | Varchar():
+            return change(value, hive_type)
         case Array(element):
-            return F.transform(value, lambda v: padded(v, element))
+            return F.transform(value, lambda v: _with_texts(v, element, change))
         case Map(key, item):
-            keyed = F.transform_keys(value, lambda k, _: padded(k, key))
-            return F.transform_values(keyed, lambda _, v: padded(v, item))
+            keyed = F.transform_keys(value, lambda k, _: _with_texts(k, key, change))
+            return F.transform_values(keyed, lambda _, v: _with_texts(v, item, change))
         case Struct(fields):
-            made = [padded(value.getField(name), type_).alias(name) for name, type_ in fields]
+            made = [
+                _with_texts(value.getField(name), type_, change).alias(name)
+                for name, type_ in fields
+            ]
             return F.when(value.isNotNull(), F.struct(*made))
     raise AssertionError(hive_type)
+
+
+def _is_text(hive_type: HiveType) -> bool:
+    return isinstance(hive_type, Char | Varchar)
 
 
 def _is_char(hive_type: HiveType) -> bool:

@@ -13,8 +13,10 @@ from pyspark.sql.types import (  # noqa: TID253
     StructType,
 )
 
+from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.columns import quoted
+from airflow_hiveacid.engine.conversion import within
 from airflow_hiveacid.engine.files import AcidFile, KeyRange, PartitionFiles, read_key_range
 from airflow_hiveacid.engine.originals import numbered_rows
 from airflow_hiveacid.engine.partition_values import PARTITION, PATH, FilePlace, with_partition
@@ -125,17 +127,27 @@ class TableSnapshot:
         """Files without row ids, for those who need none."""
         frame = _orc(spark, spark_struct(self.table.columns), [f.path for _, f in files], search)
         metadata = frame.metadataColumn("_metadata")
-        frame = frame.select("*", metadata.getField("file_path").alias(PATH))
+        frame = frame.select(
+            metadata.getField("file_path").alias(PATH),
+            *[
+                within(F.col(quoted(column.name)), parse_type(column.type)).alias(column.name)
+                for column in self.table.columns
+            ],
+        )
         return self._with_values(spark, frame, files)
 
     def _unwrapped(self, frame: DataFrame) -> DataFrame:
-        names = [column.name for column in self.table.columns]
         return frame.select(
             F.col("originalTransaction").alias(WRITE_ID),
             F.col("bucket").alias(BUCKET),
             F.col("rowId").alias(ROW),
             PATH,
-            *[F.col(f"row.{quoted(name)}").alias(name) for name in names],
+            *[
+                within(F.col(f"row.{quoted(column.name)}"), parse_type(column.type)).alias(
+                    column.name
+                )
+                for column in self.table.columns
+            ],
         )
 
     def _with_values(
@@ -196,13 +208,12 @@ def _read(
     row = spark_struct(table.columns)
     frame = _orc(spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search)
     # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads other
-    # columns than asked. This condition is always true and names all six, so that none is pruned.
+    # columns than asked. This condition is always true and names all six, so that none is pruned;
+    # it is one expression, of which no other condition can be a part.
     cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
+    numbers = [F.col(acid.name) for acid in ACID_FIELDS]
     return frame.where(
-        F.col(f"row.{quoted(cheapest)}").isNull()
-        | sum(
-            (F.col(acid.name) for acid in ACID_FIELDS[1:]), start=F.col(ACID_FIELDS[0].name)
-        ).isNotNull()
+        sum(numbers, start=F.col(f"row.{quoted(cheapest)}").isNull().cast("int")).isNotNull()
     )
 
 
