@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
-from airflow_hiveacid.engine.columns import quoted
+from airflow_hiveacid.engine.columns import pad_chars, quoted
 from airflow_hiveacid.engine.compact_tasks import (
     BucketInputs,
     InputFile,
@@ -51,7 +51,7 @@ def sort_bucket(
     session = scan_session(spark)
     columns = [quoted(column.name) for column in table.columns]
     insert, write_id, bucket, row, current = (field.name for field in ACID_FIELDS)
-    frame = _snapshot(table, inputs, write_ids).rows(session)
+    frame = pad_chars(_snapshot(table, inputs, write_ids).rows(session), table.columns)
     # An insert's own write id is the one of its row, so that both columns say the same.
     envelope = frame.select(
         F.lit(0).alias(insert),
@@ -68,7 +68,7 @@ def sort_bucket(
     writer.option("compression", codec).orc(f"{folder.root}/{path}")
     storage = Storage.of(folder.root)
     (written,) = [each.path for each in storage.list_files(path) if each.path.endswith(".orc")]
-    work = SortedWork(inputs.bucket, f"{path}/{written}", folder)
+    work = SortedWork(inputs.bucket, f"{path}/{written}", folder, inputs.types)
     (file,) = spark.sparkContext.parallelize([work], 1).map(caught(assemble_sorted)).collect()
     if isinstance(file, HiveAcidError):
         raise file

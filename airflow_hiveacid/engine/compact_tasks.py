@@ -26,6 +26,7 @@ from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout
 from airflow_hiveacid.orc.output import Output, Source
 from airflow_hiveacid.orc.reencode import reencode
+from airflow_hiveacid.orc.retype import retyped
 from airflow_hiveacid.orc.stripe_plan import Piece, PlannedFile, StripePlan, plan_stripes
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import transplant_all
@@ -132,6 +133,7 @@ class SortedWork:
     bucket: int
     path: str
     folder: Folder
+    types: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,8 @@ def assemble_bucket(work: AssembleWork) -> StagedFile:
         for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
             if encoded is not None:
                 source = stack.enter_context(storage.open_input(encoded.path))
-                parts.append(Part(source, OrcTail.read(source), None, reencoded=True))
+                tail = retyped(source, OrcTail.read(source), work.plan.layout.types)
+                parts.append(Part(source, tail, None, reencoded=True))
                 continue
             for number in sorted({number for number, _ in piece.stripes}):
                 stripes = tuple(stripe for file, stripe in piece.stripes if file == number)
@@ -281,8 +284,9 @@ def assemble_sorted(work: SortedWork) -> StagedFile:
     path = f"{work.folder.path}/{BucketFile(work.bucket).name}.{uuid.uuid4().hex}"
     with ExitStack() as stack:
         source = stack.enter_context(storage.open_input(work.path))
+        tail = retyped(source, OrcTail.read(source), wrap_types(work.types))
         with _sink(work.folder, path) as sink:
-            written = assemble([Part(source, OrcTail.read(source))], sink)
+            written = assemble([Part(source, tail)], sink)
     return StagedFile(path, work.bucket, written.rows, written.bytes)
 
 

@@ -33,8 +33,8 @@ def evolved(batches: Iterable[Any], old: Sequence[bytes], new: tuple[bytes, ...]
     """
     from pyarrow import RecordBatch
 
-    if any(Message.decode(type_).number(TypeField.KIND) == TypeKind.CHAR for type_ in old):
-        raise BeyondArrow("There are CHAR columns, behind whose texts Arrow leaves the blanks.")
+    if _has_other_blanks(old, new):
+        raise BeyondArrow("A CHAR column has other blanks behind its texts than it had before.")
     schema = _schema(new)
     for batch in batches:
         # The columns of the envelope always stand in the same order, whatever they are called.
@@ -43,6 +43,29 @@ def evolved(batches: Iterable[Any], old: Sequence[bytes], new: tuple[bytes, ...]
             for column, field in zip(batch.columns, schema, strict=True)
         ]
         yield RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _has_other_blanks(
+    old: Sequence[bytes], new: Sequence[bytes], old_column: int = 0, new_column: int = 0
+) -> bool:
+    """Whether texts need more or fewer blanks behind them, of which Arrow knows nothing."""
+    before, after = Message.decode(old[old_column]), Message.decode(new[new_column])
+    kinds = {message.number(TypeField.KIND) for message in (before, after)}
+    if TypeKind.CHAR in kinds:
+        lengths = {message.number(TypeField.MAXIMUM_LENGTH) for message in (before, after)}
+        return len(kinds) > 1 or len(lengths) > 1
+    inside, wanted = _subcolumns(before), _subcolumns(after)
+    return any(
+        _has_other_blanks(old, new, inside[name], wanted[name])
+        for name in inside.keys() & wanted.keys()
+    )
+
+
+def _subcolumns(type_: Message) -> dict[str, int]:
+    """The column numbers of what is nested in a type, by names or by places."""
+    columns = type_.all_numbers(TypeField.SUBTYPES)
+    names = [name.decode().lower() for name in type_.all_data(TypeField.FIELD_NAMES)]
+    return dict(zip(names or map(str, range(len(columns))), columns, strict=True))
 
 
 def _schema(types: tuple[bytes, ...]) -> Any:

@@ -99,9 +99,9 @@ class Layout:
 
     def stores_as(self, types: Sequence[bytes]) -> bool:
         """Whether columns of these types have the same bytes as those of the layout."""
-        return joint_types(self.types, types) is not None and not any(
-            # Readers take the blanks behind the texts of such columns away, and of others do not.
-            _kind(file) == TypeKind.CHAR != _kind(ours)
+        return joint_types(self.types, types) is not None and all(
+            # Texts of such columns are filled up with blanks to one length, and searched for so.
+            _char_length(ours) == _char_length(file)
             for ours, file in zip(self.types, types, strict=True)
         )
 
@@ -220,6 +220,13 @@ def _is_modern(kind: int, statistics: Message) -> bool:
         return days is not None and days.has(1) and days.signed(1) >= _REFORM_DAY
     millis = statistics.message(TIMESTAMPS)
     return millis is not None and millis.has(3) and millis.signed(3) >= _REFORM_MILLIS
+
+
+def _char_length(type_: bytes) -> int | None:
+    """How long the texts of a CHAR column are; None for other columns."""
+    message = Message.decode(type_)
+    is_char = message.number(TypeField.KIND) == TypeKind.CHAR
+    return message.number(TypeField.MAXIMUM_LENGTH) if is_char else None
 
 
 def _kind(type_: bytes) -> int:

@@ -117,6 +117,10 @@ def test_blanks_behind_texts_are_left_to_spark():
     file = PlannedFile(file.source, replace(file.tail, types=types), "file", exact=True)
     with pytest.raises(BeyondArrow):
         compact([file], types=types_of(("v", "string")))
+    with pytest.raises(BeyondArrow):
+        compact([file], types=types_of(("w", "int"), ("v", "varchar(2)")))
+    _, found = compact([file], types=types_of(("v", "char(2)"), ("w", "int")))
+    assert read(found)["row"].to_pylist() == [{"v": "a ", "w": None}]
 
 
 def test_columns_without_names_get_those_of_the_table():

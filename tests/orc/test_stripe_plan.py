@@ -199,8 +199,10 @@ def text_type(kind: TypeKind, length: int = 0, name: bytes = b"text") -> Planned
 @pytest.mark.parametrize(
     ("of_file", "of_table", "copied"),
     [
-        ((TypeKind.STRING,), (TypeKind.CHAR, 9), True),
-        ((TypeKind.CHAR, 5), (TypeKind.CHAR, 9), True),
+        ((TypeKind.STRING,), (TypeKind.CHAR, 9), False),
+        ((TypeKind.CHAR, 5), (TypeKind.CHAR, 9), False),
+        ((TypeKind.CHAR, 9), (TypeKind.CHAR, 9), True),
+        ((TypeKind.VARCHAR, 5), (TypeKind.VARCHAR, 9), True),
         ((TypeKind.CHAR, 9), (TypeKind.VARCHAR, 9), False),
         ((TypeKind.CHAR, 9), (TypeKind.STRING,), False),
         ((TypeKind.STRING, 0, b"TEXT"), (TypeKind.VARCHAR, 9, b"text"), True),
