@@ -10,6 +10,7 @@ from airflow.sdk.definitions.asset import AssetRef
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.report import by_table
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset
@@ -73,32 +74,41 @@ def to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
 
 
 def emit_assets(context: "Context", report: Mapping[str, Any], metastore: MetastoreOptions) -> None:
-    """Let the events of a task's outlets tell what has been done to the table.
+    """Let the events of a task's outlets tell what has been done to their tables.
 
-    Of outlets with ``hiveacid://`` uris, only the table's own is told. An AssetAlias gets an event
-    of the table's asset. In a DAG with ``schedule=PartitionedAtRuntime()`` (since Airflow 3.3)
+    Of outlets with ``hiveacid://`` uris, only those of written tables are told, each of its own. An
+    AssetAlias gets an event of every table's asset. In a DAG with ``schedule=PartitionedAtRuntime()`` (since Airflow 3.3)
     there is an event for each partition that was touched; elsewhere these would keep the DAGs
     that wait for the whole table from running.
 
     :param context: The context of the running task.
     :param report: What the job has done.
-    :param metastore: Where the table is.
+    :param metastore: Where the tables are.
     """
-    table, extra, partitions = report["target"], _extra(report), _partitions(report)
+    tables = by_table(report)
     for outlet in context["task"].outlets:
         if isinstance(outlet, AssetAlias):
-            asset = asset_of(table, metastore.uris)
-            context["outlet_events"][outlet].add(asset, extra=extra)
-        elif isinstance(outlet, Asset | AssetRef) and _may_be(outlet, table):
-            event = context["outlet_events"][outlet]
-            event.extra.update(extra)
-            if _keys_are_set_at_runtime(context):
-                _add_partitions(event, partitions)
+            for each in tables:
+                asset = asset_of(each["target"], metastore.uris)
+                context["outlet_events"][outlet].add(asset, extra=_extra(each))
+        elif isinstance(outlet, Asset | AssetRef):
+            # Any other asset stands for all that was done.
+            named = urlsplit(getattr(outlet, "uri", "")).scheme == SCHEME
+            for each in tables if named else [report]:
+                if not named or _is(outlet, each["target"]):
+                    _tell(context, outlet, each)
 
 
-def _may_be(outlet: object, table: str) -> bool:
-    uri = urlsplit(getattr(outlet, "uri", ""))
-    return uri.scheme != SCHEME or uri.path.strip("/").replace("/", ".") == table.lower()
+def _tell(context: "Context", outlet: Asset | AssetRef, report: Mapping[str, Any]) -> None:
+    event = context["outlet_events"][outlet]
+    event.extra.update(_extra(report))
+    if _keys_are_set_at_runtime(context):
+        _add_partitions(event, _partitions(report))
+
+
+def _is(outlet: object, table: str) -> bool:
+    path = urlsplit(getattr(outlet, "uri", "")).path
+    return path.strip("/").replace("/", ".") == table.lower()
 
 
 def _keys_are_set_at_runtime(context: "Context") -> bool:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -23,7 +22,9 @@ from airflow_hiveacid.jobs.options import (
     TableSource,
     UpdateJob,
 )
+from airflow_hiveacid.jobs.report import by_table
 from airflow_hiveacid.jobs.script import ScriptJob
+from airflow_hiveacid.jobs.transaction import MultiTableJob
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset
@@ -61,8 +62,6 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
     """
     from airflow.providers.common.compat.openlineage.facet import SQLJobFacet
 
-    if isinstance(job, ScriptJob):
-        return _lineage_of_script(job, report)
     assert job.metastore is not None
     statements = [(each, _sources(each)) for each in _statements(job)]
     named = [source for _, sources in statements for source in sources.values()]
@@ -81,7 +80,7 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
                 inputs[key] = _input(source, job.metastore, tables)
         read = {name: inputs[_key(source)] for name, source in sources.items()}
         written.setdefault(each.target, []).append((each, read))
-    queries = [source.sql for each, _ in statements if (source := _query(each)) is not None]
+    queries = [query.sql for each, _ in statements if (query := _query(each)) is not None]
     return import_module("airflow.providers.openlineage.extractors").OperatorLineage(
         inputs=list(inputs.values()),
         outputs=[

@@ -133,6 +133,18 @@ class RunReport(Report):
     error: ErrorReport | None = None
 
 
+def by_table(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A report as plain values, taken apart into one for each table that was written.
+
+    Args:
+        report: What ``to_dict`` of any report made.
+    """
+    tables = report.get("tables") or ()
+    if len(tables) < 2:
+        return [report]
+    return [{**report, **each, "target": each["table"]} for each in tables]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCompaction:
     """What became of one partition.

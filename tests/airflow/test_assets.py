@@ -9,7 +9,12 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.assets import asset_of, emit_assets
 from airflow_hiveacid.jobs.options import MetastoreOptions
-from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction, RunReport
+from airflow_hiveacid.jobs.report import (
+    CompactReport,
+    PartitionCompaction,
+    RunReport,
+    TableReport,
+)
 
 METASTORE = MetastoreOptions(uris="thrift://hms-1:9083,thrift://hms-2:9084")
 URI = "hiveacid://hms-1:9083/sales/orders"
@@ -96,6 +101,41 @@ def test_an_alias_gets_an_event_of_the_table():
     (event,) = events_of(MERGED, alias)[alias].asset_alias_events
     assert event.dest_asset_key.uri == URI
     assert event.extra["txn_id"] == 7
+
+
+def test_each_table_of_a_transaction_is_told_of_by_its_own_outlet():
+    tables = (
+        TableReport(table="sales.orders", rows_inserted=2, bytes=20, partitions=("d=1",)),
+        TableReport(table="sales.customers", rows_updated=1, bytes=10),
+    )
+    report = RunReport(
+        job="transaction",
+        target="sales.orders",
+        txn_id=7,
+        write_ids={"sales.orders": 3, "sales.customers": 9},
+        rows_inserted=2,
+        rows_updated=1,
+        bytes=30,
+        partitions=("d=1",),
+        tables=tables,
+    ).to_dict()
+    names = ("sales.orders", "sales.customers", "sales.others")
+    orders, customers, others = (asset_of(name, "hms-1") for name in names)
+    anything, alias = Asset("the load"), AssetAlias("written")
+    events = events_of(report, orders, customers, others, anything, alias)
+
+    def told(extra):
+        keys = ("table", "txn_id", "rows_inserted", "rows_updated", "bytes", "partitions")
+        return [extra.get(key) for key in keys]
+
+    of_orders = ["sales.orders", 7, 2, 0, 20, ["d=1"]]
+    of_customers = ["sales.customers", 7, 0, 1, 10, []]
+    assert told(events[orders].extra) == of_orders
+    assert told(events[customers].extra) == of_customers
+    assert events[others].extra == {}
+    assert told(events[anything].extra) == ["sales.orders", 7, 2, 1, 30, ["d=1"]]
+    aliased = events[alias].asset_alias_events
+    assert [told(event.extra) for event in aliased] == [of_orders, of_customers]
 
 
 def test_outlets_that_are_no_assets_are_left_alone():

@@ -19,6 +19,7 @@ from airflow_hiveacid import (
     MatchedUpdate,
     MergeJob,
     MetastoreOptions,
+    MultiTableJob,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     PathSource,
@@ -27,7 +28,7 @@ from airflow_hiveacid import (
     UpdateJob,
 )
 from airflow_hiveacid.acid.locks import Operation, TableRef
-from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction, RunReport
+from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction, RunReport, TableReport
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -203,6 +204,29 @@ def test_a_query_is_seen_through(told):
         "id": {("feeds/orders", "id")},
         "amount": {("feeds/orders", "price"), ("lineage.changes", "amount")},
     }
+
+
+def test_a_transaction_tells_of_all_its_tables(metastore):
+    job = MultiTableJob(
+        metastore=metastore,
+        statements=(
+            InsertJob(target=TARGET, source=FEED),
+            UpdateJob(target="lineage.changes", set={"amount": "amount + 1"}),
+            InsertJob(target=TARGET, source=TableSource("lineage.changes")),
+        ),
+    )
+    tables = (
+        TableReport(table=TARGET, rows_inserted=5, files=2),
+        TableReport(table="lineage.changes", rows_updated=1, files=1),
+    )
+    report = RunReport(job="transaction", target=TARGET, tables=tables).to_dict()
+    lineage = lineage_of(job, report)
+    assert [each.name for each in lineage.inputs] == ["feeds/orders", "lineage.changes"]
+    assert [each.name for each in lineage.outputs] == [TARGET, "lineage.changes"]
+    rows = [each.outputFacets["outputStatistics"].rowCount for each in lineage.outputs]
+    assert rows == [5, 1]
+    amount = lineage.outputs[0].facets["columnLineage"].fields["amount"].inputFields
+    assert [each.name for each in amount] == ["feeds/orders", "lineage.changes"]
 
 
 @pytest.mark.parametrize("expression", ["amount +", "((", "s.a s.b, ;"])

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.errors import ApplicationNotFound
 from airflow_hiveacid.applications import example_dags, package_zip, spark_app_path
 
 ROOT = Path(airflow_hiveacid.__file__).parents[1]
-APPLICATIONS = ("compact", "delete", "insert", "merge", "update")
+APPLICATIONS = ["compact", "delete", "insert", "merge", "sql", "transaction", "update"]
 
 
 def python(code, path):

@@ -1,0 +1,11 @@
+"""The Spark application of MultiTableJob: `spark-submit transaction.py --job FILE --report FILE`."""
+
+import sys
+
+from airflow_hiveacid.engine.run import main
+from airflow_hiveacid.jobs.parent import die_with_parent
+from airflow_hiveacid.jobs.transaction import MultiTableJob
+
+if __name__ == "__main__":
+    die_with_parent()
+    sys.exit(main(sys.argv[1:], MultiTableJob))
