@@ -8,11 +8,11 @@ from airflow_hiveacid.acid.errors import (
     TypeMismatch,
     UnsupportedTable,
 )
-from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation
+from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind, parse_type
 from airflow_hiveacid.engine.columns import all_columns
 from airflow_hiveacid.engine.session import require_utc
-from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.engine.types import require_whole_maps, spark_struct
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 
@@ -29,13 +29,23 @@ def check_readable(spark: SparkSession, table: HiveTable) -> None:
         require_utc(spark, table.ref.full_name)
 
 
-def check_writable(table: HiveTable) -> None:
+def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
     """Refuse a table that Hive could not read back after us.
 
     Raises:
-        UnsupportedTable: It is sorted inside of its buckets, or has no columns of its own.
+        UnsupportedTable: It is sorted inside of its buckets, has no columns of its own, or one
+            that Spark or this version of Hive cannot handle.
         TypeMismatch: A clustering column is not a column of the table.
     """
+    if StorageFormat.of(table.serde, table.ref.full_name) is StorageFormat.ORC:
+        require_whole_maps(table.columns)
+        moments = [column.name for column in table.columns if LOCAL_ZONE in str(parse_type(column.type))]
+        if moments and version is MetastoreVersion.HMS3:
+            raise UnsupportedTable(
+                f"{table.ref.full_name} has columns of {LOCAL_ZONE}, which Hive 3 cannot read from "
+                f"ORC files: {', '.join(moments)}.",
+                remedy="Use plain timestamps, in UTC.",
+            )
     if table.sort_columns:
         raise UnsupportedTable(
             f"{table.ref.full_name} is sorted by {', '.join(table.sort_columns)}; "

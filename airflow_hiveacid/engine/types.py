@@ -85,6 +85,36 @@ def spark_type(hive_type: schema.HiveType, column: str) -> DataType:
     )
 
 
+def require_whole_maps(columns: Sequence[Column]) -> None:
+    """Refuse columns that Spark cannot write to ORC files.
+
+    Its writer takes all dates for one while it sorts the keys of a map, and keeps a single entry.
+
+    Raises:
+        UnsupportedTable: There is a map whose keys are, or hold, dates.
+    """
+    for column in columns:
+        if _has_dated_key(schema.parse_type(column.type)):
+            raise UnsupportedTable(
+                f"Column {column.name} has type {column.type}: Spark loses entries of maps whose "
+                "keys are dates.",
+                remedy="Use strings as keys, or an array of structs.",
+            )
+
+
+def _has_dated_key(hive_type: schema.HiveType, key: bool = False) -> bool:
+    match hive_type:
+        case schema.Primitive(name):
+            return key and name == "date"
+        case schema.Array(element):
+            return _has_dated_key(element, key)
+        case schema.Map(keys, values):
+            return _has_dated_key(keys, key=True) or _has_dated_key(values, key)
+        case schema.Struct(fields):
+            return any(_has_dated_key(type_, key) for _, type_ in fields)
+    return False
+
+
 def _readable(name: str) -> str:
     """A name as it is; Spark reads a column as nulls if its name has a backtick."""
     if "`" in name:

@@ -93,7 +93,7 @@ class Preparation:
         table = self.client.get_table(ref)
         check_kind(table, operation)
         check_readable(self.spark, table)
-        check_writable(table)
+        check_writable(table, self.client.version)
         return table
 
     def codec(self, table: HiveTable, wanted: str | None) -> str:
