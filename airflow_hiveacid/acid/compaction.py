@@ -50,7 +50,7 @@ class CompactionPlan:
 
 
 def plan_compaction(
-    state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
+    state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus], *, flat: bool = False
 ) -> CompactionPlan:
     """Choose what a compaction of a partition replaces, and by what.
 
@@ -58,6 +58,7 @@ def plan_compaction(
         state: What the compactor's lists of valid ids read of the partition.
         type_: The kind of compaction.
         files: The listing that the state was made of.
+        flat: Whether files hold plain rows, as those of insert-only tables do, under any name.
 
     Raises:
         CorruptFile: Directories overlap, or hold what no writer of Hive puts there.
@@ -84,7 +85,8 @@ def plan_compaction(
         inserts = Delta(first, last)
         if has_deletes(deltas):
             deletes = Delta(first, last, is_delete=True)
-    _check_files(inputs, files)
+    if not flat:
+        _check_files(inputs, files)
     plan = CompactionPlan(type_, inputs, inserts, deletes)
     # Two copies of one range would both be read, whatever the suffix of the new one.
     if taken := directories.intersection(filter(None, plan.named(0))):

@@ -19,8 +19,10 @@ from airflow_hiveacid.acid.errors import (
     UnsupportedMetastore,
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.acid_compaction import AcidCompactor
 from airflow_hiveacid.engine.failures import translate
+from airflow_hiveacid.engine.insert_only_compaction import InsertOnlyCompactor
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.phases import PhaseClock, PhaseLog, PhaseObserver
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionCompaction
@@ -196,7 +198,8 @@ class TableCompactor:
         order: _Order,
         phases: PhaseClock,
     ) -> PartitionCompaction:
-        compactor = AcidCompactor(self._spark, self._client, table, partition, compaction, phases)
+        kind = InsertOnlyCompactor if table.kind is TableKind.INSERT_ONLY else AcidCompactor
+        compactor = kind(self._spark, self._client, table, partition, compaction, phases)
         try:
             return compactor.run(order.type, order.reason)
         except NothingToCompact as nothing:

@@ -16,13 +16,13 @@ from airflow_hiveacid.engine.failures import MISMATCH
 from airflow_hiveacid.engine.partition_values import PATH
 from airflow_hiveacid.engine.serde_csv import CsvText
 from airflow_hiveacid.engine.serde_text import DelimitedText
-from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.spark_paths import escape_glob
 from airflow_hiveacid.engine.types import spark_struct, spark_type
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 
-_LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
+LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
 # Hive writes dates and timestamps of Parquet in the calendar that was in use, and does not say so.
 _HYBRID_CALENDAR = {"datetimeRebaseMode": "LEGACY", "int96RebaseMode": "LEGACY"}
 # More than any file has: every file is then one partition of Spark.
@@ -30,7 +30,7 @@ _WHOLE_FILES = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
     "spark.sql.files.openCostInBytes": str(1 << 40),
 }
-_JSON_OPTIONS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss[.SSSSSS]"}
+_TO_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss[.SSSSSS]"}
 
 
 class RowText(Protocol):
@@ -101,28 +101,35 @@ class RowFormat:
         return JsonText(self.written, parameters)
 
     def scan(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-        """The rows of some files: the table's columns, and the path of the file as PATH."""
-        session = scan_session(spark)
-        found = [escape_glob(path) for path in paths]
+        """The rows of some files: the table's columns, and the path of the file as PATH.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            paths: The full paths.
+        """
         if self.format.is_text:
-            lines = self._lines(session, found)
-            rows = lines.select(PATH, self.text.read(F.col(_LINE)).alias(_ROW))
+            lines = self.lines(spark, paths)
+            rows = lines.select(PATH, self.text.read(F.col(LINE)).alias(_ROW))
             return rows.select(PATH, *map(self._field, range(len(self.columns))))
-        reader = session.read.schema(spark_struct(self.columns))
+        found = [escape_glob(path) for path in paths]
+        reader = spark.read.schema(spark_struct(self.columns))
         if self.format is StorageFormat.PARQUET:
             frame = reader.options(**_HYBRID_CALENDAR).parquet(*found)
         else:
             frame = reader.orc(found)
-        return frame.select(_path(frame).alias(PATH), *map(_padded, self.columns))
+        return frame.select(_path(frame).alias(PATH), *map(_stripped, self.columns))
 
-    def _lines(self, session: SparkSession, paths: list[str]) -> DataFrame:
-        if self.header or self.footer:
-            for key, value in _WHOLE_FILES.items():
-                session.conf.set(key, value)
-        frame = session.read.text(paths)
-        frame = frame.select(_path(frame).alias(PATH), F.col("value").alias(_LINE))
-        if self.header or self.footer:
-            return frame.mapInArrow(_without_edges(self.header, self.footer), frame.schema)
+    def lines(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+        """The lines of some files that hold rows, as LINE, and the path of the file as PATH."""
+        edges = bool(self.header or self.footer)
+        session = scan_session(spark) if edges else spark
+        for key, value in _WHOLE_FILES.items() if edges else ():
+            session.conf.set(key, value)
+        frame = session.read.text([escape_glob(path) for path in paths])
+        frame = frame.select(_path(frame).alias(PATH), F.col("value").alias(LINE))
+        if edges:
+            frame = frame.mapInArrow(_without_edges(self.header, self.footer), frame.schema)
+            return in_session(frame, spark)
         return frame
 
     def _field(self, position: int) -> SparkColumn:
@@ -167,7 +174,7 @@ class JsonText:
     def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
         """The line of a row."""
         values = [row[column.name].alias(column.name) for column in self._columns]
-        return F.to_json(F.struct(*values), _JSON_OPTIONS)
+        return F.to_json(F.struct(*values), _TO_JSON)
 
 
 def _count(table: HiveTable, name: str) -> int:
@@ -182,11 +189,11 @@ def _path(frame: DataFrame) -> SparkColumn:
     return frame.metadataColumn("_metadata").getField("file_path")
 
 
-def _padded(column: Column) -> SparkColumn:
-    """A column as it is, but for a char: in some files of Parquet it has lost its blanks."""
+def _stripped(column: Column) -> SparkColumn:
+    """A column as it is, but for the blanks that fill up a char."""
     value = F.col(quoted(column.name))
-    if isinstance(type_ := parse_type(column.type), Char):
-        value = F.rpad(value, type_.length, " ")
+    if isinstance(parse_type(column.type), Char):
+        value = F.rtrim(value)
     return value.alias(column.name)
 
 

@@ -217,8 +217,7 @@ class DelimitedText:
         target = spark_type(type_, column)
         match type_:
             case Char(length):
-                cut = F.substring(self._unescaped(text), 1, length)
-                return F.rpad(cut, length, " ")
+                return F.rtrim(F.substring(self._unescaped(text), 1, length))
             case Varchar(length):
                 return F.substring(self._unescaped(text), 1, length)
             case Decimal():
@@ -309,7 +308,9 @@ class DelimitedText:
                 ]
                 joined = F.concat_ws(self._separator(level, column), *parts_)
                 text = F.when(value.isNotNull(), joined)
-            case Char() | Varchar() | Primitive("string"):
+            case Char(length):
+                text = self._escaped(F.rpad(value, length, " "))
+            case Varchar() | Primitive("string"):
                 text = self._escaped(value)
             case Primitive("binary"):
                 text = F.base64(value)

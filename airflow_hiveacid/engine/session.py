@@ -3,11 +3,12 @@
 import logging
 import os
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.logger import PySparkLogger  # noqa: TID253
-from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import UserError
 
@@ -60,6 +61,16 @@ def scan_session(spark: SparkSession) -> SparkSession:
         session.conf.set(key, value)
     session.conf.set("spark.sql.session.timeZone", session_time_zone(spark))
     return session
+
+
+def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same rows as a frame of another session, whose settings a write of them follows."""
+    name = f"hiveacid_{uuid.uuid4().hex}"
+    frame.createGlobalTempView(name)
+    try:
+        return session.table(f"global_temp.{name}")
+    finally:
+        session.catalog.dropGlobalTempView(name)
 
 
 def require_utc(spark: SparkSession, what: str) -> None:

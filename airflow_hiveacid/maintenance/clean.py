@@ -12,7 +12,6 @@ from airflow_hiveacid.acid.errors import (
     HiveAcidError,
     NotTransactional,
     TableReplaced,
-    UnsupportedTable,
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
@@ -56,7 +55,8 @@ def clean(
     job.validate()
     phases = phases or PhaseClock()
     table = client.get_table(TableRef.parse(job.target))
-    _require_full_acid(table)
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref} is not transactional.")
     with phases(Phase.READ):
         places = places_of(client, table, job.partitions)
     if job.dry_run:
@@ -182,15 +182,6 @@ class _Cleaner:
         with self._phases(Phase.REGISTER):
             self._queue.cleaned(request)
         self.requests_cleaned.append(request.id)
-
-
-def _require_full_acid(table: HiveTable) -> None:
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not transactional.")
-    if table.kind is TableKind.INSERT_ONLY:
-        raise UnsupportedTable(
-            f"{table.ref} is an insert-only table.", remedy="Cleaning such is not supported yet."
-        )
 
 
 def _identity(table: HiveTable) -> tuple[object, ...]:

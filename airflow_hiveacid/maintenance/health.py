@@ -123,7 +123,7 @@ class HealthMeter:
         else:
             health = replace(health, error=ErrorReport.of(found), verdict=str(found))
         problems = []
-        if not isinstance(found, HiveAcidError) and health.kind == TableKind.FULL_ACID:
+        if not isinstance(found, HiveAcidError) and health.kind != TableKind.NOT_ACID:
             problems = [_named(each) for each in found if each.size.problem is not None]
         score, penalties = score_of(health, policy, problems)
         return replace(health, score=score, penalties=penalties)

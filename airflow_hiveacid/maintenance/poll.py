@@ -101,7 +101,7 @@ def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
         rest = len(others) - _NAMED
         yield f"{rest} more of {_tables(tables)} need none."
     if not others and not tables:
-        yield "No full-ACID table matches."
+        yield "No transactional table matches."
 
 
 def _tables(count: int) -> str:

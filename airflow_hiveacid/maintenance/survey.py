@@ -316,20 +316,16 @@ def require_compactable(table: HiveTable) -> None:
 
     Raises:
         NotTransactional: There is nothing to compact in such a table.
-        UnsupportedTable: It is insert-only, or sorted inside of its buckets.
+        UnsupportedTable: It is sorted inside of its buckets, or of a format that we do not know.
     """
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not a transactional table.")
-    if table.kind is TableKind.INSERT_ONLY:
-        raise UnsupportedTable(
-            f"{table.ref} is insert-only, which cannot be compacted yet.",
-            remedy="Compact it with Hive.",
-        )
     if table.sort_columns:
         raise UnsupportedTable(
             f"{table.ref} is sorted by {', '.join(table.sort_columns)}, which no compaction keeps.",
             remedy="Create the table without SORTED BY.",
         )
+    _ = table.format
 
 
 def _aged(size: PartitionSize, elapsed: timedelta) -> PartitionSize:

@@ -18,7 +18,7 @@ def tables_of(client: MetastoreClient, pattern: str) -> list[TableRef]:
     Args:
         client: Whom to ask.
         pattern: "database.table" is that table, whatever it is. With wildcards in the name of the
-            table, as in "sales.*" or "sales.day_*", all full-ACID tables that it fits.
+            table, as in "sales.*" or "sales.day_*", all transactional tables that it fits.
 
     Raises:
         TableNotFound: There is no such database.
@@ -31,7 +31,7 @@ def tables_of(client: MetastoreClient, pattern: str) -> list[TableRef]:
     return sorted(
         TableRef(table.dbName, table.tableName)
         for table in projected_tables(client, database, names, _WANTED)
-        if TableKind.of(table.parameters or {}) is TableKind.FULL_ACID
+        if TableKind.of(table.parameters or {}) is not TableKind.NOT_ACID
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
-    """Removes what no reader of a full-ACID table needs any more, and says why the rest stays.
+    """Removes what no reader of a transactional table needs any more, and says why the rest stays.
 
     It works right in the worker, without Spark: it needs the metastore, and access to the files.
 

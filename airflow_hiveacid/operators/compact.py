@@ -12,7 +12,7 @@ from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 
 class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
-    """Compacts a full-ACID table, or partitions of it.
+    """Compacts a transactional table, or partitions of it.
 
     Example::
 

@@ -36,7 +36,7 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
     HiveAcidCompactOperator.
 
     :param table: A table, ``database.table``, or a pattern of tables: ``database.*`` or
-        ``database.prefix*`` are all their full-ACID tables. (templated)
+        ``database.prefix*`` are all their transactional tables. (templated)
     :param partitions: The names of the partitions to look at; None is all of them. (templated)
     :param metastore_conn_id: The metastore.
     :param deferrable: Wait in the triggerer instead of on a worker.

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.errors import (
     BadCondition,
     HiveAcidError,
-    InsertOnlyTable,
     InvalidJob,
     MetastoreError,
     MetastoreUnreachable,
@@ -21,7 +20,6 @@ from airflow_hiveacid.acid.errors import (
     TableNotFound,
     TypeMismatch,
     UnknownColumn,
-    UnsupportedTable,
 )
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.run import main
@@ -190,10 +188,6 @@ def test_every_error_is_clear_and_leaves_nothing_behind(
     [
         (None, dict.fromkeys(("append", "update", "to_df"), TableNotFound)),
         (TableKind.NOT_ACID, dict.fromkeys(("append", "update", "to_df"), NotTransactional)),
-        (
-            TableKind.INSERT_ONLY,
-            {"append": UnsupportedTable, "update": InsertOnlyTable, "to_df": UnsupportedTable},
-        ),
     ],
 )
 def test_tables_that_cannot_be_written(

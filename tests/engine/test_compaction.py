@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.errors import NotTransactional, UnsupportedTable
+from airflow_hiveacid.acid.errors import NotTransactional
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.compact import TableCompactor
 from airflow_hiveacid.engine.table import AcidTable
@@ -207,15 +207,13 @@ def test_the_policy_compacts_what_needs_it_and_says_why(make):
     assert len(case.rows()) == 14
 
 
-def test_tables_without_row_ids_are_refused(make, spark, hms, client, database):
-    for kind, error in (
-        (TableKind.INSERT_ONLY, UnsupportedTable),
-        (TableKind.NOT_ACID, NotTransactional),
+def test_plain_tables_are_refused(make, spark, hms, client, database):
+    create(client, f"{database}.plain", {"id": "int"}, kind=TableKind.NOT_ACID)
+    with (
+        AcidTable(f"{database}.plain", hms.uri, spark=spark) as table,
+        pytest.raises(NotTransactional),
     ):
-        name = f"{database}.{kind.name.lower()}"
-        create(client, name, {"id": "int"}, kind=kind)
-        with AcidTable(name, hms.uri, spark=spark) as table, pytest.raises(error):
-            table.compact("major")
+        table.compact("major")
 
 
 @pytest.mark.parametrize(*HIVE4, indirect=True)

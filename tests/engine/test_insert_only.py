@@ -1,28 +1,20 @@
 """Insert-only tables of every format: read, appended to, overwritten, and what they refuse."""
 
-import bz2
-import gzip
 from collections.abc import Callable, Iterator
-from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import InsertOnlyTable, TypeMismatch
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.jobs.options import TableSource
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.transaction import Transaction
-from tests.engine.acid_tables import create, files, folder, left_behind, rows_of
+from tests.engine.acid_tables import create, files, left_behind, rows_of
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 HMS = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -106,3 +98,39 @@ def test_rows_are_appended_and_overwritten(
         "day=tue/base_0000004/000000_0",
         "day=tue/delta_0000001_0000001_0000/000000_0",
     ]
+
+
+@HMS
+@pytest.mark.parametrize("form", StorageFormat)
+def test_compactions_keep_the_rows(
+    make_only: Make, spark: SparkSession, form: StorageFormat
+) -> None:
+    number = "string" if form is CSV else "int"
+    acid, table = make_only({"id": number, "name": "string"}, format=form)
+
+    def append(*ids: int) -> None:
+        rows = [(str(i) if form is CSV else i, f"n{i}") for i in ids]
+        acid.append(spark.createDataFrame(rows, f"id {number}, name string").coalesce(1))
+
+    def names() -> list[str]:
+        return sorted(path for path in files(table) if path.rpartition("/")[2][0].isdigit())
+
+    for start in (0, 10, 20):
+        append(*range(start, start + 5))
+    before = rows_of(acid.to_df())
+    (minor,) = acid.compact("minor").partitions
+    assert (minor.outcome, minor.rows) == ("compacted", 15)
+    assert minor.published[0].startswith("delta_0000001_0000003_v")
+    assert rows_of(acid.to_df()) == before
+    append(30)
+    (major,) = acid.compact("major").partitions
+    assert major.published[0].startswith("base_0000004_v")
+    assert major.replaced == (minor.published[0], "delta_0000004_0000004_0000")
+    assert rows_of(acid.to_df()) == sorted([*before, _row(30, form)])
+    assert major.stripes_copied == (4 if form is ORC else 0)
+    assert f"{major.published[0]}/000000_0" in names()
+    assert acid.compact("major").partitions[0].outcome == "skipped"
+
+
+def _row(number: int, form: StorageFormat) -> tuple[Any, ...]:
+    return (str(number) if form is CSV else number, f"n{number}")

@@ -12,7 +12,6 @@ from airflow_hiveacid.acid.errors import (
     NotTransactional,
     TableNotFound,
     TableReplaced,
-    UnsupportedTable,
 )
 from airflow_hiveacid.acid.locks import (
     DataOperation,
@@ -331,14 +330,10 @@ def test_a_table_that_is_written_meanwhile_is_cleaned_all_the_same(folders, comp
     assert removed(report) == compacted[:-1]
 
 
-def test_only_full_acid_tables_are_cleaned(client, database):
-    for kind, error in (
-        (TableKind.NOT_ACID, NotTransactional),
-        (TableKind.INSERT_ONLY, UnsupportedTable),
-    ):
-        folders = AcidFolders.create(client, f"{database}.{kind.name}", kind=kind)
-        with pytest.raises(error):
-            folders.clean()
+def test_only_transactional_tables_are_cleaned(client, database):
+    plain = AcidFolders.create(client, f"{database}.plain", kind=TableKind.NOT_ACID)
+    with pytest.raises(NotTransactional):
+        plain.clean()
     with pytest.raises(TableNotFound):
         clean(client, CleanJob(target=f"{database}.gone"))
     with pytest.raises(InvalidJob):

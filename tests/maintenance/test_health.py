@@ -169,7 +169,7 @@ def test_an_insert_only_table_is_measured_too(client, database, meter):
     only.insert()
     (health,) = meter.measure(database)
     assert (health.kind, health.deltas, health.score) == ("insert_only", 1, 100)
-    assert health.verdict.startswith(f"Nothing to do: {only.ref} is insert-only, which cannot")
+    assert "insert-only" not in health.verdict
     assert health.needs == ()
 
 

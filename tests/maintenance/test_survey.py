@@ -16,7 +16,6 @@ from airflow_hiveacid.acid.errors import (
     NotEnoughHistory,
     NotTransactional,
     TableNotFound,
-    UnsupportedTable,
 )
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.names import Base, Delta
@@ -251,7 +250,6 @@ def test_of_several_tables_one_that_cannot_be_measured_stops_no_other(client, da
     ("options", "error", "message"),
     [
         ({"kind": TableKind.NOT_ACID}, NotTransactional, "not a transactional table"),
-        ({"kind": TableKind.INSERT_ONLY}, UnsupportedTable, "insert-only"),
         (None, TableNotFound, "does not exist"),
     ],
 )

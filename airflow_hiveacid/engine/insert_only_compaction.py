@@ -1,0 +1,157 @@
+"""The compaction of one partition of an insert-only table: fewer files with the same rows."""
+
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
+from airflow_hiveacid.acid.errors import HiveAcidError, UnsupportedFile
+from airflow_hiveacid.acid.names import OriginalFile, parse_file
+from airflow_hiveacid.engine.partition_compaction import PartitionCompactor
+from airflow_hiveacid.engine.partition_values import PATH
+from airflow_hiveacid.engine.row_files import RowFiles
+from airflow_hiveacid.engine.row_format import LINE, RowFormat
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.staging import FlatFile, Folder, StagedFile
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.orc.assemble import Part, assemble
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.storage import Storage
+
+# As much as one task copies; a table without buckets gets a file for each.
+_BYTES_OF_A_FILE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Files that become one.
+
+    Attributes:
+        root: The folder of the partition.
+        number: The number of the new file.
+        paths: The files, in reading order.
+        folder: Where the new file goes.
+    """
+
+    root: str
+    number: int
+    paths: tuple[str, ...]
+    folder: Folder
+
+
+class InsertOnlyCompactor(PartitionCompactor):
+    """Compacts one partition of an insert-only table."""
+
+    def plan(
+        self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
+    ) -> CompactionPlan:
+        """See the base class."""
+        self._format = RowFormat.of(self.table, self.partition)
+        return plan_compaction(state, type_, files, flat=True)
+
+    def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
+        """See the base class."""
+        work = self._grouped([file for file in _inputs(plan, state) if file.size > 0])
+        writer = RowFiles(self.table, self.table.parameters.get("orc.compress", "zlib").lower())
+        left = work
+        if self._format.format is StorageFormat.ORC:
+            left = []
+            for each, tried in zip(work, self.tried_in_tasks(_copy_stripes, work), strict=True):
+                if isinstance(tried, UnsupportedFile):
+                    self.phases.note(f"Writing {each.paths[0]} and others anew: {tried.what}")
+                    left.append(each)
+                elif isinstance(tried, HiveAcidError):
+                    raise tried
+                else:
+                    file, stripes = tried
+                    self.stripes_copied += stripes
+                    self._keep_filled(plan, file)
+        for each in left:
+            for file in self.in_tasks(writer.taker(), self._written_anew(each, writer)):
+                self._keep_filled(plan, file)
+        if not self.keeps(plan.inserts):
+            # There must be something to hide what is replaced, and Trino sees no empty directory.
+            path = f"{self.folder('out').path}/empty"
+            with self.storage.create(path) as sink:
+                size = writer.write_empty(sink)
+            self.keep(plan.inserts, StagedFile(path, 0, 0, size))
+
+    def file_name(self, number: int) -> str:
+        """See the base class."""
+        return OriginalFile(number, 0).name
+
+    def _keep_filled(self, plan: CompactionPlan, file: StagedFile) -> None:
+        if file.rows:
+            self.keep(plan.inserts, file)
+
+    def _grouped(self, files: Sequence[FileStatus]) -> list[_Joined]:
+        """The files that become one: those of a bucket, or as many as are not too large."""
+        groups: dict[int, list[str]] = {}
+        last = size = 0
+        for file in files:
+            self.bytes_read += file.size
+            if self.table.num_buckets > 0:
+                number = self._bucket(file)
+            else:
+                if size and size + file.size > _BYTES_OF_A_FILE:
+                    last, size = last + 1, 0
+                size += file.size
+                number = last
+            groups.setdefault(number, []).append(file.path)
+        return [
+            _Joined(self.storage.location, number, tuple(paths), self.folder("out"))
+            for number, paths in sorted(groups.items())
+        ]
+
+    def _bucket(self, file: FileStatus) -> int:
+        parsed = parse_file(file.path.rpartition("/")[2])
+        if parsed is None:
+            raise UnsupportedFile(
+                f"{self.storage.location}/{file.path} has no bucket number in its name.",
+                remedy="Rewrite the partition with INSERT OVERWRITE.",
+            )
+        return parsed.bucket
+
+    def _written_anew(self, joined: _Joined, writer: RowFiles) -> list[FlatFile]:
+        """Let Spark read some files and write their rows, or their lines as they are."""
+        spark = scan_session(self.spark)
+        paths = [f"{joined.root}/{path}" for path in joined.paths]
+        flat = f"{self.folder('flat').path}/{joined.number}-{uuid.uuid4().hex}"
+        location = f"{joined.root}/{flat}"
+        if self._format.format.is_text:
+            lines = self._format.lines(spark, paths).select(LINE)
+            writer.save_lines(lines.coalesce(1), [], location)
+        else:
+            rows = self._format.scan(spark, paths).drop(PATH)
+            writer.save(rows.coalesce(1), [], location)
+        found = self.storage.list_files(flat)
+        return [
+            FlatFile(joined.root, f"{flat}/{file.path}", joined.folder, joined.number)
+            for file in found
+            if not file.path.startswith((".", "_"))
+        ]
+
+
+def _inputs(plan: CompactionPlan, state: AcidDirectory) -> list[FileStatus]:
+    """The files of what is replaced, in reading order."""
+    chosen = frozenset(plan.inputs)
+    names = [name for name in (state.base, *state.deltas) if name in chosen]
+    originals = [file for file in state.files("") if file.path in chosen]
+    return originals + [file for name in names if name for file in state.files(name)]
+
+
+def _copy_stripes(joined: _Joined) -> tuple[StagedFile, int]:
+    """Put the stripes of some files into one; also says how many there are."""
+    storage = Storage.of(joined.root)
+    path = f"{joined.folder.path}/{OriginalFile(joined.number, 0).name}.{uuid.uuid4().hex}"
+    with ExitStack() as stack:
+        parts = []
+        for name in joined.paths:
+            source = stack.enter_context(storage.open_input(name))
+            parts.append(Part(source, OrcTail.read(source)))
+        with storage.create(path) as sink:
+            written = assemble(parts, sink)
+    stripes = sum(len(part.tail.stripes) for part in parts)
+    return StagedFile(path, joined.number, written.rows, written.bytes), stripes
