@@ -107,8 +107,7 @@ class HiveView:
         if name in within:
             raise UnsupportedTable(f"The view {name} reads itself: {' > '.join(within)}.")
         query = view_query(table.view_text, table.ref.database, name)
-        # The names in two views' texts may mean different things.
-        self._spark = scan_session(spark)
+        self._spark = spark
         self._table = table
         self._sql = query.sql
         self._inputs = SourceInputs(self._spark, client, query.inputs, (*within, name))

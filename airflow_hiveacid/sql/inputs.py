@@ -18,11 +18,13 @@ class Inputs:
     Args:
         statement: The statement.
         tree: All of it: what its WITH defines is no table of the metastore.
+        prefix: What the names begin with.
     """
 
-    def __init__(self, statement: Statement, tree: exp.Expr) -> None:
+    def __init__(self, statement: Statement, tree: exp.Expr, prefix: str = "") -> None:
         self.sources: dict[str, TableSource | PathSource] = {}
         self._statement = statement
+        self._prefix = prefix
         self._taken = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         self._names: dict[str, str] = {}
 
@@ -51,7 +53,7 @@ class Inputs:
 
     def _name(self, full_name: str) -> str:
         if full_name not in self._names:
-            base = name = re.sub(r"\W", "_", full_name.replace(".", "__"))
+            base = name = re.sub(r"\W", "_", self._prefix + full_name.replace(".", "__"))
             number = 1
             while name in self._taken:
                 number += 1

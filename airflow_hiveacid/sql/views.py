@@ -16,7 +16,7 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
     Args:
         text: What the metastore keeps.
         database: Where tables are that are named without one.
-        view: The view's name, for the error.
+        view: The view's name.
 
     Raises:
         SqlError: It cannot be read.
@@ -26,6 +26,7 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
         tree = statement.parse()
         if not isinstance(tree, exp.Query):
             statement.refuse(None, "It is no query.")
-        return Inputs(statement, tree).query(tree)
+        # Apart from what the query that reads the view calls by a name of its own.
+        return Inputs(statement, tree, f"_{view}_").query(tree)
     except (SqlError, TokenError) as error:
         raise SqlError(f"The query of the view {view} cannot be read. {error}") from error

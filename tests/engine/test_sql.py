@@ -1,0 +1,284 @@
+"""Statements of SQL against tables of a real metastore."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.errors import (
+    HiveAcidError,
+    TableNotFound,
+    UnknownColumn,
+    UserError,
+)
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.sql.script import to_script
+from tests.engine.acid_tables import ONLY_HIVE4, left_behind, rows_of
+
+pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+
+Sql = Callable[..., ScriptReport]
+Rows = Callable[[str], list[tuple]]
+
+
+@pytest.fixture
+def sql(spark: SparkSession, hms: EmbeddedMetastore, database: str) -> Sql:
+    """Run statements."""
+
+    def run_sql(text: str, run_token: str | None = None) -> ScriptReport:
+        script = replace(to_script(text, database), metastore=hms.options, run_token=run_token)
+        report = run(spark, script)
+        assert isinstance(report, ScriptReport)
+        return report
+
+    return run_sql
+
+
+@pytest.fixture
+def rows(spark: SparkSession, hms: EmbeddedMetastore, database: str) -> Rows:
+    """The rows of a table."""
+
+    def read(name: str) -> list[tuple]:
+        with AcidTable(f"{database}.{name}", hms.uri, spark=spark) as table:
+            return rows_of(table.to_df())
+
+    return read
+
+
+def test_inserts_go_by_position(sql: Sql, rows: Rows, client: MetastoreClient) -> None:
+    sql("CREATE TABLE t (id int, name string) PARTITIONED BY (day string, hour int)")
+    sql(
+        """
+        INSERT INTO t VALUES (1, 'a', 'mon', 1), (2, NULL, 'mon', 2);
+        INSERT INTO t (hour, day, id) SELECT 3, 'tue', 3;
+        INSERT INTO t PARTITION (day = 'wed', hour = 4) SELECT 4 AS name, 'd' AS id;
+        INSERT INTO t PARTITION (day = 'wed', hour) VALUES (5, 'e', 5), (6, 'f', 4);
+        INSERT INTO t BY NAME SELECT 1 AS hour, 'mon' AS day, 'g' AS name, 7 AS id
+        """
+    )
+    expected = [
+        (1, "a", "mon", 1),
+        (2, None, "mon", 2),
+        (3, None, "tue", 3),
+        (4, "d", "wed", 4),
+        (5, "e", "wed", 5),
+        (6, "f", "wed", 4),
+        (7, "g", "mon", 1),
+    ]
+    assert rows("t") == expected
+    # Only the partitions that get rows are replaced.
+    sql("INSERT OVERWRITE TABLE t PARTITION (day = 'wed', hour) SELECT 8, 'h', 5")
+    sql("INSERT OVERWRITE TABLE t PARTITION (day = 'mon', hour = 2) SELECT 9, 'i' WHERE false")
+    expected = [row for row in expected if row[0] not in (2, 5)] + [(8, "h", "wed", 5)]
+    assert rows("t") == expected
+    for wrong, message in {
+        "INSERT INTO t SELECT 1, 'x', 'mon'": "3 columns for 4: id, name, day, hour",
+        "INSERT INTO t PARTITION (day = 'mon', hour) SELECT 1, 'x'": "2 columns for 3",
+        "INSERT INTO t (id, oops, day, hour) SELECT 1, 2, 'mon', 3": "oops",
+        "INSERT INTO t (id, day) SELECT 1, 'mon'": "no partition column hour",
+    }.items():
+        with pytest.raises(UnknownColumn, match=message):
+            sql(wrong)
+    with pytest.raises(UserError, match="none of the partition keys"):
+        sql("INSERT INTO t PARTITION (name = 'x', hour) SELECT 1, 'mon', 3")
+    assert rows("t") == expected
+    assert left_behind(client) == []
+
+
+def test_conditions_have_subqueries(sql: Sql, rows: Rows, client: MetastoreClient) -> None:
+    sql(
+        """
+        CREATE TABLE orders (id int, n int) PARTITIONED BY (day string);
+        CREATE TABLE gone (id int, n int) CLUSTERED BY (id) INTO 2 BUCKETS;
+        INSERT INTO orders VALUES (1, 1, 'mon'), (2, 2, 'mon'), (3, 3, 'tue'), (4, 40, 'wed');
+        INSERT INTO gone VALUES (2, 200), (3, 300)
+        """
+    )
+    report = sql(
+        "UPDATE orders o SET n = (SELECT max(n) FROM gone) + o.n"
+        " WHERE o.id IN (SELECT id FROM gone WHERE n > 100) AND o.day = 'mon'"
+    )
+    assert report.statements[0].report.rows_updated == 1
+    assert rows("orders") == [(1, 1, "mon"), (2, 302, "mon"), (3, 3, "tue"), (4, 40, "wed")]
+    # A filter of the subquery on a column of the same name says nothing of the target's rows.
+    sql(
+        "DELETE FROM orders WHERE EXISTS (SELECT 1 FROM gone WHERE gone.id = orders.id AND n = 300)"
+    )
+    assert rows("orders") == [(1, 1, "mon"), (2, 302, "mon"), (4, 40, "wed")]
+    sql("DELETE FROM orders WHERE n = (SELECT max(n) FROM orders)")
+    assert rows("orders") == [(1, 1, "mon"), (4, 40, "wed")]
+    sql("DELETE FROM orders WHERE id NOT IN (SELECT n FROM orders WHERE day = 'mon')")
+    assert rows("orders") == [(1, 1, "mon")]
+    with pytest.raises(UnknownColumn, match="nothing"):
+        sql("DELETE FROM orders WHERE id IN (SELECT nothing FROM gone)")
+    with pytest.raises(TableNotFound):
+        sql("DELETE FROM orders WHERE id IN (SELECT id FROM nowhere)")
+    assert left_behind(client) == []
+
+
+def test_merges_of_both_dialects(sql: Sql, rows: Rows, client: MetastoreClient) -> None:
+    sql(
+        """
+        CREATE TABLE t (id int, name string) PARTITIONED BY (day string);
+        CREATE TABLE feed (name string, id int, day string, op string);
+        INSERT INTO t VALUES (1, 'a', 'mon'), (2, 'b', 'mon'), (3, 'c', 'tue');
+        INSERT INTO feed VALUES ('B', 2, 'mon', 'u'), ('', 3, 'tue', 'd'), ('D', 4, 'wed', 'u')
+        """
+    )
+    sql(
+        """
+        MERGE INTO t USING feed s ON t.id = s.id AND t.day = s.day
+        WHEN MATCHED AND s.op = 'd' THEN DELETE
+        WHEN MATCHED THEN UPDATE SET name = concat(s.name, t.name)
+        WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.name, s.day)
+        """
+    )
+    assert rows("t") == [(1, "a", "mon"), (2, "Bb", "mon"), (4, "D", "wed")]
+    report = sql(
+        """
+        WITH newest AS (SELECT id, max(name) AS name, 'mon' AS day FROM feed GROUP BY id)
+        MERGE INTO t x USING newest ON x.id = newest.id
+        WHEN MATCHED THEN UPDATE SET *
+        WHEN NOT MATCHED THEN INSERT *
+        WHEN NOT MATCHED BY SOURCE THEN DELETE
+        """
+    )
+    done = report.statements[0].report
+    assert (done.rows_updated, done.rows_inserted, done.rows_deleted) == (2, 1, 1)
+    assert rows("t") == [(2, "B", "mon"), (3, "", "mon"), (4, "D", "mon")]
+    with pytest.raises(UnknownColumn, match=r"2 values, but .* has 3 columns: id, name, day"):
+        sql("MERGE INTO t USING feed s ON t.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (1, 2)")
+    assert left_behind(client) == []
+
+
+def test_several_inserts_are_one_transaction(sql: Sql, rows: Rows, client: MetastoreClient) -> None:
+    sql(
+        """
+        CREATE TABLE feed (id int, kind string);
+        CREATE TABLE big (id int);
+        CREATE TABLE small (id int, kind string);
+        INSERT INTO feed VALUES (1, 'x'), (200, 'y'), (300, 'x');
+        """
+    )
+    report = sql(
+        """
+        FROM (SELECT id, upper(kind) AS kind FROM feed) f
+        INSERT INTO big SELECT id WHERE id > 100
+        INSERT INTO small SELECT id, kind WHERE id <= 100
+        INSERT INTO small SELECT max(id), kind GROUP BY kind
+        """
+    )
+    assert rows("big") == [(200,), (300,)]
+    assert rows("small") == [(1, "X"), (200, "Y"), (300, "X")]
+    (done,) = (statement.report for statement in report.statements)
+    assert len(done.write_ids) == 2
+    assert left_behind(client) == []
+
+
+def test_truncate_and_compact(sql: Sql, rows: Rows, client: MetastoreClient) -> None:
+    sql(
+        """
+        CREATE TABLE t (id int) PARTITIONED BY (day string, hour int);
+        INSERT INTO t VALUES (1, 'mon', 1), (2, 'mon', 2), (3, 'tue', 1), (4, NULL, 1);
+        INSERT INTO t VALUES (5, 'tue', 1)
+        """
+    )
+    report = sql("ALTER TABLE t PARTITION (day = 'tue', hour = 1) COMPACT 'major'")
+    (compacted,) = report.statements[0].report.partitions
+    assert (compacted.partition, compacted.outcome) == ("day=tue/hour=1", "compacted")
+    sql("TRUNCATE TABLE t PARTITION (day = 'mon', hour = '02')")
+    assert rows("t") == [(1, "mon", 1), (3, "tue", 1), (4, None, 1), (5, "tue", 1)]
+    sql("TRUNCATE TABLE t PARTITION (hour = 1, day = NULL)")
+    assert rows("t") == [(1, "mon", 1), (3, "tue", 1), (5, "tue", 1)]
+    for wrong in ("PARTITION (day = 'wed')", "PARTITION (month = 1)"):
+        with pytest.raises(UserError, match="has no partition"):
+            sql(f"TRUNCATE TABLE t {wrong}")
+    sql("TRUNCATE TABLE t PARTITION (day = 'tue')")
+    assert rows("t") == [(1, "mon", 1)]
+    sql("TRUNCATE TABLE t")
+    assert rows("t") == []
+    sql("CREATE TABLE plain (id int); INSERT INTO plain VALUES (1); TRUNCATE TABLE plain")
+    assert rows("plain") == []
+    assert left_behind(client) == []
+
+
+def test_views_are_expanded(sql: Sql, rows: Rows, client: MetastoreClient, database: str) -> None:
+    sql(
+        """
+        CREATE TABLE orders (id int, n int);
+        CREATE TABLE t (id int, n bigint);
+        INSERT INTO orders VALUES (1, 10), (2, 20), (3, 30)
+        """
+    )
+    columns = [Column("number", "int"), Column("many", "bigint")]
+    _create_view(
+        client,
+        f"{database}.large",
+        f"SELECT `orders`.`id`, `orders`.`n` FROM `{database}`.`orders` WHERE `orders`.`n` > 10",
+        columns,
+    )
+    _create_view(client, f"{database}.larger", "SELECT * FROM large WHERE many > 20", columns)
+    sql("INSERT INTO t SELECT l.number, sum(l.many) FROM large l GROUP BY l.number")
+    assert rows("t") == [(2, 20), (3, 30)]
+    sql("MERGE INTO t USING larger s ON t.id = s.number WHEN MATCHED THEN DELETE")
+    assert rows("t") == [(2, 20)]
+    sql("DELETE FROM t WHERE id IN (SELECT number FROM large)")
+    assert rows("t") == []
+    _create_view(client, f"{database}.loop", f"SELECT * FROM {database}.loop", columns)
+    with pytest.raises(HiveAcidError, match="reads itself"):
+        sql("INSERT INTO t SELECT * FROM loop")
+
+
+def test_a_script_goes_on_where_it_failed(sql: Sql, rows: Rows, client: MetastoreClient) -> None:
+    sql("CREATE TABLE t (id int); CREATE TABLE u (id int)")
+    first = "INSERT INTO t VALUES (1); "
+    with pytest.raises(UnknownColumn, match=r"Statement 2 of 2: .* 2 columns for 1"):
+        sql(first + "INSERT INTO u VALUES (2, 3)", run_token="run")
+    assert rows("t") == [(1,)]
+    report = sql(first + "INSERT INTO u VALUES (2)", run_token="run")
+    assert [statement.report.settled for statement in report.statements] == [True, False]
+    assert (rows("t"), rows("u")) == ([(1,)], [(2,)])
+    assert sql(first + "INSERT INTO u VALUES (2)", run_token="run").settled
+    assert (rows("t"), rows("u")) == ([(1,)], [(2,)])
+    assert left_behind(client) == []
+
+
+def test_a_plain_table_is_converted_with_its_rows(
+    spark: SparkSession,
+    sql: Sql,
+    rows: Rows,
+    client: MetastoreClient,
+    database: str,
+    tmp_path: Path,
+) -> None:
+    ref = TableRef(database, "t")
+    table = HiveTable.new(ref, [Column("id", "int"), Column("name", "string")], owner="olga")
+    for name in ("transactional", "transactional_properties"):
+        del table.raw.parameters[name]
+    client.call(idl_tables.create_table, table.raw)
+    location = Path(client.get_table(ref).folder.removeprefix("file:"))
+    frame = spark.createDataFrame([(1, "a"), (2, "b")], "id int, name string").coalesce(1)
+    frame.write.orc(str(tmp_path / "rows"))
+    (file,) = (tmp_path / "rows").glob("part-*")
+    location.mkdir(exist_ok=True)
+    file.rename(location / "000000_0")
+    sql("CONVERT TABLE t; UPDATE t SET name = 'B' WHERE id = 2; INSERT INTO t VALUES (3, 'c')")
+    assert rows("t") == [(1, "a"), (2, "B"), (3, "c")]
+    assert client.get_table(ref).parameters["transactional"] == "true"
+
+
+def _create_view(client: MetastoreClient, name: str, text: str, columns: list[Column]) -> None:
+    table = HiveTable.new(TableRef.parse(name), columns, owner="olga")
+    table.raw.tableType = "VIRTUAL_VIEW"
+    table.raw.parameters = {}
+    table.raw.viewOriginalText = table.raw.viewExpandedText = text
+    client.call(idl_tables.create_table, table.raw)
