@@ -79,11 +79,12 @@ def search_argument(
 def _has_exact_statistics(column: Column) -> bool:
     """Whether the statistics of a column compare as Spark compares its values.
 
-    Those of a char are of values filled up with blanks, to those of numbers with a fraction -0.0 is
-    less than 0.0, and those of a timestamp may be of another clock.
+    Those of a char are of values filled up with blanks, those of a varchar may be of longer texts
+    than are shown, to those of numbers with a fraction -0.0 is less than 0.0, and those of a
+    timestamp may be of another clock.
     """
     match parse_type(column.type):
-        case Char():
+        case Char() | Varchar():
             return False
         case Primitive(name):
             return name not in ("float", "double", "timestamp", LOCAL_ZONE)

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import orc
-from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
@@ -21,7 +20,6 @@ from airflow_hiveacid.engine.reader import TableSnapshot
 from airflow_hiveacid.engine.search import search_argument
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -57,7 +55,7 @@ def read(spark: Any, root: Path, types: Mapping[str, str], where: str = "true") 
     seen = ValidWriteIdList.parse("default.t:9:9223372036854775807::")
     txns = ValidTxnList(high_watermark=1_000_000)
     snapshot = TableSnapshot(table, list_partitions(table, [], seen, txns, Rules.HIVE4), seen)
-    search = search_argument(session, where, spark_struct(columns), StructType(), "t")
+    search = search_argument(session, where, columns, [], "t")
     with_ids, without = (
         snapshot.rows(session, search, with_key=with_key)
         .where(where)
@@ -154,6 +152,16 @@ def test_a_condition_skips_no_row_of_an_older_file(spark, tmp_path, kind):
     assert found("varchar(2)", "v = '24'") == [24, *range(240, 250), *range(2400, 2500)]
     assert len(found("int", "w IS NULL")) == 2500
     assert found("int", "w = 1 OR v = 3") == [3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_condition_is_about_the_text_that_is_shown(spark, tmp_path, kind):
+    texts = pa.array([f"abc{n:04d}" for n in range(2500)])
+    write(tmp_path, kind, {"n": pa.array(range(2500), pa.int32()), "v": texts})
+    for type_ in ("varchar(3)", "char(3)"):
+        assert len(read(spark, tmp_path, {"n": "int", "v": type_}, "v = 'abc'")) == 2500
+        assert len(read(spark, tmp_path, {"n": "int", "v": type_}, "v <= 'abc'")) == 2500
+        assert read(spark, tmp_path, {"n": "int", "v": type_}, "v = 'abc0001'") == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
