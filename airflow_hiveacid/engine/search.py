@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession  # noqa: TID253
 
-from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, parse_type
+from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, Varchar, parse_type
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.metastore.catalog import Column
 
