@@ -13,7 +13,7 @@ OLDEST := .venv-oldest
 # Each has metastores and a Spark of its own, about 3 GB in all.
 WORKERS ?= 2
 
-.PHONY: help setup quickstart test lint format interop live oldest bench docs lock clean
+.PHONY: help setup quickstart test lint format interop differential live oldest bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ format: setup ## Rewrite the code in the house style
 
 interop: setup ## Check what we write and compact with real Hive and Trino (downloads them; slow)
 	@$(RUN) python -m pytest -m interop tests/interop
+
+differential: setup ## Compare 2,000 random statements with DuckDB (slow)
+	@$(RUN) python -m pytest -m '' --numprocesses $(WORKERS) tests/differential
 
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live
