@@ -1,17 +1,21 @@
 """Values of every type come back as they were, however they got into the files."""
 
+from datetime import date
+
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
 from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.errors import UnsupportedTable, UserError
 from airflow_hiveacid.engine.reader import ACID_FIELDS
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from tests.engine.acid_tables import create, folder, left_behind
+from tests.engine.acid_tables import create, files, folder, left_behind
 from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, differences, frame_of
 
 PRIMITIVES = [
@@ -47,9 +51,10 @@ NESTED = [
 TYPES = {f"c{number}": text for number, text in enumerate([*PRIMITIVES, *NESTED])}
 ROWS = 9
 
-pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 
+@FAKE4
 @pytest.mark.parametrize(
     "moments", [MOMENTS, MOMENTS + FAR_MOMENTS], ids=["within Arrow", "beyond Arrow"]
 )
@@ -61,7 +66,7 @@ def test_every_type_in_every_way(
     moments: list[str],
 ) -> None:
     table = create(client, f"{database}.t", {"id": "int", **TYPES})
-    values = frame_of(spark, TYPES, ROWS, moments).localCheckpoint()
+    values = frame_of(spark, TYPES, ROWS, moments).coalesce(1).localCheckpoint()
 
     def rows(first: int, where: str = "true") -> DataFrame:
         names = [f"`{name}`" for name in TYPES]
@@ -93,6 +98,88 @@ def test_every_type_in_every_way(
         acid.compact(CompactionType.MAJOR.value)
         assert differences(acid.to_df(), left.union(rows(200))) == []
     assert left_behind(client) == []
+
+
+@FAKE4
+def test_many_columns_and_long_values(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    names = [f"c{number}" for number in range(500)]
+    columns = {name: ("int", "string", "double")[n % 3] for n, name in enumerate(names)}
+    create(client, f"{database}.t", {"id": "int", "text": "string", "blob": "binary", **columns})
+    wide = [f"cast(id * {n} as {columns[name]}) as {name}" for n, name in enumerate(names)]
+    text = "repeat(concat('ü', id), 1500000) as text"
+    blob = "cast(repeat(concat('b', id), 900000) as binary) as blob"
+    rows = spark.range(0, 4, 1, 1).selectExpr("cast(id as int) as id", text, blob, *wide)
+    check = [f"crc32({name})" for name in ("cast(text as binary)", "blob")]
+
+    def sums(frame: DataFrame) -> list[Row]:
+        return frame.selectExpr("id", "length(text)", *check, f"hash({','.join(names)})").collect()
+
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.append(rows)
+        source = rows.where("id in (1, 3)").withColumn("id", F.expr("id + 1"))
+        merge = acid.merge(source, "t.id = s.id").when_matched_update_all()
+        report = merge.when_not_matched_insert_all().execute()
+        assert (report.rows_updated, report.rows_inserted) == (1, 1)
+        (compacted,) = acid.compact("major").partitions
+        assert compacted.stripes_encoded
+        left = rows.where("id <> 2").union(source).orderBy("id")
+        assert sums(acid.to_df().orderBy("id")) == sums(left)
+
+
+@FAKE4
+@pytest.mark.parametrize("hive_type", ["map<date,int>", "array<map<struct<a:array<date>>,int>>"])
+def test_maps_that_spark_cannot_write_are_refused(
+    spark: SparkSession,
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    database: str,
+    hive_type: str,
+) -> None:
+    create(client, f"{database}.t", {"id": "int", "m": hive_type})
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        assert acid.to_df().count() == 0
+        with pytest.raises(UnsupportedTable, match="Spark loses entries of maps"):
+            acid.append(spark.range(1))
+
+
+@pytest.mark.parametrize("hms", ["fake 3.1.3"], indirect=True)
+def test_moments_are_refused_where_hive_cannot_read_them(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    nested = "array<timestamp with local time zone>"
+    table = create(client, f"{database}.t", {"id": "int", "moments": nested})
+    with (
+        AcidTable(f"{database}.t", hms.uri, spark=spark) as acid,
+        pytest.raises(UnsupportedTable, match="which Hive 3 cannot read from ORC files: moments"),
+    ):
+        acid.append(spark.range(1))
+    assert files(table) == []
+
+
+@FAKE4
+def test_a_clock_that_is_not_utc_is_refused(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    """In Berlin 02:30 does not exist on 31 March 2024; dates have no clock."""
+    create(client, f"{database}.dates", {"id": "int", "day": "date"})
+    create(client, f"{database}.times", {"id": "int", "moments": "array<timestamp>"})
+    berlin = spark.newSession()
+    berlin.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    source = berlin.sql("select 1 as id, date'1582-10-04' as day union select 2, date'2024-03-31'")
+    with AcidTable(f"{database}.dates", hms.uri, spark=berlin) as acid:
+        acid.append(source)
+    with AcidTable(f"{database}.dates", hms.uri, spark=spark) as acid:
+        assert sorted(map(tuple, acid.to_df().collect())) == [
+            (1, date(1582, 10, 4)),
+            (2, date(2024, 3, 31)),
+        ]
+    with AcidTable(f"{database}.times", hms.uri, spark=berlin) as acid:
+        with pytest.raises(UserError, match=r"Europe/Berlin .*Hive would show them shifted"):
+            acid.append(berlin.sql("select 1 as id, array(timestamp'2024-03-31 02:30:00') moments"))
+        with pytest.raises(UserError, match="shifted"):
+            acid.to_df()
 
 
 def as_spark_reads(spark: SparkSession, table: HiveTable, directories: str) -> DataFrame:
