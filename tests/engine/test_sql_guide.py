@@ -1,0 +1,62 @@
+"""The statements of docs/sql.md do what the page says."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.sql.script import to_script
+from tests.engine.acid_tables import ONLY_HIVE4, left_behind, rows_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
+BLOCKS = re.findall(r"^```(sql|text)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def sales(client: MetastoreClient, spark: SparkSession, tmp_path: Path) -> TableRef:
+    """The database of the page, with the plain table that it converts."""
+    client.create_database("sales")
+    table = HiveTable.new(
+        TableRef("sales", "old_orders"), [Column("id", "int"), Column("note", "string")], owner="o"
+    )
+    for name in ("transactional", "transactional_properties"):
+        del table.raw.parameters[name]
+    client.call(idl_tables.create_table, table.raw)
+    rows = spark.createDataFrame([(1, "first"), (2, "second")], "id int, note string").coalesce(1)
+    rows.write.orc(str(tmp_path / "rows"))
+    (file,) = (tmp_path / "rows").glob("part-*")
+    folder = Path(client.get_table(table.ref).folder.removeprefix("file:"))
+    folder.mkdir(exist_ok=True)
+    file.rename(folder / "000000_0")
+    yield table.ref
+    client.drop_database("sales", cascade=True)
+
+
+@pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+@pytest.mark.usefixtures("sales")
+def test_the_page_runs_as_it_stands(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient
+) -> None:
+    shown = 0
+    for kind, text in BLOCKS:
+        if kind == "sql":
+            run(spark, replace(to_script(text, "sales"), metastore=hms.options))
+            continue
+        name, *expected = text.splitlines()
+        with AcidTable(f"sales.{name}", hms.uri, spark=spark) as table:
+            found = rows_of(table.to_df())
+        assert [
+            ", ".join("NULL" if value is None else str(value) for value in row) for row in found
+        ] == expected
+        shown += 1
+    assert shown == 8
+    assert left_behind(client) == []
