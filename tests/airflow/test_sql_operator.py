@@ -1,0 +1,130 @@
+"""SQL as a task, up to the application; what statements do is tested elsewhere."""
+
+from pathlib import Path
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk import DAG, Asset
+
+from airflow_hiveacid import HiveAcidSqlOperator
+from airflow_hiveacid.acid.errors import InvalidJob, SqlError
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.jobs.codec import encode
+from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+SCRIPT = """
+DELETE FROM orders WHERE id IN (SELECT id FROM gone);
+ALTER TABLE orders COMPACT 'major'
+"""
+
+
+@pytest.fixture
+def submitted(spark_submit):
+    """spark-submit, which reports what two statements did."""
+    deleted = RunReport(job="delete", target="shop.orders", txn_id=7, rows_deleted=3)
+    compacted = CompactReport(target="shop.orders")
+    spark_submit.will(report=ScriptReport.of("shop.orders", [deleted, compacted]).to_dict())
+    return spark_submit
+
+
+def test_statements_are_submitted_as_jobs(submitted, context):
+    operator = HiveAcidSqlOperator(task_id="t", sql=SCRIPT, database="shop", lock_wait_seconds=5)
+    operator.render_template_fields(context)
+    report = operator.execute(context)
+    seen = submitted.seen
+    assert Path(seen.argv[-5]).name == "sql.py"
+    assert (seen.job["job"], seen.job["target"]) == ("script", "shop.orders")
+    assert (seen.job["run_token"], seen.job["lock_wait_seconds"]) == ("d/r/t/-1", 5)
+    delete, compact = seen.job["statements"]
+    assert (delete["job"], delete["where"]) == (
+        "delete",
+        "id IN (SELECT id FROM `shop__gone` AS `gone`)",
+    )
+    assert delete["inputs"] == {"shop__gone": {"kind": "table", "name": "shop.gone"}}
+    assert (compact["job"], compact["type"]) == ("compact", "major")
+    assert [each["run"] is None for each in report["statements"]] == [False, True]
+    assert report["statements"][0]["run"]["rows_deleted"] == 3
+
+
+def test_a_mistake_shows_while_the_dag_is_parsed():
+    with pytest.raises(SqlError, match="Line 1, column 1: DROP is not supported"), DAG("d"):
+        HiveAcidSqlOperator(task_id="t", sql="DROP TABLE t")
+    with pytest.raises(InvalidJob, match="no statement"):
+        HiveAcidSqlOperator(task_id="t", sql=";")
+
+
+def test_a_template_is_read_when_it_is_rendered(submitted, context):
+    sql = "DELETE FROM {{ params.table }} WHERE day = '{{ run_id }}'"
+    operator = HiveAcidSqlOperator(task_id="t", sql=sql)
+    operator.render_template_fields(context)
+    operator.execute(context)
+    (delete,) = submitted.seen.job["statements"]
+    assert (delete["target"], delete["where"]) == ("db.orders", "day = 'r'")
+
+
+def test_what_renders_into_nonsense_is_not_submitted(submitted, context):
+    operator = HiveAcidSqlOperator(task_id="t", sql="{{ run_id }} TABLE t")
+    operator.render_template_fields(context)
+    with pytest.raises(AirflowFailException, match="R is not supported"):
+        operator.execute(context)
+    assert not submitted.seen_file.exists()
+
+
+def test_a_file_is_read_with_the_dag(submitted, context, tmp_path):
+    (tmp_path / "right.sql").write_text("DELETE FROM orders")
+    (tmp_path / "wrong.sql").write_text("-- a comment\nGRANT ALL")
+    with DAG("d", template_searchpath=str(tmp_path)):
+        right = HiveAcidSqlOperator(task_id="right", sql="right.sql", database="shop")
+        wrong = HiveAcidSqlOperator(task_id="wrong", sql="wrong.sql")
+    right.resolve_template_files()
+    right.execute(context)
+    assert submitted.seen.job["statements"][0]["target"] == "shop.orders"
+    with pytest.raises(SqlError, match="Line 2, column 1: GRANT"):
+        wrong.resolve_template_files()
+
+
+def test_definitions_need_no_spark(spark_submit, metastore_connection, hms4, context):
+    sql = "CREATE TABLE IF NOT EXISTS made (id int) STORED AS PARQUET; CREATE TABLE other (id int)"
+    with MetastoreClient(hms4.options) as client:
+        client.create_database("defined")
+        operator = HiveAcidSqlOperator(
+            task_id="t", sql=sql, database="defined", metastore_conn_id=metastore_connection
+        )
+        report = operator.execute(context)
+        assert client.get_table(TableRef("defined", "made")).kind is TableKind.INSERT_ONLY
+        assert client.get_table(TableRef("defined", "other")).kind is TableKind.FULL_ACID
+        client.drop_database("defined", cascade=True)
+    assert [each["run"]["job"] for each in report["statements"]] == ["create_table"] * 2
+    assert not spark_submit.seen_file.exists()
+
+
+def test_outlets_learn_of_the_statements_on_their_table(submitted, context):
+    events = {}
+
+    class Events(dict):
+        def __missing__(self, key):
+            event = type("Event", (), {"extra": {}})()
+            events[key.uri] = self[key] = event
+            return event
+
+    orders = Asset(uri="hiveacid://localhost:9/shop/orders")
+    others = Asset(uri="hiveacid://localhost:9/shop/others")
+    operator = HiveAcidSqlOperator(
+        task_id="t", sql=SCRIPT, database="shop", outlets=[orders, others]
+    )
+    timetable = type("Timetable", (), {"partitioned_at_runtime": False})()
+    dag = type("Dag", (), {"timetable": timetable})()
+    operator.execute(context | {"task": operator, "outlet_events": Events(), "dag": dag})
+    assert events[orders.uri].extra["rows_deleted"] == 3
+    assert others.uri not in events
+
+
+def test_a_report_survives_xcom():
+    failed = encode(RunReport(job="delete", target="shop.orders"))
+    report = ScriptReport.of(
+        "shop.orders", [RunReport.from_dict(failed), CompactReport(target="a.b")]
+    )
+    assert ScriptReport.from_dict(report.to_dict()) == report
