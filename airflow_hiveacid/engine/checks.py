@@ -70,12 +70,11 @@ def check_kind(table: HiveTable, operation: Operation) -> None:
         raise NotTransactional(f"{table.ref.full_name} is not a transactional table.")
     changes = operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE)
     if table.kind is TableKind.INSERT_ONLY and changes:
-        name, orc = table.ref.full_name, table.format is StorageFormat.ORC
+        name = table.ref.full_name
         raise InsertOnlyTable(
             f"{name} is insert-only: {operation.value.lower()} is not possible.",
-            remedy=f"Convert it: ALTER TABLE {name} SET TBLPROPERTIES "
-            "('transactional_properties'='default')."
-            if orc
-            else f"Copy its rows into a full-ACID table, which is stored as ORC; {name} is "
-            f"{table.format.name}.",
+            remedy="Make it full ACID: CREATE TABLE ... STORED AS ORC TBLPROPERTIES "
+            f"('transactional'='true') AS SELECT * FROM {name}; or, if it is stored as ORC and no "
+            f"compaction has ever been there, ALTER TABLE {name} SET TBLPROPERTIES "
+            "('transactional_properties'='default').",
         )
