@@ -224,13 +224,10 @@ class _Write:
             _require_apart(done)
             with self.phases(Phase.REGISTER):
                 self._register(txn, done)
-            with self.phases(Phase.PUBLISH):
-                if self.options.run_token is not None:
-                    # A single place, known to any later try: it tells of all tables.
-                    first = self.statements[0].table
-                    note = self._note(txn, first, self._report(txn, done))
-                    write_note(Storage.of(first.folder), self.options.run_token, note)
-                for each in done:
+            for each in done:
+                with self.phases(Phase.PUBLISH):
+                    if each is done[0]:
+                        self._write_run_note(txn, done)
                     report = self._report(txn, [each])
                     each.output.publish(self._note(txn, each.statement.table, report))
             txn.commit()
@@ -309,6 +306,13 @@ class _Write:
             warnings=tuple(txn.warnings),
             restarts=txn.restarts,
         )
+
+    def _write_run_note(self, txn: Transaction, done: Sequence[_Done]) -> None:
+        """Tell any later try of all tables, in the one place that it knows."""
+        if self.options.run_token is not None:
+            first = self.statements[0].table
+            note = self._note(txn, first, self._report(txn, done))
+            write_note(Storage.of(first.folder), self.options.run_token, note)
 
     def _note(self, txn: Transaction, table: HiveTable, report: RunReport) -> Mapping[str, object]:
         return {

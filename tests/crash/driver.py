@@ -1,11 +1,13 @@
 """Runs an application in a process of its own, to be killed in the middle."""
 
+import json
 import os
 import subprocess
 import sys
 
 from airflow_hiveacid.applications import spark_app_path
 from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.options import PathSource
 from airflow_hiveacid.jobs.phases import FAULT_VARIABLE
 
 SPARK_DEFAULTS = """\
@@ -14,6 +16,12 @@ spark.ui.enabled              false
 spark.log.level               ERROR
 spark.sql.shuffle.partitions  2
 """
+
+
+def json_source(path, rows, schema="id INT, v STRING, p STRING"):
+    """Write rows to a file and describe it as a source."""
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return PathSource(path=str(path), format="json", schema=schema)
 
 
 def run_driver(application, job, fault, folder):

@@ -1,0 +1,117 @@
+"""kill -9 in a transaction over two tables and eight partitions: both show all of it, or nothing."""
+
+import os
+import signal
+from urllib.parse import urlsplit
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.jobs.options import InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.phases import Phase
+from airflow_hiveacid.jobs.transaction import MultiTableJob
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.settle import find_open_transactions
+from tests.crash.driver import json_source, run_driver
+from tests.rows import rows_of
+
+CUSTOMERS, SALES = TableRef("crash_both", "customers"), TableRef("crash_both", "sales")
+PARTITIONS = 8
+COMMITTED = "commit:kill:after"
+CASES = [
+    *(("hms4", f"{phase}:kill") for phase in Phase if phase is not Phase.CLEAN),
+    ("hms4", "publish:kill:after"),  # The first of the tables has all its files then.
+    ("hms4", COMMITTED),
+    *(("hms3", fault) for fault in ("publish:kill:after", "commit:kill", COMMITTED)),
+]
+
+
+@pytest.fixture(scope="module")
+def metastore(request, spark, tmp_path_factory):
+    """A metastore with customers, and sales in eight partitions; each test goes on from the last."""
+    metastore = request.getfixturevalue(request.param)
+    with MetastoreClient(metastore.options) as client:
+        client.create_database(CUSTOMERS.database)
+        columns = [Column("id", "int"), Column("v", "string")]
+        client.create_table(HiveTable.new(CUSTOMERS, columns))
+        client.create_table(HiveTable.new(SALES, columns, partition_keys=[Column("p", "string")]))
+        feed = tmp_path_factory.mktemp("feed")
+        customers = json_source(
+            feed / "customers.json", [{"id": 0, "v": "old"}], "id INT, v STRING"
+        )
+        sales = [{"id": n, "v": "old", "p": f"p{n % PARTITIONS}"} for n in range(2 * PARTITIONS)]
+        load = MultiTableJob(
+            metastore=metastore.options,
+            statements=(
+                InsertJob(target=str(CUSTOMERS), source=customers),
+                InsertJob(target=str(SALES), source=json_source(feed / "sales.json", sales)),
+            ),
+        )
+        assert run(spark, load).rows_inserted == 1 + len(sales)
+        yield metastore
+        client.drop_database(CUSTOMERS.database, cascade=True)
+
+
+@pytest.mark.parametrize(("metastore", "fault"), CASES, indirect=["metastore"])
+def test_after_a_kill_both_tables_are_old_or_both_new_and_one_retry_completes_it(
+    metastore, fault, spark, tmp_path
+):
+    def rows():
+        return [rows_of(metastore.uri, str(table)) for table in (CUSTOMERS, SALES)]
+
+    old = rows()
+    customers, sales = old
+    new_id = max(row["id"] for row in sales) + 1
+    # In each partition: the first row goes, the others change, a new one comes.
+    first = {min(row["id"] for row in sales if row["p"] == f"p{p}") for p in range(PARTITIONS)}
+    kept = [row | {"v": fault} for row in sales if row["id"] not in first]
+    come = [{"id": new_id + p, "v": "new", "p": f"p{p}"} for p in range(PARTITIONS)]
+    changes = [
+        *(row | {"op": "d" if row["id"] in first else "u", "v": fault} for row in sales),
+        *(row | {"op": "i"} for row in come),
+    ]
+    new = [[customers[0] | {"v": fault}], [*kept, *come]]
+    job = MultiTableJob(
+        metastore=metastore.options,
+        run_token=f"a load that is killed at {fault}",
+        statements=(
+            UpdateJob(target=str(CUSTOMERS), set={"v": f"'{fault}'"}),
+            MergeJob(
+                target=str(SALES),
+                source=json_source(
+                    tmp_path / "sales.json", changes, "id INT, v STRING, p STRING, op STRING"
+                ),
+                on="t.p = s.p AND t.id = s.id",
+                when=(
+                    MatchedDelete(condition="s.op = 'd'"),
+                    MatchedUpdate(set={"v": "s.v"}),
+                    NotMatchedInsert(),
+                ),
+            ),
+        ),
+    )
+
+    status, errors = run_driver("transaction", job, fault, tmp_path)
+    assert status == -signal.SIGKILL, errors
+    assert rows() == (new if fault == COMMITTED else old)
+
+    report = run(spark, job)
+    assert report.settled is (fault == COMMITTED)
+    of_customers, of_sales = report.tables
+    assert (of_customers.table, of_customers.rows_updated) == (str(CUSTOMERS), 1)
+    assert (of_sales.rows_inserted, of_sales.rows_updated, of_sales.rows_deleted) == (
+        PARTITIONS,
+        len(sales) - PARTITIONS,
+        PARTITIONS,
+    )
+    assert len(of_sales.partitions) == PARTITIONS
+    assert rows() == new
+    with MetastoreClient(metastore.options) as client:
+        assert find_open_transactions(client, job.run_token) == []
+        for table in (CUSTOMERS, SALES):
+            folder = urlsplit(client.get_table(table).location).path
+            assert [name for name in os.listdir(folder) if name.startswith(STAGING_PREFIX)] == []
