@@ -1,20 +1,31 @@
 """Insert-only tables of every format: read, appended to, overwritten, and what they refuse."""
 
+import bz2
+import gzip
 from collections.abc import Callable, Iterator
+from datetime import date
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
+from airflow_hiveacid.acid.schema import TableKind, parse_type
+from airflow_hiveacid.engine.bucketing import bucket_numbers
 from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
-from tests.engine.acid_tables import create, files, left_behind, rows_of
+from tests.engine.acid_tables import create, everything, files, folder, left_behind, rows_of
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 HMS = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -134,3 +145,122 @@ def test_compactions_keep_the_rows(
 
 def _row(number: int, form: StorageFormat) -> tuple[Any, ...]:
     return (str(number) if form is CSV else number, f"n{number}")
+
+
+@HMS
+def test_rows_cannot_be_changed_and_what_text_cannot_hold_is_refused(
+    make_only: Make, spark: SparkSession
+) -> None:
+    acid, table = make_only({"id": "int", "name": "string"}, format=TEXTFILE)
+    acid.append(spark.createDataFrame([(1, "a")], "id int, name string"))
+    before = everything(table)
+    remedy = rf"AS SELECT \* FROM {table.ref.full_name}"
+    with pytest.raises(InsertOnlyTable, match=remedy):
+        acid.update({"name": "'b'"})
+    with pytest.raises(InsertOnlyTable, match=remedy):
+        acid.delete("id = 1")
+    with pytest.raises(InsertOnlyTable, match=remedy):
+        acid.merge(acid.to_df(), "t.id = s.id").when_matched_delete().execute()
+    with pytest.raises(TypeMismatch, match="column name holds what cannot be written as text"):
+        acid.append(spark.createDataFrame([(2, "two\nlines")], "id int, name string"))
+    assert everything(table) == before
+    assert rows_of(acid.to_df()) == [(1, "a")]
+
+
+@HMS
+def test_older_partitions_headers_and_compressed_files(
+    make_only: Make, spark: SparkSession, client: MetastoreClient
+) -> None:
+    acid, table = make_only(
+        {"id": "int", "name": "string", "more": "double"},
+        {"day": "date"},
+        format=TEXTFILE,
+        serde_parameters={"field.delim": ","},
+        parameters={"skip.header.line.count": "2", "skip.footer.line.count": "1"},
+    )
+    old = HivePartition.new(table, ["2026-01-01"])
+    old.raw.sd.cols = old.raw.sd.cols[:2]
+    old.raw.sd.cols[0].type = "string"
+    old.raw.sd.serdeInfo.parameters = {"field.delim": ";"}
+    client.add_partitions(table.ref, [old])
+    place = folder(table) / "day=2026-01-01"
+    (place / "deeper").mkdir(parents=True)
+    (place / "a.gz").write_bytes(gzip.compress(b"h\nh\n1;one;9\nx;two\nfooter\n"))
+    (place / "deeper" / "b.bz2").write_bytes(bz2.compress(b"h\nh\n3;three\nfooter"))
+    (place / "c").write_text("h\nh\n")
+    (place / "_hidden").write_text("h\nh\n4;four\nfooter\n")
+    new = spark.createDataFrame([(5, "five", 0.5)], "id int, name string, more double")
+    acid.append(new, [{"day": "2026-01-02"}])
+    expected = [
+        (None, "two", None, date(2026, 1, 1)),
+        (1, "one", None, date(2026, 1, 1)),
+        (3, "three", None, date(2026, 1, 1)),
+        (5, "five", 0.5, date(2026, 1, 2)),
+    ]
+    assert rows_of(acid.to_df()) == expected
+    (written,) = (folder(table) / "day=2026-01-02").rglob("000000_0")
+    assert written.read_text() == "id,name,more\n\n5,five,0.5\n\n"
+    # Hive would look for other separators and columns in what is added there.
+    before = everything(table)
+    with pytest.raises(UnsupportedTable, match="CASCADE"):
+        acid.append(new, [{"day": "2026-01-01"}])
+    assert everything(table) == before
+    done = acid.compact("major").partitions
+    assert [each.outcome for each in done] == ["compacted", "skipped"]
+    assert rows_of(acid.to_df()) == expected
+
+
+@HMS
+def test_the_number_of_a_file_is_that_of_its_bucket(make_only: Make, spark: SparkSession) -> None:
+    acid, table = make_only({"id": "int"}, format=PARQUET, bucket_columns=["id"], num_buckets=3)
+
+    def ids(place: str) -> dict[str, list[int]]:
+        found = sorted(folder(table).glob(f"{place}*/0*"))
+        return {path.name: sorted(parquet.read_table(path)["id"].to_pylist()) for path in found}
+
+    acid.append(spark.range(6).selectExpr("cast(id as int) id"))
+    acid.append(spark.range(6, 12).selectExpr("cast(id as int) id"))
+    first, second = ids("delta_0000001"), ids("delta_0000002")
+    ours = {
+        f"{bucket:06d}_0": [n for n in range(6) if bucket_of(n) == bucket] for bucket in range(3)
+    }
+    assert first == {name: found for name, found in ours.items() if found}
+    acid.compact("major")
+    assert ids("base") == {n: sorted(first.get(n, []) + second.get(n, [])) for n in first | second}
+
+
+def bucket_of(number: int) -> int:
+    """Of three, by Hive's own hash."""
+    types = [parse_type("int")]
+    return int(bucket_numbers([pa.array([number], pa.int32())], types, 3, 2)[0])
+
+
+@HMS
+def test_a_table_asks_for_compaction_and_is_cleaned(
+    make_only: Make, spark: SparkSession, client: MetastoreClient
+) -> None:
+    parameters = {"compactorthreshold.hive.compactor.delta.num.threshold": "2"}
+    acid, table = make_only({"id": "int"}, format=ORC, parameters=parameters)
+    for number in range(3):
+        assert acid.compact().partitions[0].outcome == "skipped"
+        acid.append(spark.range(number, number + 1).selectExpr("cast(id as int) id"))
+    (needed,) = Survey(client).survey([table.ref])
+    assert (needed.type, len(needed.size.deltas)) == (CompactionType.MAJOR, 3)
+    (done,) = acid.compact().partitions
+    assert done.outcome == "compacted"
+    report = clean(client, CleanJob(target=table.ref.full_name))
+    assert sorted(each.path for each in report.removed) == sorted(done.replaced)
+    assert rows_of(acid.to_df()) == [(0,), (1,), (2,)]
+    assert sorted(path.name for path in folder(table).iterdir()) == list(done.published)
+
+
+@pytest.mark.parametrize("hms", ["fake 3.1.3"], indirect=True)
+def test_hive_3_finds_a_marker_in_a_base(make_only: Make, spark: SparkSession) -> None:
+    acid, table = make_only({"id": "int"}, format=TEXTFILE)
+    for number in range(3):
+        acid.append(spark.range(number, number + 1).selectExpr("cast(id as int) id"))
+    assert acid.compact("minor").partitions[0].published == ("delta_0000001_0000003",)
+    acid.append(spark.range(3, 4).selectExpr("cast(id as int) id"))
+    assert acid.compact("major").partitions[0].published == ("base_0000004",)
+    assert "base_0000004/_metadata_acid" in files(table)
+    assert rows_of(acid.to_df()) == [(0,), (1,), (2,), (3,)]
