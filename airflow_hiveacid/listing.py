@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.directory import (
     acid_state,
     parse_metadata_file,
 )
-from airflow_hiveacid.acid.errors import UnsupportedFile
+from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
     Base,
@@ -124,6 +124,20 @@ def open_data(storage: ReadOnlyStorage, file: DataFile) -> BinaryIO:
         return io.BytesIO(source.read(file.size))
 
 
+def read_tail(storage: ReadOnlyStorage, path: str, length: int | None = None) -> OrcTail:
+    """What stands at the end of a file, or of the part of it that counts.
+
+    Raises:
+        CorruptFile: It is no ORC file.
+    """
+    try:
+        with storage.open_input(path) as source:
+            return OrcTail.read(source, length)
+    except CorruptFile as error:
+        what = f"{storage.location.rstrip('/')}/{path} cannot be read as ORC: {error.what}"
+        raise CorruptFile(what, remedy=error.remedy) from error
+
+
 def _length(
     storage: ReadOnlyStorage, state: AcidDirectory, directory: Base | Delta, file: FileStatus
 ) -> int:
@@ -152,8 +166,7 @@ def _is_raw(storage: ReadOnlyStorage, directory: Base | Delta, file: FileStatus)
     """Whether a file with the name of an original has no row ids; its columns tell."""
     if isinstance(directory, Delta) and directory.is_delete:
         return False
-    with storage.open_input(file.path) as source:
-        raw = not OrcTail.read(source).is_acid
+    raw = not read_tail(storage, file.path).is_acid
     if raw and isinstance(directory, Delta) and directory.min_write_id != directory.max_write_id:
         raise UnsupportedFile(
             f"{storage.location}/{file.path} has no row ids, and its directory several write ids.",

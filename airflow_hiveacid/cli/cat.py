@@ -84,7 +84,7 @@ def _rows(
     from airflow_hiveacid.cli.values import json_values
 
     names = batch.columns.schema.names
-    columns = [json_values(column) for column in batch.columns.columns]
+    columns = [json_values(column, julian=batch.julian) for column in batch.columns.columns]
     rows = [
         {**dict(zip(names, values, strict=True)), **partition}
         for values in zip(*columns, strict=True)

@@ -21,7 +21,7 @@ from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import WriteIdList
-from airflow_hiveacid.listing import DataFile, data_files, open_data
+from airflow_hiveacid.listing import DataFile, data_files, open_data, read_tail
 from airflow_hiveacid.storage import Storage, storage_error
 
 # Hive's query-based compaction writes these names in lower case: compared without case, by position.
@@ -36,12 +36,16 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Some visible rows: the three parts of their row ids, and the table's own columns."""
+    """Some visible rows: the three parts of their row ids, and the table's own columns.
+
+    Days before October 1582 are counted by the calendar of that time if `julian` is true.
+    """
 
     write_ids: Int64s
     buckets: Int64s
     rows: Int64s
     columns: pa.RecordBatch
+    julian: bool
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -50,7 +54,9 @@ class RowBatch:
         """Take some of the rows, without copying them."""
         part = slice(start, start + length)
         columns = self.columns.slice(start, length)
-        return RowBatch(self.write_ids[part], self.buckets[part], self.rows[part], columns)
+        return RowBatch(
+            self.write_ids[part], self.buckets[part], self.rows[part], columns, self.julian
+        )
 
     def row_ids(self) -> list[RowId]:
         """Spell out the row ids."""
@@ -189,13 +195,14 @@ def _acid_stripes(
 ) -> Iterator[tuple[RowBatch, Bools]]:
     """The rows of a file that has row ids, and which of them were written visibly."""
     positions = (_WRITE_ID, _BUCKET, _ROW_NUMBER, _CURRENT_WRITE_ID, _ROW)
+    julian = read_tail(storage, file.path, file.size).is_julian
     for stripe in _read_stripes(storage, file, positions):
         *keys, row = stripe
         write_id, bucket, number, current = (_int64s(column) for column in keys)
         columns = pa.RecordBatch.from_arrays(
             row.flatten(), names=[field.name for field in row.type]
         )
-        yield RowBatch(write_id, bucket, number, columns), _valid(current, write_ids)
+        yield RowBatch(write_id, bucket, number, columns, julian), _valid(current, write_ids)
 
 
 def _numbered_stripes(
@@ -203,6 +210,7 @@ def _numbered_stripes(
 ) -> Iterator[tuple[RowBatch, Bools]]:
     """The rows of a file without row ids, which all are visible, with the ids that Hive counts."""
     opened = _open(storage, file)
+    julian = read_tail(storage, file.path, file.size).is_julian
     first = ids.first_row
     for stripe in range(opened.nstripes):
         columns = _guard(storage, file, partial(opened.read_stripe, stripe))
@@ -211,7 +219,7 @@ def _numbered_stripes(
         bucket = np.full(rows, _NO_BUCKET if ids.bucket is None else ids.bucket, dtype=np.int64)
         number = np.arange(first, first + rows, dtype=np.int64)
         first += rows
-        yield RowBatch(write_id, bucket, number, columns), np.ones(rows, dtype=np.bool_)
+        yield RowBatch(write_id, bucket, number, columns, julian), np.ones(rows, dtype=np.bool_)
 
 
 def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> Iterator[RowBatch]:
@@ -224,7 +232,8 @@ def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> I
     if not keep.any():
         return
     columns = batch.columns if keep.all() else batch.columns.filter(pa.array(keep))
-    yield RowBatch(batch.write_ids[keep], batch.buckets[keep], batch.rows[keep], columns)
+    keys = (batch.write_ids[keep], batch.buckets[keep], batch.rows[keep])
+    yield RowBatch(*keys, columns, batch.julian)
 
 
 def _int64s(column: pa.Array) -> Int64s:

@@ -24,12 +24,21 @@ import pyarrow as pa  # noqa: TID253
 Convert = Callable[[Any], Any]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.toordinal()
+# From here on the calendars agree.
+_REFORM_DAY = datetime.date(1582, 10, 15).toordinal() - _EPOCH_DAY
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def json_values(array: pa.Array) -> list[Any]:
-    """Convert a column to values that `json.dumps` writes exactly."""
-    convert = _converter(array.type)
+def json_values(array: pa.Array, *, julian: bool = False) -> list[Any]:
+    """Convert a column to values that `json.dumps` writes exactly.
+
+    Args:
+        array: The column.
+        julian: Whether its days before October 1582 are counted by the calendar of that time, as
+            most writers of ORC do. Arrow does not ask.
+    """
+    convert = _converter(array.type, julian)
     values = array.cast(_with_integer_times(array.type)).to_pylist()
     return values if convert is None else [None if v is None else convert(v) for v in values]
 
@@ -45,9 +54,11 @@ def text_value(value: Any) -> str:
 
 
 def _with_integer_times(kind: pa.DataType) -> pa.DataType:
-    """Replace timestamps by integers: Python's own datetime holds no nanoseconds."""
+    """Replace times by integers: Python's own hold no nanoseconds, and one calendar only."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
+    if pa.types.is_date(kind):
+        return pa.int32()
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_with_integer_times(kind.value_type)))
     if pa.types.is_struct(kind):
@@ -57,7 +68,7 @@ def _with_integer_times(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _converter(kind: pa.DataType) -> Convert | None:
+def _converter(kind: pa.DataType, julian: bool) -> Convert | None:
     """The conversion from what Arrow returns to a JSON value; None where nothing is to be done."""
     if pa.types.is_decimal(kind):
         return lambda value: format(value, "f")
@@ -70,15 +81,15 @@ def _converter(kind: pa.DataType) -> Convert | None:
         per_second = _PER_SECOND[kind.unit]
         return lambda value: _timestamp(value, per_second)
     if pa.types.is_date(kind):
-        return datetime.date.isoformat
+        return lambda days: _date(days, julian)
     if pa.types.is_binary(kind):
         return lambda value: base64.b64encode(value).decode("ascii")
     if pa.types.is_list(kind):
-        return _list_converter(kind)
+        return _list_converter(kind, julian)
     if pa.types.is_struct(kind):
-        return _struct_converter(kind)
+        return _struct_converter(kind, julian)
     if pa.types.is_map(kind):
-        return _map_converter(kind)
+        return _map_converter(kind, julian)
     return None
 
 
@@ -88,6 +99,18 @@ def _number(value: float) -> float | str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
+def _date(days: int, julian: bool) -> str:
+    if not julian or days >= _REFORM_DAY:
+        return datetime.date.fromordinal(days + _EPOCH_DAY).isoformat()
+    # The usual count of days in years of 365 and 366 days that begin in March.
+    past = days + _EPOCH_DAY + 1_753_507
+    year = (4 * past + 3) // 1461
+    past -= 1461 * year // 4
+    month = (5 * past + 2) // 153
+    day = past - (153 * month + 2) // 5 + 1
+    return f"{year - 4800 + month // 10:04d}-{month + 3 - 12 * (month // 10):02d}-{day:02d}"
+
+
 def _timestamp(value: int, per_second: int) -> str:
     seconds, fraction = divmod(value, per_second)
     text = (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat(sep=" ")
@@ -95,25 +118,25 @@ def _timestamp(value: int, per_second: int) -> str:
     return f"{text}.{digits}" if digits else text
 
 
-def _null_safe(kind: pa.DataType) -> Convert:
-    convert = _converter(kind)
+def _null_safe(kind: pa.DataType, julian: bool) -> Convert:
+    convert = _converter(kind, julian)
     if convert is None:
         return lambda value: value
     return lambda value: None if value is None else convert(value)
 
 
-def _list_converter(kind: pa.DataType) -> Convert:
-    element = _null_safe(kind.value_type)
+def _list_converter(kind: pa.DataType, julian: bool) -> Convert:
+    element = _null_safe(kind.value_type, julian)
     return lambda values: [element(value) for value in values]
 
 
-def _struct_converter(kind: pa.DataType) -> Convert:
-    fields = {field.name: _null_safe(field.type) for field in kind}
+def _struct_converter(kind: pa.DataType, julian: bool) -> Convert:
+    fields = {field.name: _null_safe(field.type, julian) for field in kind}
     return lambda values: {name: field(values[name]) for name, field in fields.items()}
 
 
-def _map_converter(kind: pa.DataType) -> Convert:
-    key, item = _null_safe(kind.key_type), _null_safe(kind.item_type)
+def _map_converter(kind: pa.DataType, julian: bool) -> Convert:
+    key, item = _null_safe(kind.key_type, julian), _null_safe(kind.item_type, julian)
     if pa.types.is_string(kind.key_type):
         return lambda pairs: {k: item(v) for k, v in pairs}
     return lambda pairs: [[key(k), item(v)] for k, v in pairs]

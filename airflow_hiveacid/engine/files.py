@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.deletes import delete_applies
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.listing import DataFile, data_files, list_files, read_state
+from airflow_hiveacid.listing import DataFile, data_files, list_files, read_state, read_tail
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
@@ -153,8 +153,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
 def _read_tail(file: AcidFile) -> OrcTail:
     folder, _, name = file.path.rpartition("/")
-    with Storage.of(folder).open_input(name) as source:
-        return OrcTail.read(source)
+    return read_tail(Storage.of(folder), name)
 
 
 def _acid_file(location: str, file: DataFile, write_ids: ValidWriteIdList) -> AcidFile:

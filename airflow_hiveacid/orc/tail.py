@@ -21,6 +21,7 @@ FILE_VERSION = (0, 12)
 WRITER_JAVA = 0
 WRITER_VERSION_ORC_135 = 6
 
+_PROLEPTIC = 2
 _GUESSED_TAIL = 64 << 10
 
 
@@ -213,6 +214,14 @@ class OrcTail:
     def is_acid(self) -> bool:
         """Whether the columns are those of a full ACID table's file."""
         return is_envelope(self.types)
+
+    @property
+    def is_julian(self) -> bool:
+        """Whether days before October 1582 are counted by the calendar of that time.
+
+        Writers that do not say do.
+        """
+        return self.footer.number(FooterField.CALENDAR) != _PROLEPTIC
 
     def int_range(self, stripe: int, column: int) -> tuple[int, int] | None:
         """Smallest and largest value of an integer column of a stripe, if its statistics say."""

@@ -220,3 +220,12 @@ def test_a_reader_that_goes_away_ends_the_command_silently(tmp_path):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize("day", ["0001-01-01", "1582-10-04", "1582-10-15", "9999-12-31"])
+def test_days_before_1582_are_printed_as_spark_wrote_them(cat, spark, tmp_path, day):
+    frame = spark.sql(f"SELECT date'{day}' AS d, array(struct(date'{day}' AS d)) AS ds")
+    frame.coalesce(1).write.orc(str(tmp_path / "written"))
+    (file,) = (tmp_path / "written").glob("*.orc")
+    file.rename(_in_folder(tmp_path / "t/000000_0"))
+    assert cat(tmp_path / "t", ALL_OF_5) == [{"d": day, "ds": [{"d": day}]}]
