@@ -26,6 +26,8 @@ from airflow_hiveacid.metastore.live_transaction import LiveTransaction
 from airflow_hiveacid.metastore.lock_request import LockRequest
 from airflow_hiveacid.metastore.settle import Owner
 
+# The property of a table that tells which run has created it.
+_RUN = "hiveacid.run_token"
 # The metastore of version 4 says so of tables that were to be managed and not transactional.
 _TRANSLATED = "TRANSLATED_TO_EXTERNAL"
 # What the metastore says of files whose names don't tell their buckets.
@@ -66,14 +68,15 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
     Returns:
         What its author should know.
     """
-    if _find(client, ref) is None:
+    found = _find(client, ref)
+    if found is None:
         table = HiveTable.new(
             ref,
             _columns(job.columns),
             partition_keys=_columns(job.partition_keys),
             bucket_columns=[name.lower() for name in job.bucket_columns],
             num_buckets=job.num_buckets,
-            parameters=dict(job.properties),
+            parameters={**job.properties, **({_RUN: job.run_token} if job.run_token else {})},
             kind=TableKind.INSERT_ONLY if job.insert_only else TableKind.FULL_ACID,
             location=job.location,
             format=StorageFormat[job.format],
@@ -83,8 +86,11 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
             client.create_table(table)
             return ()
         except MetastoreCallFailed:
-            if _find(client, ref) is None:
+            found = _find(client, ref)
+            if found is None:
                 raise  # Else somebody else has created it meanwhile.
+    if job.run_token is not None and found.parameters.get(_RUN) == job.run_token:
+        return (f"{ref.full_name} was created by an earlier try.",)
     if not job.if_not_exists:
         raise TableExists(f"{ref.full_name} is there already.")
     return (f"{ref.full_name} was there already, and is left as it was.",)

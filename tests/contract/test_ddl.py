@@ -1,5 +1,6 @@
 """What DDL promises, held against both versions of the real metastore."""
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -92,6 +93,18 @@ def test_a_table_that_is_there_is_kept_or_refused(client: MetastoreClient, datab
     (job,) = to_jobs(f"CREATE TABLE IF NOT EXISTS {database}.t (name string)")
     assert "left as it was" in run_ddl(client, job).warnings[0]
     assert [column.name for column in client.get_table(TableRef(database, "t")).columns] == ["id"]
+
+
+@REAL
+def test_a_table_that_the_same_run_has_created_is_no_error(
+    client: MetastoreClient, database: str
+) -> None:
+    (job,) = to_jobs(f"CREATE TABLE {database}.t (id int)")
+    mine = replace(job, run_token="d/r/t/-1#1")
+    assert run_ddl(client, mine).warnings == ()
+    assert "earlier try" in run_ddl(client, mine).warnings[0]
+    with pytest.raises(TableExists):
+        run_ddl(client, replace(job, run_token="d/other/t/-1#1"))
 
 
 @REAL
