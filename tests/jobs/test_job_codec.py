@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.jobs import ddl
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.compaction import CompactJob
@@ -20,16 +21,19 @@ from airflow_hiveacid.jobs.options import (
     TableSource,
     UpdateJob,
 )
+from airflow_hiveacid.jobs.script import ScriptJob
 
 TEXT = st.text(max_size=8)
 MAYBE = st.none() | TEXT
 TEXTS = st.dictionaries(TEXT, TEXT, max_size=3)
 FILES = st.builds(TableSource, TEXT) | st.builds(PathSource, TEXT, TEXT, TEXTS, MAYBE)
 SOURCES = FILES | st.builds(QuerySource, TEXT, st.dictionaries(TEXT, FILES, max_size=2))
+INPUTS = st.dictionaries(TEXT, FILES, max_size=2)
 CLAUSES = (
     st.builds(merge.MatchedUpdate, st.none() | TEXTS, MAYBE)
     | st.builds(merge.MatchedDelete, MAYBE)
     | st.builds(merge.NotMatchedInsert, st.none() | TEXTS, MAYBE)
+    | st.builds(merge.NotMatchedInsert, row=st.tuples(TEXT, TEXT))
     | st.builds(merge.NotMatchedBySourceUpdate, TEXTS, MAYBE)
     | st.builds(merge.NotMatchedBySourceDelete, MAYBE)
 )
@@ -54,9 +58,12 @@ JOBS = (
         source=SOURCES,
         overwrite=st.booleans(),
         partitions=st.none() | st.lists(st.dictionaries(TEXT, MAYBE, max_size=2), max_size=2),
+        by_position=st.booleans(),
+        columns=st.none() | st.lists(TEXT, max_size=2),
+        static=st.none() | st.dictionaries(TEXT, MAYBE, max_size=2),
     )
-    | st.builds(UpdateJob, **COMMON, set=TEXTS, where=MAYBE)
-    | st.builds(DeleteJob, **COMMON, where=MAYBE)
+    | st.builds(UpdateJob, **COMMON, set=TEXTS, where=MAYBE, inputs=INPUTS, target_alias=TEXT)
+    | st.builds(DeleteJob, **COMMON, where=MAYBE, inputs=INPUTS)
     | st.builds(MergeJob, **COMMON, source=SOURCES, on=TEXT, when=st.lists(CLAUSES, max_size=3))
     | st.builds(
         CompactJob,
@@ -76,7 +83,29 @@ JOBS = (
 )
 
 
-@given(JOBS)
+COLUMNS = st.lists(st.builds(ddl.ColumnSpec, TEXT, TEXT, MAYBE), max_size=2)
+SCRIPTS = st.builds(
+    ScriptJob,
+    **COMMON,
+    statements=st.lists(
+        JOBS.filter(lambda job: not isinstance(job, CleanJob))
+        | st.builds(ddl.TruncateJob, **COMMON, partition=st.none() | st.dictionaries(TEXT, MAYBE))
+        | st.builds(ddl.ConvertJob, **COMMON)
+        | st.builds(
+            ddl.CreateTableJob,
+            **COMMON,
+            columns=COLUMNS,
+            partition_keys=COLUMNS,
+            bucket_columns=st.lists(TEXT, max_size=2),
+            properties=TEXTS,
+            location=MAYBE,
+        ),
+        max_size=3,
+    ),
+)
+
+
+@given(JOBS | SCRIPTS)
 def test_a_job_survives_json(job):
     assert from_json(to_json(job)) == job
 

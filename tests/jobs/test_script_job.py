@@ -1,0 +1,112 @@
+"""Scripts and definitions, as far as they check themselves."""
+
+import pytest
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.merge import NotMatchedInsert, validate_clauses
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.ddl import ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.options import (
+    DeleteJob,
+    InsertJob,
+    MetastoreOptions,
+    TableSource,
+    UpdateJob,
+)
+from airflow_hiveacid.jobs.script import ScriptJob, split_token
+from airflow_hiveacid.metastore.settle import agent_info
+
+ID = ColumnSpec("id", "int")
+
+
+def test_the_options_of_a_script_are_those_of_its_statements() -> None:
+    metastore = MetastoreOptions(uris="thrift://hms:9083")
+    script = ScriptJob(
+        target="a.b",
+        statements=[DeleteJob(target="a.b"), CompactJob(target="a.c")],
+        metastore=metastore,
+        run_token="run",
+        lock_wait_seconds=7,
+    )
+    runs = list(script.runs())
+    assert [run.metastore for run in runs] == [metastore] * 2
+    assert [run.lock_wait_seconds for run in runs] == [7, 7]
+    assert [split_token(run.run_token) for run in runs] == [("run", 1), ("run", 2)]
+
+
+@pytest.mark.parametrize("token", ["d/r/t/-1", "x" * 200, "d/r#t/-1", "d/r#x"])
+def test_the_transactions_of_statements_can_be_told_by_the_run(token: str) -> None:
+    script = ScriptJob(target="a.b", statements=[DeleteJob(target="a.b")] * 11, run_token=token)
+    infos = [agent_info(job.run_token) for job in script.runs()]
+    assert len(set(infos)) == 11
+    assert {split_token(info)[0] for info in infos} == {agent_info(token)}
+    assert max(map(len, infos)) <= 87
+
+
+def test_only_definitions_need_no_spark() -> None:
+    create = CreateTableJob(target="a.b", columns=[ID])
+    assert not ScriptJob(target="a.b", statements=[create]).needs_spark
+    assert ScriptJob(target="a.b", statements=[create, DeleteJob(target="a.b")]).needs_spark
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        (ScriptJob(target="a.b"), "no statement"),
+        (ScriptJob(target="a.b", statements=[DeleteJob(target="b")]), "not the name of a table"),
+        (
+            ScriptJob(target="a.b", statements=[ScriptJob(target="a.b")]),  # type: ignore[list-item]
+            "ScriptJob is no job of a script",
+        ),
+        (TruncateJob(target="a.b", partition={}), "names no key"),
+        (CreateTableJob(target="a.b", columns=[]), "no columns"),
+        (CreateTableJob(target="a.b", columns=[ID], partition_keys=[ID]), "column id twice"),
+        (CreateTableJob(target="a.b", columns=[ColumnSpec("x", "uuid")]), "column x: .* 'uuid'"),
+        (CreateTableJob(target="a.b", columns=[ID], format="AVRO"), "none of ORC, PARQUET"),
+        (CreateTableJob(target="a.b", columns=[ID], format="JSON"), "stored as ORC, not as JSON"),
+        (CreateTableJob(target="a.b", columns=[ID], num_buckets=4), "belong together"),
+        (
+            CreateTableJob(target="a.b", columns=[ID], num_buckets=4, bucket_columns=["x"]),
+            "clustered by x",
+        ),
+        (
+            CreateTableJob(target="a.b", columns=[ID], properties={"transactional": "false"}),
+            "insert_only says",
+        ),
+        (UpdateJob(target="a.b", set={"x": "1"}, target_alias="a b"), "cannot be an alias"),
+        (DeleteJob(target="a.b", inputs={"x-y": TableSource("a.b")}), "name of a view"),
+        (DeleteJob(target="a.b", inputs={"x": TableSource("b")}), "not the name of a table"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(job: ScriptJob, message: str) -> None:
+    with pytest.raises(InvalidJob, match=message):
+        job.validate()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"columns": ["a"]}, "needs by_position"),
+        ({"by_position": True, "columns": ["a", "A"]}, "a column twice"),
+        ({"by_position": True, "columns": []}, "no name"),
+        ({"static": {"d": "1"}, "partitions": [{"d": "1"}]}, "exclude each other"),
+        ({"static": {}}, "static must name every partition key"),
+        ({"static": {"d": ""}}, "static has an empty value"),
+    ],
+)
+def test_where_columns_go_must_be_clear(fields: dict, message: str) -> None:
+    with pytest.raises(InvalidJob, match=message):
+        InsertJob(target="a.b", source=TableSource("a.c"), **fields).validate()
+
+
+@pytest.mark.parametrize(
+    ("clause", "message"),
+    [
+        (NotMatchedInsert({"a": "1"}, row=("1",)), "both values and a row"),
+        (NotMatchedInsert(row=()), "no expression"),
+        (NotMatchedInsert(row=("1", " ")), "an empty one"),
+    ],
+)
+def test_the_row_of_an_insert_clause_is_complete(clause: NotMatchedInsert, message: str) -> None:
+    with pytest.raises(InvalidJob, match=message):
+        validate_clauses([clause])
