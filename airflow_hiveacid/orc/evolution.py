@@ -12,12 +12,33 @@ from typing import Any
 
 import numpy as np  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import BeyondArrow
+from airflow_hiveacid.acid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.statistics import count_statistics
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail
 from airflow_hiveacid.orc.wire import Message
+
+_TEXTS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
+_NEVER_TEXT = (TypeKind.LIST, TypeKind.MAP, TypeKind.STRUCT, TypeKind.UNION, TypeKind.BINARY)
+# The digits that integers may have, and what else can hold a type.
+_DIGITS: dict[int, int] = {
+    TypeKind.BYTE: 3,
+    TypeKind.SHORT: 5,
+    TypeKind.INT: 10,
+    TypeKind.LONG: 19,
+}
+_REAL = (TypeKind.FLOAT, TypeKind.DOUBLE)
+_WIDER: dict[int, tuple[TypeKind, ...]] = {
+    TypeKind.BYTE: (TypeKind.SHORT, TypeKind.INT, TypeKind.LONG, *_REAL),
+    TypeKind.SHORT: (TypeKind.INT, TypeKind.LONG, *_REAL),
+    TypeKind.INT: (TypeKind.LONG, *_REAL),
+    TypeKind.LONG: _REAL,
+    TypeKind.FLOAT: (TypeKind.DOUBLE,),
+    TypeKind.DATE: (TypeKind.TIMESTAMP,),
+    TypeKind.TIMESTAMP: (TypeKind.TIMESTAMP_INSTANT,),
+    TypeKind.TIMESTAMP_INSTANT: (TypeKind.TIMESTAMP,),
+}
 
 
 def evolved(batches: Iterable[Any], old: Sequence[bytes], new: tuple[bytes, ...]) -> Iterator[Any]:
@@ -43,6 +64,58 @@ def evolved(batches: Iterable[Any], old: Sequence[bytes], new: tuple[bytes, ...]
             for column, field in zip(batch.columns, schema, strict=True)
         ]
         yield RecordBatch.from_arrays(columns, schema=schema)
+
+
+def check_lossless(old: Sequence[bytes], new: Sequence[bytes], name: str) -> None:
+    """Refuse a change of a column that would lose values for good.
+
+    Readers show such values as null; the file still has them, in case the change is taken back.
+
+    Args:
+        old: The types of a file.
+        new: Those of the table.
+        name: What messages call the file.
+
+    Raises:
+        UnsupportedFile: A type of the table cannot hold all values of that of the file.
+    """
+    if (column := _lost_column(old, new, 0, 0, "")) is not None:
+        raise UnsupportedFile(
+            f"{name} has values of another type in the column {column}, and some may not fit the"
+            " table's.",
+            remedy="Give the column its old type back, or overwrite the table, or the partition,"
+            " with its own rows.",
+        )
+
+
+def _lost_column(
+    old: Sequence[bytes], new: Sequence[bytes], old_column: int, new_column: int, path: str
+) -> str | None:
+    before, after = Message.decode(old[old_column]), Message.decode(new[new_column])
+    if not _holds(before, after):
+        return path.removeprefix(".").removeprefix("row.")
+    inside, wanted = _subcolumns(before), _subcolumns(after)
+    for name in inside.keys() & wanted.keys():
+        lost = _lost_column(old, new, inside[name], wanted[name], f"{path}.{name}")
+        if lost is not None:
+            return lost
+    return None
+
+
+def _holds(before: Message, after: Message) -> bool:
+    """Whether a type has room for the values of another one, leaving aside what is nested."""
+    old, new = (message.number(TypeField.KIND) for message in (before, after))
+    room = after.number(TypeField.PRECISION) - after.number(TypeField.SCALE)
+    if old == new == TypeKind.DECIMAL:
+        scale = before.number(TypeField.SCALE)
+        return after.number(TypeField.SCALE) >= scale and (
+            room >= before.number(TypeField.PRECISION) - scale
+        )
+    if old == new or (new in _TEXTS and old not in _NEVER_TEXT):
+        return True
+    if old in _DIGITS and new == TypeKind.DECIMAL:
+        return room >= _DIGITS[old]
+    return new in _WIDER.get(old, ())
 
 
 def _has_other_blanks(

@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.delete_cursor import DeleteCursor
 from airflow_hiveacid.orc.envelope import Column
+from airflow_hiveacid.orc.evolution import check_lossless
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout, is_old, writer_of
@@ -91,10 +92,11 @@ def plan_stripes(
 
     Raises:
         OutOfOrder: The row ids do not ascend over all files.
-        UnsupportedFile: A file cannot be taken apart.
+        UnsupportedFile: A file cannot be taken apart, or has values that the table cannot hold.
     """
     for file in files:
         file.tail.check_movable()
+        check_lossless(file.tail.types, types, file.name)
     layout = _layout(files, types)
     candidates = list(_candidates(files, layout, DeleteCursor(deletes), aborted))
     return StripePlan(tuple(_pieces(_with_tiny_ones(candidates, tiny), piece)), layout)

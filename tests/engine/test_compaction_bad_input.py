@@ -43,12 +43,6 @@ def other_schema(root: Path) -> Path:
     return file
 
 
-def open_stream(root: Path) -> Path:
-    file = root / "delta_0000002_0000002_0000" / "bucket_00000_flush_length"
-    file.write_bytes(bytes(8))
-    return file
-
-
 def unknown_file(root: Path) -> Path:
     file = root / "delta_0000002_0000002_0000" / "part-00000.orc"
     shutil.copy(file.parent / "bucket_00000", file)
@@ -81,7 +75,6 @@ def broken_delete(root: Path) -> Path:
         truncated,
         not_orc,
         other_schema,
-        open_stream,
         unknown_file,
         half_published,
         overlapping,

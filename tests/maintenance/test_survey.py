@@ -6,8 +6,9 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from pyarrow.orc import ORCFile
+from pyarrow.orc import ORCFile, write_table
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
@@ -147,13 +148,22 @@ def test_what_is_open_waits_and_the_reason_names_who_holds_it(folders):
     assert aborted.size.oldest_abort_hours == pytest.approx(0, abs=0.1)
 
 
-def test_files_without_row_ids_are_a_problem_and_not_a_need(folders):
-    (folders.root / "000000_0").write_text("old")
-    for _ in range(3):
-        folders.insert()
-    (decision,) = decisions(folders)
-    assert decision.type is None
-    assert "older than the table is transactional" in decision.reason
+def test_original_files_count_as_the_base(folders):
+    original = folders.root / "HIVE_UNION_SUBDIR_1" / "000000_0"
+    original.parent.mkdir()
+    write_table(pa.table({"id": list(range(1000))}), original)
+    folders.insert()
+    (delta,) = folders.root.glob("delta_*/bucket_*")
+    write_table(pa.table({"id": [1]}), delta)
+    size = decisions(folders, CompactionPolicy(measure="rows"))[0].size
+    assert (size.base, size.base_bytes) == (None, original.stat().st_size)
+    assert (size.base_rows, size.delta_rows, size.has_originals) == (1000, 1, True)
+    (major,) = decisions(folders, CompactionPolicy(max_delta_ratio=0.0))
+    assert major.type is CompactionType.MAJOR
+    assert major.bytes == size.base_bytes + size.delta_bytes
+    (idle,) = decisions(folders, CompactionPolicy(max_delta_ratio=100.0, max_deltas=0))
+    assert idle.type is None
+    assert "is the only delta" in idle.reason
 
 
 def test_a_directory_of_a_strange_name_is_a_problem_of_its_partition_alone(parted):

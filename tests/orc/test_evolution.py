@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile, UnsupportedFile
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind, with_column_names, wrap_types
 from airflow_hiveacid.orc.row_types import row_types
@@ -98,14 +98,34 @@ def test_lists_in_all_stripes_and_batches_keep_their_elements():
     ("old", "values", "new"),
     [
         (pa.int32(), [1], "string"),
+        (pa.int32(), [1], "decimal(12,2)"),
+        (pa.int32(), [1], "double"),
         (pa.date32(), [1], "string"),
-        (pa.int64(), [1], "int"),
-        (pa.string(), ["1"], "int"),
         (pa.map_(pa.string(), pa.int32()), [[("a", 1)]], "map<string,bigint>"),
     ],
 )
 def test_other_changes_are_left_to_spark(old, values, new):
     with pytest.raises(BeyondArrow):
+        evolve(pa.table({"v": pa.array(values, old)}), ("v", new))
+
+
+@pytest.mark.parametrize(
+    ("old", "values", "new"),
+    [
+        (pa.int64(), [1], "int"),
+        (pa.string(), ["1"], "int"),
+        (pa.float64(), [1.5], "float"),
+        (pa.int32(), [1], "decimal(9,0)"),
+        (pa.decimal128(5, 2), [Decimal("1.25")], "decimal(5,1)"),
+        (pa.decimal128(5, 2), [Decimal("1.25")], "decimal(5,3)"),
+        (pa.timestamp("ns"), [0], "date"),
+        (pa.binary(), [b"1"], "string"),
+        (pa.struct([("x", pa.int64())]), [{"x": 1}], "struct<x:smallint>"),
+        (pa.struct([("x", pa.int64())]), [{"x": 1}], "string"),
+    ],
+)
+def test_a_change_that_may_lose_values_is_refused_by_name(old, values, new):
+    with pytest.raises(UnsupportedFile, match="in the column v"):
         evolve(pa.table({"v": pa.array(values, old)}), ("v", new))
 
 
