@@ -1,0 +1,66 @@
+"""Every day: forget the people who asked for it, in every table and on every disk.
+
+A delete only hides rows: their bytes stay in the files that were there before. So each table is then
+compacted to a new base without them, and the files it replaces are removed as soon as nobody reads
+them any more. The reports of the three steps are the proof of it.
+
+Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (for example with
+`local[*]` as its host). The tables are listed below; the requests are a folder of JSON lines per day,
+`<requests>/2026-01-01/`:
+
+    {"customer": 7}
+"""
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG, Param, TaskGroup
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+from airflow_hiveacid import (
+    CleanJob,
+    CompactJob,
+    DeleteJob,
+    HiveAcidCleanOperator,
+    HiveAcidCompactOperator,
+    HiveAcidDeleteOperator,
+    PathSource,
+)
+
+# Each table, and the column that says whom a row is about.
+TABLES = {"default.orders": "customer", "default.visits": "visitor"}
+REQUESTS = PathSource(
+    path="{{ params.requests }}/{{ data_interval_start | ds }}",
+    format="json",
+    schema="customer BIGINT",
+)
+
+with DAG(
+    dag_id="compliance_delete",
+    # Not a bare "@daily": in Airflow 3 that has no data interval, and every day would be empty.
+    schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
+    start_date=datetime(2026, 1, 1),
+    # No request may be left out.
+    catchup=True,
+    max_active_runs=1,
+    default_args={"retries": 4, "retry_delay": timedelta(minutes=5)},
+    params={
+        "requests": Param("/var/feeds/forget", type="string", description="Folder of the requests"),
+    },
+    doc_md=__doc__,
+    tags=["hive-acid", "example"],
+):
+    for table, column in TABLES.items():
+        with TaskGroup(table.replace(".", "_")):
+            delete = HiveAcidDeleteOperator(
+                task_id="delete",
+                job=DeleteJob(
+                    target=table,
+                    where=f"t.{column} IN (SELECT customer FROM requests)",
+                    inputs={"requests": REQUESTS},
+                ),
+            )
+            compact = HiveAcidCompactOperator(
+                task_id="compact", job=CompactJob(target=table, type="major")
+            )
+            clean = HiveAcidCleanOperator(task_id="clean", job=CleanJob(target=table))
+            delete >> compact >> clean
