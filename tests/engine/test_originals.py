@@ -111,8 +111,11 @@ def test_original_and_loaded_rows_are_updated_deleted_and_merged(
         return f"text {i} " * 9
 
     with AcidTable(name, hms.uri, spark=spark) as acid:
+        acid.append(spark.createDataFrame([(30, "inserted")], "id int, s string"))
+        # As LOAD DATA leaves it.
+        write(root / "delta_0000001_0000001_0001/000001_0", [13, 15])
         assert acid.update({"s": "'new'"}, "id IN (4, 10, 9)").rows_updated == 3
-        assert acid.delete("id IN (2, 9, 12, 99)").rows_deleted == 3
+        assert acid.delete("id IN (2, 9, 12, 15, 99)").rows_deleted == 4
         source = spark.createDataFrame(
             [(8, "m"), (3, "m"), (4, "m"), (20, "m")], "id int, s string"
         )
@@ -124,8 +127,8 @@ def test_original_and_loaded_rows_are_updated_deleted_and_merged(
             .execute()
         )
         assert (merged.rows_inserted, merged.rows_updated, merged.rows_deleted) == (1, 2, 1)
-        left = {i: text(i) for i in (1, 5, 6, 7, 11)}
-        left |= {10: "new", 4: "m", 8: "m", 20: "m"}
+        left = {i: text(i) for i in (1, 5, 6, 7, 11, 13)}
+        left |= {10: "new", 4: "m", 8: "m", 20: "m", 30: "inserted"}
         assert rows_of(acid.to_df()) == sorted(left.items())
     # Hive 4 looks for the deletes of a row in the file of the row's bucket only.
     deleted = {
@@ -138,9 +141,10 @@ def test_original_and_loaded_rows_are_updated_deleted_and_merged(
             ],
             strict=True,
         )
-        if key[0] == 0
+        if key[0] == 0 or key[1] == encode_bucket(1, 1)
     }
     assert deleted == {
+        ((1, encode_bucket(1, 1), 1), "bucket_00001"),
         ((0, ZERO, 1), "bucket_00000"),
         ((0, ZERO, 4), "bucket_00000"),
         ((0, ONE, 4), "bucket_00001"),
@@ -198,3 +202,25 @@ def test_a_file_is_raw_by_its_columns_and_not_by_its_name(spark, tmp_path):
     orc.write_table(acid, tmp_path / "base_0000005/000000_0")
     (row,) = snapshot(tmp_path).rows(scan_session(spark)).collect()
     assert (row[WRITE_ID], row[BUCKET], row[ROW], row["id"]) == (5, ZERO, 9, 1)
+
+
+def test_columns_may_be_called_like_what_we_add(spark, tmp_path):
+    names = [
+        "bucket",
+        "row",
+        "rowid",
+        "operation",
+        "originaltransaction",
+        "_metadata",
+        "a.b",
+        "row.a",
+    ]
+    orc.write_table(
+        pa.table({name: [number] for number, name in enumerate(names)}), tmp_path / "000000_0"
+    )
+    columns = [Column(name, "bigint") for name in names]
+    session = scan_session(spark)
+    plain = snapshot(tmp_path, columns).rows(session, with_key=False)
+    assert rows_of(plain) == [tuple(range(len(names)))]
+    keyed = snapshot(tmp_path, columns).rows(session).collect()
+    assert [tuple(row) for row in keyed] == [(*range(len(names)), 0, ZERO, 0, 0)]
