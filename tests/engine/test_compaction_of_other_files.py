@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.queue import CompactionQueue
 from airflow_hiveacid.orc.transplant import transplant_all
 from tests.engine.acid_tables import create, folder, row_ids
 from tests.engine.compaction_case import Case
@@ -44,7 +45,7 @@ def alter(case: Case, columns: Mapping[str, str]) -> None:
     )
 
 
-@HIVE4
+@pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 def test_original_files_alone_become_the_oldest_of_all_bases(make: Callable[..., Case]) -> None:
     case = make()
     write(root_of(case) / "000000_0", (1, "a", "x"), (2, "b", "x"))
@@ -61,6 +62,10 @@ def test_original_files_alone_become_the_oldest_of_all_bases(make: Callable[...,
     ids = [(0, zero, 0), (0, zero, 1), (0, zero, 2), (0, one, 0)]
     found = row_ids(case.client.get_table(case.ref), "base")
     assert sorted(row_id[1:] for row_id in found) == ids
+    cleaned = clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+    assert len(cleaned.removed) == 3
+    assert cleaned.warnings == ()
+    assert CompactionQueue(case.client).live(case.ref) == []
     case.change(lambda table: table.delete("id = 3"))
     assert case.rows() == [rows[0], rows[1], rows[3]]
 
