@@ -3,12 +3,14 @@
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.errors import HiveAcidError, UnsupportedFile
-from airflow_hiveacid.acid.names import OriginalFile, parse_file
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.names import Delta, OriginalFile, parse_directory, parse_file
+from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.partition_compaction import PartitionCompactor
 from airflow_hiveacid.engine.partition_values import PATH
 from airflow_hiveacid.engine.row_files import RowFiles
@@ -49,6 +51,18 @@ class InsertOnlyCompactor(PartitionCompactor):
     ) -> CompactionPlan:
         """See the base class."""
         self._format = RowFormat.of(self.table, self.partition)
+        if self.compaction.version is MetastoreVersion.HMS3 and type_ is CompactionType.MINOR:
+            # There is nothing to filter rows by: who reads meanwhile would see those of write ids
+            # that are open to him. A base that he does not see all of he does not take.
+            self.warnings.append(
+                "Hive 3 cannot hide a delta of several write ids from those who read meanwhile: "
+                "the compaction became a major one."
+            )
+            type_ = CompactionType.MAJOR
+        # By Hive 3's rules a compactor gets aborted ones: of other tables it drops row by row.
+        dead = [name for name in state.deltas if self._is_aborted(name)]
+        live = tuple(name for name in state.deltas if name not in dead)
+        state = replace(state, deltas=live, aborted=(*state.aborted, *dead))
         return plan_compaction(state, type_, files, flat=True)
 
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
@@ -81,6 +95,12 @@ class InsertOnlyCompactor(PartitionCompactor):
     def file_name(self, number: int) -> str:
         """See the base class."""
         return OriginalFile(number, 0).name
+
+    def _is_aborted(self, name: str) -> bool:
+        delta = parse_directory(name)
+        assert isinstance(delta, Delta), name
+        extent = (delta.min_write_id, delta.max_write_id)
+        return self.compaction.write_ids.range_aborted(*extent) is Range.ALL
 
     def _keep_filled(self, plan: CompactionPlan, file: StagedFile) -> None:
         if file.rows:

@@ -2,4 +2,6 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.histories.history", "tests.histories.reader")
+pytest.register_assert_rewrite(
+    "tests.histories.history", "tests.histories.insert_only_history", "tests.histories.reader"
+)

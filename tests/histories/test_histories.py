@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.fakes.metastore import FakeMetastore
 from tests.histories.history import History
+from tests.histories.insert_only_history import InsertOnlyHistory
 
 
 @pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
@@ -22,3 +23,16 @@ def test_no_reader_sees_a_compaction_or_a_cleaning(
         client.create_database("db")
         History(seed, client, spark, "db", metastore.keep_house).run(steps=10)
         client.drop_database("db", cascade=True)
+
+
+@pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
+@pytest.mark.parametrize("seed", range(12))
+def test_no_reader_of_an_insert_only_table_sees_a_compaction_or_a_cleaning(
+    seed: int, version: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    with (
+        FakeMetastore(version, directory=tmp_path) as metastore,
+        MetastoreClient(metastore.options) as client,
+    ):
+        client.create_database("db")
+        InsertOnlyHistory(seed, client, spark).run(steps=16)

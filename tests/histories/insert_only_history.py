@@ -1,0 +1,244 @@
+"""The random history of an insert-only table, and what its readers see all along."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+from pyarrow import orc, parquet
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.errors import LockTimeout, NotEnoughHistory
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
+from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.engine.compact import TableCompactor
+from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.metastore.transaction import Transaction
+
+_FORMATS = (StorageFormat.ORC, StorageFormat.ORC, StorageFormat.PARQUET, StorageFormat.TEXTFILE)
+
+
+@dataclass
+class _Write:
+    """What one transaction has written, or is writing."""
+
+    write_id: int
+    rows: list[int] = field(default_factory=list)
+    replaces: bool = False
+
+
+class _Reader:
+    """Somebody who reads the table as of one moment, for as long as he likes."""
+
+    def __init__(self, history: "InsertOnlyHistory", snapshot: Snapshot) -> None:
+        self._history = history
+        self._snapshot = snapshot
+        self._expected = history.expected(snapshot.write_ids[history.ref.full_name])
+        self._files = self._list()
+
+    def check(self) -> None:
+        """Read by the files that were chosen in the beginning, and by a new choice."""
+        assert _read(self._history.form, self._files) == self._expected, self._files
+        try:
+            anew = self._list()
+        except NotEnoughHistory:
+            # Version 3 cannot hide a new base from a reader who does not see all of it.
+            assert not self._history.is_hive4
+        else:
+            assert _read(self._history.form, anew) == self._expected
+
+    def _list(self) -> list[Path]:
+        history = self._history
+        found = FlatSnapshot.of_insert_only(
+            history.client.get_table(history.ref),
+            [],
+            self._snapshot.write_ids[history.ref.full_name],
+            self._snapshot.txns if history.is_hive4 else None,
+            Rules.HIVE4 if history.is_hive4 else Rules.HIVE3,
+        )
+        return [_path(name) for _, names in found.files for name in names]
+
+
+class InsertOnlyHistory:
+    """One table that random things happen to, one after the other."""
+
+    def __init__(self, seed: int, client: MetastoreClient, spark: SparkSession) -> None:
+        self.client = client
+        self.ref = TableRef("db", f"only{seed}")
+        self._spark = spark
+        self._random = Random(seed)
+        self.form = self._random.choice(_FORMATS)
+        columns = [Column("id", "int")]
+        kind = TableKind.INSERT_ONLY
+        client.create_table(HiveTable.new(self.ref, columns, kind=kind, format=self.form))
+        self._root = _path(client.get_table(self.ref).folder)
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._committed: list[_Write] = []
+        self._open: list[tuple[Transaction, _Write]] = []
+        self._readers: list[tuple[Transaction, _Reader]] = []
+        self._rows = 0
+        self.log = [f"{self.ref}, {self.form.name}, {client.version}"]
+
+    @property
+    def is_hive4(self) -> bool:
+        return self.client.version is MetastoreVersion.HMS4
+
+    def expected(self, write_ids: ValidWriteIdList) -> list[int]:
+        """The rows that a reader has to see."""
+        seen = [each for each in self._committed if write_ids.is_valid(each.write_id)]
+        base = max((each.write_id for each in seen if each.replaces), default=0)
+        return sorted(row for each in seen if each.write_id >= base for row in each.rows)
+
+    def run(self, steps: int) -> None:
+        """Let some things happen, then end all and clean up; an error tells the history."""
+        happens: dict[Callable[[], None], int] = {
+            lambda: self._begin(Operation.INSERT): 8,
+            self._overwrite: 1,
+            self._end: 6,
+            self._come: 3,
+            self._go: 2,
+            lambda: self._compact("minor"): 3,
+            lambda: self._compact("major"): 2,
+            self._clean: 2,
+        }
+        try:
+            for _ in range(steps):
+                (step,) = self._random.choices(list(happens), list(happens.values()))
+                step()
+            while self._open:
+                self._end()
+            self._compact("major")
+            while self._readers:
+                self._go()
+            self._clean()
+            self._clean()
+            (last,) = [each.name for each in self._root.iterdir() if each.name[0] not in "_."][:1]
+            assert last.startswith(("base_", "delta_"))
+        except BaseException as error:
+            error.add_note("\n".join(self.log))
+            raise
+        finally:
+            for txn, _ in [*self._open, *self._readers]:
+                txn.abort("the history is over")
+
+    def _begin(self, operation: Operation) -> None:
+        """Write some files, and leave the transaction open."""
+        txn = Transaction(
+            self.client, targets=[Target(self.ref, operation)], lock_wait_seconds=0, max_restarts=0
+        )
+        try:
+            txn.__enter__()
+        except LockTimeout:
+            return self.log.append(f"{operation} had to wait and gave up")
+        write_id = txn.write_ids[self.ref.full_name]
+        write = _Write(write_id, replaces=operation is Operation.OVERWRITE)
+        name = Base(write_id).name if write.replaces else Delta(write_id, write_id, 0).name
+        for number in range(self._random.randint(1, 3)):
+            rows = list(range(self._rows, self._rows + self._random.randint(0, 5)))
+            self._rows += len(rows)
+            write.rows += rows
+            below = self._random.choice(["", "", "HIVE_UNION_SUBDIR_1/"])
+            _write(self.form, self._root / name / f"{below}{number:06d}_0", rows)
+        self._open.append((txn, write))
+        self.log.append(f"{name} of transaction {txn.txn_id} has {write.rows}")
+
+    def _overwrite(self) -> None:
+        before = len(self._open)
+        self._begin(Operation.OVERWRITE)
+        # Version 3 cannot read past a base that is not valid.
+        if len(self._open) > before and not self.is_hive4:
+            self._end(-1)
+
+    def _end(self, which: int | None = None) -> None:
+        """Commit a transaction, or let it fail with all its files in place."""
+        if not self._open:
+            return
+        which = self._random.randrange(len(self._open)) if which is None else which
+        txn, write = self._open.pop(which)
+        if self._random.random() < 0.3 and (self.is_hive4 or not write.replaces):
+            txn.abort("it failed")
+            self.log.append(f"{write.write_id} is aborted")
+        else:
+            txn.commit()
+            txn.__exit__(None, None, None)
+            self._committed.append(write)
+            self.log.append(f"{write.write_id} is committed")
+        self._check_everybody()
+
+    def _come(self) -> None:
+        txn = Transaction(self.client, reads=[self.ref], lock_wait_seconds=0)
+        try:
+            txn.__enter__()
+        except LockTimeout:
+            return self.log.append("a reader had to wait and gave up")
+        self._readers.append((txn, _Reader(self, txn.snapshot)))
+        self.log.append(f"reader {txn.txn_id} comes")
+
+    def _go(self) -> None:
+        if self._readers:
+            txn, reader = self._readers.pop(self._random.randrange(len(self._readers)))
+            reader.check()
+            txn.__exit__(None, None, None)
+            self.log.append(f"reader {txn.txn_id} goes")
+
+    def _compact(self, type_: str) -> None:
+        job = CompactJob(
+            target=self.ref.full_name,
+            metastore=self.client.options,
+            type=type_,
+            lock_wait_seconds=0,
+        )
+        (done,) = TableCompactor(self._spark, self.client, job).run().partitions
+        self.log.append(f"{type_}: {done.outcome}, {', '.join(done.published)}; {done.reason}")
+        if done.outcome == "failed":
+            assert "wait" in done.reason, done.error  # For somebody who overwrites.
+        self._check_everybody()
+
+    def _clean(self) -> None:
+        job = CleanJob(target=self.ref.full_name, metastore=self.client.options)
+        report = clean(self.client, job)
+        self.log.append(f"cleaned {', '.join(each.path for each in report.removed)}")
+        self._check_everybody()
+
+    def _check_everybody(self) -> None:
+        """Every open reader sees what it saw, and a new one what is committed."""
+        for _, reader in self._readers:
+            reader.check()
+        _Reader(self, Snapshot.take(self.client, [self.ref])).check()
+
+
+def _path(location: str) -> Path:
+    return Path("/" + location.removeprefix("file:").lstrip("/"))
+
+
+def _write(form: StorageFormat, path: Path, rows: list[int]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({"id": pa.array(rows, pa.int32())})
+    if form is StorageFormat.TEXTFILE:
+        path.write_text("".join(f"{row}\n" for row in rows))
+    elif form is StorageFormat.ORC:
+        orc.write_table(table, path)
+    else:
+        parquet.write_table(table, path)
+
+
+def _read(form: StorageFormat, paths: list[Path]) -> list[int]:
+    found: list[int] = []
+    for path in paths:
+        if form is StorageFormat.TEXTFILE:
+            found += map(int, path.read_text().split())
+        else:
+            table = (orc if form is StorageFormat.ORC else parquet).read_table(path)
+            found += table["id"].to_pylist()
+    return sorted(found)
