@@ -112,6 +112,7 @@ hive.metastore.uri=$metastore
 fs.hadoop.enabled=true
 hive.security=allow-all
 hive.orc.time-zone=UTC
+hive.timestamp-precision=NANOSECONDS
 """,
 }
 

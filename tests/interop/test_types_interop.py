@@ -89,7 +89,8 @@ def test_hive_does_not_read_timestamps_with_local_time_zone(spark, hive, trino, 
         assert ours.to_df().count() == 1
     with pytest.raises(EngineError, match="TIMESTAMP_INSTANT"):
         hive.sql("select * from default.zoned")
-    assert trino.sql("select cast(at as varchar) from hive.default.zoned") == []
+    seen = trino.sql("select cast(at as varchar) from hive.default.zoned")
+    assert seen == [("2024-01-01 12:00:00.000000000 UTC",)]
 
 
 def test_long_strings_and_many_columns(spark, hive, trino, tables):
@@ -103,4 +104,5 @@ def test_long_strings_and_many_columns(spark, hive, trino, tables):
         ours.append(row)
         hive.sql("insert into default.wide_copy select * from default.wide")
         assert differences(copy.to_df(), row) == []
-        assert trino.sql("select id, length(column_0), column_499 from hive.default.wide") == []
+        seen = trino.sql("select id, length(column_0), column_499 from hive.default.wide")
+        assert sorted(seen) == [(id_, "1000000", "column_499" * 3) for id_ in ("0", "1")]
