@@ -38,15 +38,23 @@ def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]
 
 
 def columns_by_name(
-    table: HiveTable, names: Sequence[str], what: str, alias: str
+    table: HiveTable, names: Sequence[str], what: str, alias: str, *, some: bool = False
 ) -> dict[str, str]:
     """For every column of the table, the source's column of the same name, as an expression.
+
+    Args:
+        table: The table.
+        names: The columns of the source.
+        what: Who takes them, to begin an error's message with.
+        alias: The name of the source.
+        some: Leave out what the source lacks, if it is no partition key.
 
     Raises:
         UnknownColumn: The source lacks one of them.
     """
     have = {name.lower(): name for name in names}
-    missing = [column.name for column in all_columns(table) if column.name.lower() not in have]
+    wanted = table.partition_keys if some else all_columns(table)
+    missing = [column.name for column in wanted if column.name.lower() not in have]
     if missing:
         raise UnknownColumn(
             f"{what} takes all columns from the source, which has no {', '.join(missing)}.",
@@ -55,6 +63,7 @@ def columns_by_name(
     return {
         column.name: f"`{alias}`.{quoted(have[column.name.lower()])}"
         for column in all_columns(table)
+        if column.name.lower() in have
     }
 
 

@@ -15,6 +15,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.columns import (
     all_columns,
     assignments,
@@ -30,7 +31,7 @@ from airflow_hiveacid.engine.pruning import (
     parsed,
     same_expression,
 )
-from airflow_hiveacid.engine.reader import KEY
+from airflow_hiveacid.engine.reader import KEY, TableSnapshot
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 # The number of a source row, and of the clause that a pair of rows falls under.
@@ -47,20 +48,23 @@ class Merge:
     Attributes:
         spark: The session that reads the target.
         table: The target.
+        source: The rows of the source, evaluated once and numbered; see ``number_rows``.
         on: The condition under which two rows belong together.
         plan: The clauses.
-        source: The rows of the source, evaluated once and numbered; see ``number_rows``.
         target_alias: The target's name in expressions.
         source_alias: The source's name in expressions.
+        some_columns: Whether a clause that takes all columns is content with those that the
+            source has: an update keeps the others, and in new rows they are null.
     """
 
     spark: SparkSession
     table: HiveTable
+    source: DataFrame
     on: str
     plan: MergePlan
-    source: DataFrame
     target_alias: str = "t"
     source_alias: str = "s"
+    some_columns: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -117,6 +121,23 @@ class Merge:
             ],
             *self._new_values(pairs, clauses),
         )
+
+    def columns_taken(self) -> set[str] | None:
+        """The target's columns that clauses name, in lower case; None if one takes all there are."""
+        given: list[Mapping[str, str] | None] = [
+            clause.set
+            for clause in (*self.plan.matched, *self.plan.not_matched_by_source)
+            if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate)
+        ]
+        given += [clause.values for clause in self.plan.not_matched if clause.row is None]
+        if None in given:
+            return None
+        return {name.strip("`").lower() for each in given for name in each or ()}
+
+    def check(self) -> None:
+        """Find out what names and types have to say, without any row."""
+        nothing = TableSnapshot(self.table, (), ValidWriteIdList(self.table.ref.full_name, 0))
+        self.new_rows(self.changes(nothing.rows(self.spark)))
 
     def updating_clauses(self) -> list[int]:
         """The numbers of the clauses that are updates, as ``changes`` counts them."""
@@ -216,7 +237,11 @@ class Merge:
 
     def _all(self) -> dict[str, str]:
         return columns_by_name(
-            self.table, self.scope.source_columns, "The merge", self.source_alias
+            self.table,
+            self.scope.source_columns,
+            "The merge",
+            self.source_alias,
+            some=self.some_columns,
         )
 
     def _shown(self) -> list[str]:

@@ -1,13 +1,12 @@
 """Running a merge: what is looked at before the transaction, and what is read and written in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark import StorageLevel  # noqa: TID253
-from pyspark.sql import DataFrame  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
-from airflow_hiveacid.acid.merge import MergePlan
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.merge import CLAUSE, Merge, number_rows
 from airflow_hiveacid.engine.pruning import (
@@ -23,14 +22,14 @@ from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.transaction import Transaction
 
+Describe = Callable[[SparkSession, HiveTable, DataFrame], Merge]
+
 
 def prepare_merge(
     found: Preparation,
     statement: Statement,
     source: SourceFrame,
-    on: str,
-    plan: MergePlan,
-    aliases: tuple[str, str],
+    describe: Describe,
 ) -> Statement:
     """Prepare to merge a source into a table.
 
@@ -41,17 +40,15 @@ def prepare_merge(
         found: What the merge is prepared with.
         statement: The table, and what else is known of the statement.
         source: The source.
-        on: The merge condition.
-        plan: The clauses.
-        aliases: The names of target and source.
+        describe: Makes the merge of a session, a table and the numbered rows of the source.
     """
     spark, table = statement.spark, statement.table
     if source.acid_tables:
-        return _merge_of_acid_source(found, statement, source, on, plan, aliases)
+        return _merge_of_acid_source(found, statement, source, describe)
     with found.phases(Phase.READ):
         rows = number_rows(source.frame(_no_acid_table))
         found.stack.callback(rows.unpersist)
-        merge = Merge(spark, table, on, plan, rows, *aliases)
+        merge = describe(spark, table, rows)
         locks = _touched_partitions(merge, table)
     return replace(statement, work=lambda work: _merge(work, merge, locks), partitions=locks)
 
@@ -60,9 +57,7 @@ def _merge_of_acid_source(
     found: Preparation,
     statement: Statement,
     source: SourceFrame,
-    on: str,
-    plan: MergePlan,
-    aliases: tuple[str, str],
+    describe: Describe,
 ) -> Statement:
     """The rows of an ACID source are those of the write's own snapshot, taken after the locks.
 
@@ -72,7 +67,7 @@ def _merge_of_acid_source(
     spark, table, client = statement.spark, statement.table, found.client
     with Transaction(client, reads=source.acid_tables) as look:
         rows = source.frame(lambda spark, read: read_rows(client, spark, read, look))
-        merge = Merge(spark, table, on, plan, rows, *aliases)
+        merge = describe(spark, table, rows)
         with found.phases(Phase.READ):
             locks = _touched_partitions(merge, table)
 
@@ -80,7 +75,7 @@ def _merge_of_acid_source(
         with work.phases(Phase.READ):
             rows = number_rows(source.frame(work.read))
         try:
-            merge = Merge(spark, table, on, plan, rows, *aliases)
+            merge = describe(spark, table, rows)
             touched = _touched_partitions(merge, table)
             work.require_locked(touched)
             return _merge(work, merge, touched)

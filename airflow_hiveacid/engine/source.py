@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: TID253, N812
 from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.columns import quoted
+from airflow_hiveacid.engine.columns import all_columns, quoted
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.session import scan_session
@@ -158,3 +158,11 @@ class SourceFrame:
         self._inputs.register(read_acid)
         with spark_errors_as_ours("The source query"):
             return self._spark.sql(self._source.sql)
+
+    def empty(self) -> DataFrame:
+        """A frame like that of the rows, which reads no transactional table."""
+
+        def nothing(spark: SparkSession, table: HiveTable) -> DataFrame:
+            return spark.createDataFrame([], spark_struct(all_columns(table)))
+
+        return self.frame(nothing)

@@ -6,21 +6,25 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
 
-from pyspark.sql import DataFrame  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.acid.merge import Clause, MergePlan
 from airflow_hiveacid.engine.changes import Choice, delete_rows, update_rows
+from airflow_hiveacid.engine.evolution import grow
 from airflow_hiveacid.engine.inserts import (
     InsertPlan,
     PartitionSpec,
     append_rows,
     overwrite_rows,
     partitions_to_truncate,
+    rows_for,
     static_partitions,
     truncate_rows,
 )
+from airflow_hiveacid.engine.merge import SOURCE_ROW, Merge
 from airflow_hiveacid.engine.merge_builder import MergeBuilder
 from airflow_hiveacid.engine.merging import prepare_merge
 from airflow_hiveacid.engine.pruning import matching_partitions
@@ -38,6 +42,7 @@ from airflow_hiveacid.jobs.options import (
     TableSource,
     UpdateJob,
 )
+from airflow_hiveacid.metastore.catalog import HiveTable
 
 # Rows of a job come from a frame of the caller, or from a source that is yet to be looked up.
 Rows = DataFrame | Source
@@ -66,6 +71,7 @@ class TableChanges(ABC, Generic[R]):
         by_position: bool = False,
         columns: Sequence[str] | None = None,
         static: PartitionSpec | None = None,
+        merge_schema: bool = False,
     ) -> R:
         """Add rows, their columns found by name.
 
@@ -76,9 +82,10 @@ class TableChanges(ABC, Generic[R]):
             by_position: Their columns are the table's in their order, the partition keys last.
             columns: With by_position: the table's columns that they have, in their order.
             static: Some partition keys with the value that all rows get.
+            merge_schema: Add the columns to the table that only they have, and widen numbers.
         """
         plan = InsertPlan(partitions, by_position, columns, static)
-        return self._insert(Operation.INSERT, rows, plan)
+        return self._insert(Operation.INSERT, rows, plan, merge_schema)
 
     def overwrite(
         self,
@@ -88,6 +95,7 @@ class TableChanges(ABC, Generic[R]):
         by_position: bool = False,
         columns: Sequence[str] | None = None,
         static: PartitionSpec | None = None,
+        merge_schema: bool = False,
     ) -> R:
         """Replace rows.
 
@@ -98,9 +106,10 @@ class TableChanges(ABC, Generic[R]):
             by_position: Their columns are the table's in their order, the partition keys last.
             columns: With by_position: the table's columns that they have, in their order.
             static: Some partition keys with the value that all rows get.
+            merge_schema: Add the columns to the table that only they have, and widen numbers.
         """
         plan = InsertPlan(partitions, by_position, columns, static)
-        return self._insert(Operation.OVERWRITE, rows, plan)
+        return self._insert(Operation.OVERWRITE, rows, plan, merge_schema)
 
     def truncate(self, partition: PartitionSpec | None = None) -> R:
         """Remove all rows.
@@ -158,7 +167,13 @@ class TableChanges(ABC, Generic[R]):
         return self._change(Operation.DELETE, delete_rows, where, inputs, target_alias)
 
     def merge(
-        self, source: Rows, on: str, *, source_alias: str = "s", target_alias: str = "t"
+        self,
+        source: Rows,
+        on: str,
+        *,
+        source_alias: str = "s",
+        target_alias: str = "t",
+        merge_schema: bool = False,
     ) -> MergeBuilder[R]:
         """Begin to describe a merge.
 
@@ -167,16 +182,30 @@ class TableChanges(ABC, Generic[R]):
             on: The SQL condition under which a source row and a target row belong together.
             source_alias: The source's name in expressions.
             target_alias: The target's name in expressions.
+            merge_schema: Add the columns to the table that only the source has and that a clause
+                takes, and widen numbers. A clause that takes all columns then leaves alone what
+                the source lacks.
         """
 
         def run(clauses: Sequence[Clause]) -> R:
-            plan = MergePlan.of(clauses)
+            def describe(spark: SparkSession, table: HiveTable, rows: DataFrame) -> Merge:
+                aliases = (target_alias, source_alias)
+                return Merge(spark, table, rows, on, MergePlan.of(clauses), *aliases, merge_schema)
 
             def prepare(found: Preparation) -> Statement:
                 looked_up = SourceFrame(found.spark, found.client, source)
                 statement = self._statement(found, Operation.MERGE, lambda _: Counts())
-                aliases = (target_alias, source_alias)
-                return prepare_merge(found, statement, looked_up, on, plan, aliases)
+                if merge_schema:
+                    rows = looked_up.empty()
+                    numbered = rows.withColumn(SOURCE_ROW, F.lit(0).cast("bigint"))
+
+                    def check(table: HiveTable) -> None:
+                        describe(statement.spark, table, numbered).check()
+
+                    self._end_reading()
+                    taken = describe(statement.spark, statement.table, numbered).columns_taken()
+                    statement = grow(found, statement, rows.schema, taken, check)
+                return prepare_merge(found, statement, looked_up, describe)
 
             return self._run(prepare)
 
@@ -193,6 +222,7 @@ class TableChanges(ABC, Generic[R]):
                     by_position=job.by_position,
                     columns=job.columns,
                     static=job.static,
+                    merge_schema=job.merge_schema,
                 )
             case TruncateJob():
                 return self.truncate(job.partition)
@@ -208,6 +238,7 @@ class TableChanges(ABC, Generic[R]):
                     job.on,
                     source_alias=job.source_alias,
                     target_alias=job.target_alias,
+                    merge_schema=job.merge_schema,
                 )
                 return replace(merge, clauses=tuple(job.when)).execute()
         raise InvalidJob(f"{type(job).__name__} is no job that changes a table.")
@@ -219,8 +250,10 @@ class TableChanges(ABC, Generic[R]):
     def _end_reading(self) -> None:
         """Let go of what an overwrite would wait for."""
 
-    def _insert(self, operation: Operation, rows: Rows, plan: InsertPlan) -> R:
+    def _insert(self, operation: Operation, rows: Rows, plan: InsertPlan, merge_schema: bool) -> R:
         insert = append_rows if operation is Operation.INSERT else overwrite_rows
+        if merge_schema and plan.by_position:
+            raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
 
         def prepare(found: Preparation) -> Statement:
             source = SourceFrame(found.spark, found.client, rows)
@@ -230,8 +263,12 @@ class TableChanges(ABC, Generic[R]):
 
             statement = self._statement(found, operation, work, source.acid_tables)
             locks = static_partitions(statement.table, plan.partitions)
-            if operation is Operation.OVERWRITE:
+            if operation is Operation.OVERWRITE or merge_schema:
                 self._end_reading()
+            if merge_schema:
+                empty = source.empty()
+                check = partial(rows_for, source=empty, plan=plan)
+                statement = grow(found, statement, empty.schema, None, check)
             return replace(statement, partitions=locks)
 
         return self._run(prepare)

@@ -19,11 +19,12 @@ from pyspark.sql.types import (  # noqa: TID253
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
 from airflow_hiveacid.acid import schema
-from airflow_hiveacid.acid.errors import UnsupportedTable
+from airflow_hiveacid.acid.errors import TypeMismatch, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import Column
 
 _PRIMITIVES: dict[str, DataType] = {
@@ -82,6 +83,35 @@ def spark_type(hive_type: schema.HiveType, column: str) -> DataType:
     raise UnsupportedTable(
         f"Column {column} has type {hive_type}, which Spark cannot read or write.",
         remedy="Leave this table to Hive.",
+    )
+
+
+def hive_type(given: DataType, column: str) -> schema.HiveType:
+    """The type of Hive's for the values of one of Spark's.
+
+    Raises:
+        TypeMismatch: There is none.
+    """
+    match given:
+        case TimestampNTZType():
+            return schema.Primitive("timestamp")
+        case StringType():
+            return schema.Primitive("string")
+        case DecimalType():
+            return schema.Decimal(given.precision, given.scale)
+        case ArrayType():
+            return schema.Array(hive_type(given.elementType, column))
+        case MapType():
+            return schema.Map(hive_type(given.keyType, column), hive_type(given.valueType, column))
+        case StructType():
+            fields = [(_readable(f.name), hive_type(f.dataType, column)) for f in given.fields]
+            return schema.Struct(tuple(fields))
+    for name, type_ in _PRIMITIVES.items():
+        if given == type_:
+            return schema.Primitive(name)
+    raise TypeMismatch(
+        f"Column {column} of the source has type {given.simpleString()}, which Hive lacks.",
+        remedy="Cast it, or leave it out.",
     )
 
 

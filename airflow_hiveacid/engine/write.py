@@ -79,12 +79,14 @@ class Preparation:
     Attributes:
         spark: The user's session, which is left as it is.
         client: The metastore.
+        options: How the write behaves.
         phases: The clock of the run.
         stack: Is closed when all is done, or has failed.
     """
 
     spark: SparkSession
     client: MetastoreClient
+    options: WriteOptions
     phases: PhaseClock
     stack: ExitStack
 
@@ -142,7 +144,7 @@ def run_statements(
     """
     phases = PhaseClock(observers)
     with ExitStack() as stack:
-        preparation = Preparation(spark, client, phases, stack)
+        preparation = Preparation(spark, client, options, phases, stack)
         statements = [prepare(preparation) for prepare in prepared]
         require_one_change(
             (

@@ -1,8 +1,7 @@
 """Creating tables, and making them transactional: what takes the metastore alone."""
 
-import time
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 from airflow_hiveacid.acid.errors import (
     MetastoreCallFailed,
@@ -10,21 +9,17 @@ from airflow_hiveacid.acid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs.ddl import ColumnSpec, ConvertJob, CreateTableJob
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.script import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.metastore import idl_tables
-from airflow_hiveacid.metastore.answers import TxnType
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.live_transaction import LiveTransaction
-from airflow_hiveacid.metastore.lock_request import LockRequest
-from airflow_hiveacid.metastore.settle import Owner
 
 # The property of a table that tells which run has created it.
 _RUN = "hiveacid.run_token"
@@ -111,8 +106,7 @@ def convert_to_acid(
     Returns:
         What its owner should know.
     """
-    owner = Owner.of(run_token, client.options.user)
-    with _Exclusive(client, owner, ref, lock_wait_seconds) as held:
+    with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as held:
         table = client.get_table(ref)
         if table.kind is TableKind.FULL_ACID:
             return (f"{ref.full_name} is full ACID already.",)
@@ -135,47 +129,6 @@ def convert_to_acid(
                 ) from error
             raise
         return tuple(held.warnings)
-
-
-class _Exclusive(LiveTransaction):
-    """An exclusive lock on a table that need not be transactional."""
-
-    def __init__(
-        self, client: MetastoreClient, owner: Owner, ref: TableRef, lock_wait_seconds: float
-    ) -> None:
-        super().__init__(client, owner, PhaseClock())
-        self._ref = ref
-        self._lock_wait = lock_wait_seconds
-
-    def __enter__(self) -> Self:
-        try:
-            self._open(TxnType.DEFAULT)
-            component = LockComponent(
-                type=LockType.EXCLUSIVE,
-                level=LockLevel.TABLE,
-                database=self._ref.database,
-                table=self._ref.name,
-                partition=None,
-                operation=DataOperation.NO_TXN,
-                is_transactional=False,
-                is_dynamic_partition_write=False,
-            )
-            request = LockRequest(self._client, [component], self.txn_id, self._owner)
-            with self._phases(Phase.LOCK):
-                request.send()
-                request.wait(time.monotonic(), self._lock_wait, self._lost)
-        except BaseException as error:
-            self.abort(type(error).__name__)
-            raise
-        return self
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if kind is None:
-            self._release()
-        super().__exit__(kind, error, traceback)
-
-    def _lost(self) -> None:
-        self.check_alive()
 
 
 def _make_acid(raw: Any) -> None:

@@ -1,0 +1,148 @@
+"""Tables that get the columns of what is written into them."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.errors import (
+    HiveAcidError,
+    TypeMismatch,
+    UnknownColumn,
+    UnsupportedTable,
+)
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.jobs.options import InsertJob, QuerySource
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from tests.engine.acid_tables import ONLY_HIVE4, create, files, left_behind, rows_of
+
+COLUMNS = {"id": "int", "amount": "decimal(6,2)", "name": "varchar(9)"}
+
+
+def types_of(client: MetastoreClient, name: str) -> dict[str, str]:
+    """The columns of a table, after a check that its partitions have the same."""
+    table = client.get_table(TableRef.parse(name))
+    for partition in client.get_partitions(table.ref) if table.partition_keys else ():
+        assert partition.columns == table.columns
+    assert len({column.name for column in table.columns}) == len(table.columns)
+    return {column.name: column.type for column in table.columns}
+
+
+def test_appends_and_merges_add_columns_and_widen_numbers(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    name = f"{database}.t"
+    create(client, name, COLUMNS, {"day": "string"}, bucket_columns=["id"], num_buckets=2)
+    with AcidTable(name, hms.uri, spark=spark) as acid:
+        acid.append(spark.sql("select 1 as id, 1.5 as amount, 'a' as name, 'mon' as day"))
+        # The key of the buckets stays, and the value has to fit; the others grow.
+        more = spark.sql(
+            "select 2L as id, cast(12345.678 as decimal(8,3)) as amount, 'b' as name,"
+            " map('k', array(1)) as Tags, date'2024-02-29' as since, 'mon' as day"
+        )
+        with pytest.raises(UnknownColumn, match=r"Tags, since"):
+            acid.append(more)
+        assert acid.append(more, merge_schema=True).rows_inserted == 1
+        grown = COLUMNS | {
+            "amount": "decimal(8,3)",
+            "tags": "map<string,array<int>>",
+            "since": "date",
+        }
+        assert types_of(client, name) == grown
+        # The source of a merge lacks some columns, and has one that is new.
+        source = spark.sql(
+            "select id, 'tue' as day, timestamp'2024-01-01 00:00:00' as seen from values (1), (3) as v(id)"
+        )
+        merge = acid.merge(source, "t.id = s.id", merge_schema=True).when_matched_update_all()
+        report = merge.when_not_matched_insert_all().execute()
+        assert (report.rows_updated, report.rows_inserted) == (1, 1)
+        assert types_of(client, name) == grown | {"seen": "timestamp"}
+        rows = acid.to_df().selectExpr(
+            "id", "string(amount)", "name", "tags", "string(since)", "string(seen)", "day"
+        )
+        assert rows_of(rows) == [
+            (1, "1.500", "a", None, None, "2024-01-01 00:00:00", "tue"),
+            (2, "12345.678", "b", {"k": [1]}, "2024-02-29", None, "mon"),
+            (3, None, None, None, None, "2024-01-01 00:00:00", "tue"),
+        ]
+        # Of columns that clauses name only these are taken.
+        other = spark.sql("select 1 as id, true as flag, 'x' as unwanted")
+        merge = acid.merge(other, "t.id = s.id", merge_schema=True)
+        merge.when_matched_update({"flag": "s.flag"}).execute()
+        assert list(types_of(client, name))[-2:] == ["seen", "flag"]
+        # Nothing is new, so nothing is changed; what is overwritten may have been read from there.
+        enriched = acid.to_df().selectExpr("*", "id * 2 as twice")
+        acid.overwrite(enriched, merge_schema=True)
+        assert rows_of(acid.to_df().select("id", "twice", "flag")) == [
+            (1, 2, True),
+            (2, 4, None),
+            (3, 6, None),
+        ]
+        acid.compact("major")
+        assert rows_of(acid.to_df().select("id", "twice")) == [(1, 2), (2, 4), (3, 6)]
+    assert left_behind(client) == []
+
+
+REFUSED: list[tuple[str, type[HiveAcidError], str]] = [
+    ("1 as id, 1 as `a-b`", UnknownColumn, "gets no column 'a-b'"),
+    ("1 as id, null as new", TypeMismatch, "Column new of the source has type void"),
+    ("1 as id, interval '1' day as new", TypeMismatch, "Column new .* which Hive lacks"),
+    ("1.5D as id, 1 as new", TypeMismatch, "Column id .* is int, the source has double"),
+    ("1 as id, 1 as new, cast(1 as decimal(38,1)) as amount", TypeMismatch, "holds both"),
+    ("1 as id, 1 as new, array(1) as name", TypeMismatch, "cannot be stored in column name"),
+    ("1 as id, 1 as new, map(date'2024-01-01', 1) as m", UnsupportedTable, "Spark loses entries"),
+]
+
+
+@pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+def test_a_write_that_is_refused_leaves_the_columns_alone(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    name = f"{database}.t"
+    table = create(client, name, COLUMNS)
+    with AcidTable(name, hms.uri, spark=spark) as acid:
+        for select, error, message in REFUSED:
+            with pytest.raises(error, match=message):
+                acid.append(spark.sql(f"select {select}"), merge_schema=True)
+            merge = acid.merge(spark.sql(f"select {select}"), "t.id = s.id", merge_schema=True)
+            with pytest.raises(error, match=message):
+                merge.when_matched_update_all().execute()
+        source = spark.sql("select 1 as id, 1 as new")
+        merge = acid.merge(source, "t.nope = s.id", merge_schema=True)
+        with pytest.raises(HiveAcidError, match="nope"):
+            merge.when_not_matched_insert_all().execute()
+    assert types_of(client, name) == COLUMNS
+    assert files(table) == []
+    assert left_behind(client) == []
+
+
+def test_two_writers_at_once_add_every_column_once(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    name = f"{database}.t"
+    create(client, name, COLUMNS)
+    ready = threading.Barrier(2)
+
+    def write(number: int) -> int:
+        query = f"select {number} as id, 'x' as shared, {number} as own_{number}"
+        job = InsertJob(
+            target=name, metastore=hms.options, source=QuerySource(query), merge_schema=True
+        )
+        ready.wait(60)
+        report = run(spark, job)
+        assert isinstance(report, RunReport)
+        return report.rows_inserted
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(write, (1, 2))) == [1, 1]
+    added = {"shared": "string", "own_1": "int", "own_2": "int"}
+    assert types_of(client, name) == COLUMNS | added
+    with AcidTable(name, hms.uri, spark=spark) as acid:
+        rows = acid.to_df().select("id", *added)
+        assert rows_of(rows) == [(1, "x", 1, None), (2, "x", None, 2)]
+    assert left_behind(client) == []
