@@ -113,7 +113,8 @@ class AcidCompactor(PartitionCompactor):
         files = [
             file
             for file in data_files(self.storage, state)
-            if (file.path if file.directory is None else file.directory.name) in chosen
+            # Not the directory's canonical name: others may spell it in another way.
+            if (file.path if file.directory is None else file.path.partition("/")[0]) in chosen
         ]
         self.bytes_read = sum(file.size for file in files)
         with_ids = self._give_row_ids([file for file in files if file.raw])

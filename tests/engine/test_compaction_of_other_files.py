@@ -172,3 +172,15 @@ def test_a_stream_that_was_cut_off_can_be_sorted_by_spark(
         assert rows_of(case) == expected
     clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
     assert case.problems() == []
+
+
+@HIVE4
+def test_directories_of_a_strange_spelling_are_not_forgotten(make: Callable[..., Case]) -> None:
+    case = make()
+    for number in range(1, 4):
+        case.append((number, "a", "x"))
+    root = root_of(case)
+    (root / "delta_0000002_0000002_0000").rename(root / "delta_2_2_0")
+    (done,) = case.compact("major").partitions
+    assert (done.outcome, done.rows) == ("compacted", 3), done
+    assert case.rows() == [(number, "a", "x") for number in range(1, 4)]
