@@ -117,7 +117,11 @@ def copy(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path):
         yield GoldenCopy(spark, client, table, partitions, snapshot)
 
 
-@pytest.mark.parametrize("copy", golden_snapshots(TableKind.FULL_ACID), ids=str, indirect=True)
+# The youngest snapshot of each has most to put together.
+YOUNGEST = {each.table: each for each in golden_snapshots(TableKind.FULL_ACID)}
+
+
+@pytest.mark.parametrize("copy", YOUNGEST.values(), ids=str, indirect=True)
 def test_tables_of_real_engines_keep_their_rows_and_row_ids(copy: GoldenCopy) -> None:
     expected = sorted(copy.snapshot.rows, key=str)
     for type_ in CompactionType:
