@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedTable
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import row_struct
+from airflow_hiveacid.engine.checks import STRIPE_SIZE, stripe_size
 from airflow_hiveacid.engine.columns import pad_chars
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.files import PartitionFiles
@@ -28,8 +29,6 @@ from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
 
-_STRIPE_SIZE = "orc.stripe.size"
-_USUAL_STRIPE_SIZE = 64 << 20
 # Hive's orc.base.delta.ratio.
 _STRIPES_OF_DELTAS = 8
 
@@ -117,6 +116,6 @@ class AcidOutput(TableOutput):
         if isinstance(directory, Delta):
             # As Hive does: what a delete hits must be written anew in a compaction, stripe by
             # stripe, and what it does not hit is copied.
-            size = int(options.get(_STRIPE_SIZE, _USUAL_STRIPE_SIZE))
-            options[_STRIPE_SIZE] = str(size // _STRIPES_OF_DELTAS)
+            size = stripe_size(self.table) // _STRIPES_OF_DELTAS
+            options[STRIPE_SIZE] = str(max(size, 1))
         return options

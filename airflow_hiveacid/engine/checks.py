@@ -7,6 +7,7 @@ from airflow_hiveacid.acid.errors import (
     NotTransactional,
     TypeMismatch,
     UnsupportedTable,
+    UserError,
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind, parse_type
@@ -15,6 +16,9 @@ from airflow_hiveacid.engine.session import require_utc
 from airflow_hiveacid.engine.types import require_whole_maps, spark_struct
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
+
+STRIPE_SIZE = "orc.stripe.size"
+_USUAL_STRIPE_SIZE = 64 << 20
 
 
 def check_readable(spark: SparkSession, table: HiveTable) -> None:
@@ -35,11 +39,15 @@ def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
     Raises:
         UnsupportedTable: It is sorted inside of its buckets, has no columns of its own, or one
             that Spark or this version of Hive cannot handle.
+        UserError: It has a stripe size that is none.
         TypeMismatch: A clustering column is not a column of the table.
     """
     if StorageFormat.of(table.serde, table.ref.full_name) is StorageFormat.ORC:
+        stripe_size(table)
         require_whole_maps(table.columns)
-        moments = [column.name for column in table.columns if LOCAL_ZONE in str(parse_type(column.type))]
+        moments = [
+            column.name for column in table.columns if LOCAL_ZONE in str(parse_type(column.type))
+        ]
         if moments and version is MetastoreVersion.HMS3:
             raise UnsupportedTable(
                 f"{table.ref.full_name} has columns of {LOCAL_ZONE}, which Hive 3 cannot read from "
@@ -56,6 +64,24 @@ def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
     for name in table.bucket_columns if table.num_buckets > 0 else ():
         if name.lower() not in known:
             raise TypeMismatch(f"{table.ref.full_name} is clustered by {name}, which it lacks.")
+
+
+def stripe_size(table: HiveTable) -> int:
+    """The table's stripe size in bytes.
+
+    Raises:
+        UserError: The property that says so makes no sense.
+    """
+    given = table.parameters.get(STRIPE_SIZE)
+    if given is None:
+        return _USUAL_STRIPE_SIZE
+    if not given.isascii() or not given.isdecimal() or int(given) == 0:
+        raise UserError(
+            f"{table.ref.full_name} has the property {STRIPE_SIZE}={given!r}, which is no number "
+            "of bytes.",
+            remedy="Set it to 67108864, for example, or remove it.",
+        )
+    return int(given)
 
 
 def check_kind(table: HiveTable, operation: Operation) -> None:

@@ -19,11 +19,13 @@ from airflow_hiveacid import (
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
+    HiveAcidTransactionOperator,
     HiveAcidUpdateOperator,
     InsertJob,
     MatchedUpdate,
     MergeJob,
     MetastoreOptions,
+    MultiTableJob,
     PathSource,
     UpdateJob,
 )
@@ -50,6 +52,7 @@ JOBS = [
         HiveAcidMergeOperator,
         MergeJob(target="db.t", source=SOURCE, on="t.id = s.id", when=(MatchedUpdate(),)),
     ),
+    (HiveAcidTransactionOperator, MultiTableJob(statements=(DELETE,))),
 ]
 
 

@@ -1,0 +1,24 @@
+"""What is refused before anything is opened, by the properties of a table alone."""
+
+import pytest
+
+from airflow_hiveacid.acid.errors import UserError
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.engine.checks import check_writable, stripe_size
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+
+
+def table(**parameters):
+    return HiveTable.new(TableRef("d", "t"), [Column("id", "int")], parameters=parameters)
+
+
+@pytest.mark.parametrize("given", ["64MB", "0", "-1", "1.5", "", "٣"])
+def test_a_stripe_size_that_is_none_is_the_user_s_error(given):
+    with pytest.raises(UserError, match=r"d\.t has the property orc\.stripe\.size"):
+        check_writable(table(**{"orc.stripe.size": given}), MetastoreVersion.HMS4)
+
+
+def test_a_stripe_size_is_taken_from_the_table():
+    check_writable(table(**{"orc.stripe.size": "1000"}), MetastoreVersion.HMS4)
+    assert stripe_size(table(**{"orc.stripe.size": "1000"})) == 1000
+    assert stripe_size(table()) == 64 << 20
