@@ -94,6 +94,7 @@ def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataF
     for name in filter(None, (state.base, *state.deltas)):
         directory = parse_directory(name)
         assert directory is not None, name
+        raw: bool | None = None
         for status in state.files(name):
             length = _length(storage, state, directory, status)
             if length <= 0:
@@ -105,12 +106,16 @@ def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataF
                     "Hive's names.",
                     remedy="Look who wrote it, and move it away.",
                 )
+            plainly_named = isinstance(file, OriginalFile)
+            if plainly_named and raw is None:
+                # All files of a directory are of one writer: as Hive does, one is looked into.
+                raw = _is_raw(storage, directory, status)
             yield DataFile(
                 status.path,
                 length,
                 directory,
                 file.bucket,
-                raw=isinstance(file, OriginalFile) and _is_raw(storage, directory, status),
+                raw=plainly_named and bool(raw),
                 cut_off=length != status.size,
             )
 
