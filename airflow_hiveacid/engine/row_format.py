@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Protocol, Self
 
 import pyarrow as pa  # noqa: TID253
@@ -13,6 +14,7 @@ from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.schema import Char, parse_type
 from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.failures import MISMATCH
+from airflow_hiveacid.engine.parquet_zones import by_zone, in_zone
 from airflow_hiveacid.engine.partition_values import PATH
 from airflow_hiveacid.engine.serde_csv import CsvText
 from airflow_hiveacid.engine.serde_text import DelimitedText
@@ -53,7 +55,7 @@ class RowFormat:
         columns: The columns of the table.
         written: The columns of the partition, which its lines have: perhaps fewer, and of other
             types.
-        parameters: Those of the serde.
+        parameters: Those of the serde and of the table.
         header: How many lines at the beginning of a file are no rows.
         footer: How many at its end.
     """
@@ -81,7 +83,8 @@ class RowFormat:
             format=form,
             columns=table.columns,
             written=partition.columns if partition and form.is_text else table.columns,
-            parameters=tuple(sorted((serde.parameters or {}).items())),
+            # Hive gives a serde the properties of the table, too, and those come last.
+            parameters=tuple(sorted({**(serde.parameters or {}), **table.parameters}.items())),
             header=_count(table, "skip.header.line.count"),
             footer=_count(table, "skip.footer.line.count"),
         )
@@ -111,13 +114,18 @@ class RowFormat:
             lines = self.lines(spark, paths)
             rows = lines.select(PATH, self.text.read(F.col(LINE)).alias(_ROW))
             return rows.select(PATH, *map(self._field, range(len(self.columns))))
-        found = [escape_glob(path) for path in paths]
         reader = spark.read.schema(spark_struct(self.columns))
-        if self.format is StorageFormat.PARQUET:
-            frame = reader.options(**_HYBRID_CALENDAR).parquet(*found)
-        else:
-            frame = reader.orc(found)
-        return frame.select(_path(frame).alias(PATH), *map(_stripped, self.columns))
+        if self.format is StorageFormat.ORC:
+            frame = reader.orc([escape_glob(path) for path in paths])
+            return frame.select(_path(frame).alias(PATH), *map(_stripped, self.columns))
+        frames = []
+        for zone, found in by_zone(self.columns, paths).items():
+            names = [escape_glob(path) for path in found]
+            frame = reader.options(**_HYBRID_CALENDAR).parquet(*names)
+            columns = [_stripped(column) for column in self.columns]
+            frame = frame.select(_path(frame).alias(PATH), *columns)
+            frames.append(in_zone(frame, self.columns, zone))
+        return reduce(DataFrame.unionByName, frames)
 
     def lines(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
         """The lines of some files that hold rows, as LINE, and the path of the file as PATH."""

@@ -33,6 +33,7 @@ _LEVELS, _EXTENDED_LEVELS = 8, 24
 _NOT_SUPPORTED = {
     "serialization.last.column.takes.rest": "true",
     "timestamp.formats": None,
+    "textinputformat.record.delimiter": None,
 }
 _INTEGER = r"\A[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\z"
 _SPECIAL_NUMBER = r"(?i)\A\s*[+-]?(?:inf|infinity|nan)\s*\z"

@@ -3,7 +3,8 @@
 import bz2
 import gzip
 from collections.abc import Callable, Iterator
-from datetime import date
+from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,14 +15,16 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind, parse_type
 from airflow_hiveacid.engine.bucketing import bucket_numbers
 from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
+from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
@@ -176,7 +179,11 @@ def test_older_partitions_headers_and_compressed_files(
         {"day": "date"},
         format=TEXTFILE,
         serde_parameters={"field.delim": ","},
-        parameters={"skip.header.line.count": "2", "skip.footer.line.count": "1"},
+        parameters={
+            "skip.header.line.count": "2",
+            "skip.footer.line.count": "1",
+            "serialization.null.format": "none",
+        },
     )
     old = HivePartition.new(table, ["2026-01-01"])
     old.raw.sd.cols = old.raw.sd.cols[:2]
@@ -185,14 +192,14 @@ def test_older_partitions_headers_and_compressed_files(
     client.add_partitions(table.ref, [old])
     place = folder(table) / "day=2026-01-01"
     (place / "deeper").mkdir(parents=True)
-    (place / "a.gz").write_bytes(gzip.compress(b"h\nh\n1;one;9\nx;two\nfooter\n"))
+    (place / "a.gz").write_bytes(gzip.compress(b"h\nh\n1;one;9\nx;none\nfooter\n"))
     (place / "deeper" / "b.bz2").write_bytes(bz2.compress(b"h\nh\n3;three\nfooter"))
     (place / "c").write_text("h\nh\n")
     (place / "_hidden").write_text("h\nh\n4;four\nfooter\n")
     new = spark.createDataFrame([(5, "five", 0.5)], "id int, name string, more double")
     acid.append(new, [{"day": "2026-01-02"}])
     expected = [
-        (None, "two", None, date(2026, 1, 1)),
+        (None, None, None, date(2026, 1, 1)),
         (1, "one", None, date(2026, 1, 1)),
         (3, "three", None, date(2026, 1, 1)),
         (5, "five", 0.5, date(2026, 1, 2)),
@@ -266,3 +273,26 @@ def test_hive_3_finds_a_marker_in_a_base(make_only: Make, spark: SparkSession) -
     assert acid.compact("major").partitions[0].published == ("base_0000004",)
     assert "base_0000004/_metadata_acid" in files(table)
     assert rows_of(acid.to_df()) == [(0,), (1,), (2,), (3,)]
+
+
+def test_timestamps_of_parquet_are_those_of_the_clock_that_wrote_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    instant = pa.array([datetime(2026, 7, 1, 10)], pa.timestamp("us"))
+    for name, zone in (("a", None), ("b", "Europe/Berlin"), ("c", "Etc/UTC")):
+        table = pa.table({"at": instant})
+        metadata = {} if zone is None else {"writer.time.zone": zone}
+        parquet.write_table(
+            table.replace_schema_metadata(metadata),
+            tmp_path / name,
+            use_deprecated_int96_timestamps=True,
+        )
+    plain = HiveTable.new(
+        TableRef("db", "t"),
+        [Column("at", "timestamp")],
+        kind=TableKind.NOT_ACID,
+        location=str(tmp_path),
+        format=PARQUET,
+    )
+    rows = FlatSnapshot.of_plain(plain, []).rows(scan_session(spark))
+    assert sorted(row.at.hour for row in rows.collect()) == [10, 10, 12]
