@@ -1,5 +1,9 @@
 """Several tables, or several statements on one, in one transaction."""
 
+import re
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from airflow_hiveacid.acid.errors import (
@@ -205,6 +209,31 @@ def test_a_transaction_without_statements_does_nothing(shop):
     with shop.transaction() as txn:
         pass
     assert txn.report is None
+
+
+def test_the_page_of_the_docs_does_what_it_says(shop, hms, client, database):
+    """Its job and its notebook, with the tables of the test."""
+    text = (Path(__file__).parents[2] / "docs" / "transactions.md").read_text()
+    operator, notebook = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    text = operator.replace("stage.", f"{database}.stage_").replace("shop.", f"{database}.")
+    create(client, f"{database}.stage_customers", {"id": "int", "name": "string"})
+    create(client, f"{database}.stage_sales", {"id": "int", "customer": "int", "day": "string"})
+    with shop.transaction() as txn:
+        txn.table(f"{database}.stage_customers").append(shop.some_customers((3, "cid")))
+        txn.table(f"{database}.stage_sales").append(shop.some_sales((30, 3, "tue")))
+    names = {}
+    exec(text, names)
+    run(shop.spark, replace(names["load"].job, metastore=hms.options))
+    assert shop.both() == [[*CUSTOMERS, (3, "cid")], [*SALES, (30, 3, "tue")]]
+
+    text = notebook.replace("thrift://hms:9083", hms.uri).replace("shop.", f"{database}.")
+    frames = {
+        "new_customers": shop.some_customers((4, "dee")),
+        "new_sales": shop.some_sales((40, 4, "wed")),
+    }
+    exec(text, {"spark": shop.spark, **frames})
+    assert shop.rows("customers")[-1] == (4, "dee")
+    assert shop.rows("sales")[-1] == (40, 4, "wed")
 
 
 def test_a_job_is_applied_once_however_often_it_is_run(shop, hms, client):
