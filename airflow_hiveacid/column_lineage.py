@@ -24,18 +24,32 @@ def column_origins(job: Job, columns: Sequence[str]) -> dict[str, list[Origin]]:
     """
     columns = [column.lower() for column in columns]
     origins: dict[str, set[Origin]] = defaultdict(set)
-    if isinstance(job, InsertJob):
+    by_name = not isinstance(job, InsertJob) or not job.by_position
+    if isinstance(job, InsertJob) and (by_name or isinstance(job.source, QuerySource)):
         origins |= {column: {(SOURCE, column)} for column in columns}
     elif isinstance(job, UpdateJob):
+        alias = job.target_alias.lower()
         for column, expression in job.set.items():
-            read = _parse(f"SELECT {expression} AS c FROM t").get("c", [])
-            origins[column.lower()] |= {(TARGET, name) for _, name in read}
+            read = _parse(f"SELECT {expression} AS c FROM `{alias}`").get("c", [])
+            origins[column.lower()] |= {
+                (TARGET if table == alias else table, name) for table, name in read
+            }
     elif isinstance(job, MergeJob):
         for column, expression in _merged(job, columns):
             origins[column.lower()] |= set(_read_by_merge(job, expression, columns))
     if isinstance(job, InsertJob | MergeJob) and isinstance(job.source, QuerySource):
-        origins = _through_query(job.source.sql, origins)
+        origins = _through_query(_by_name(job, job.source.sql, columns), origins)
     return {column: sorted(read) for column, read in origins.items() if read}
+
+
+def _by_name(job: InsertJob | MergeJob, query: str, columns: Sequence[str]) -> str:
+    """A query of columns that are found by name, made of one of columns in the target's order."""
+    if not isinstance(job, InsertJob) or not job.by_position:
+        return query
+    fixed = {key.lower() for key in (job.static or (job.partitions or [{}])[0])}
+    names = job.columns or [column for column in columns if column not in fixed]
+    # Reading SQL takes its parser, and DAG files import this module.
+    return import_module("airflow_hiveacid.sql.outputs").with_names(query, names) or "SELECT 1"
 
 
 def _merged(job: MergeJob, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -45,7 +59,10 @@ def _merged(job: MergeJob, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
         if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
             yield from (by_name if clause.set is None else clause.set).items()
         elif isinstance(clause, NotMatchedInsert):
-            yield from (by_name if clause.values is None else clause.values).items()
+            if clause.row is not None:
+                yield from zip(columns, clause.row, strict=False)
+            else:
+                yield from (by_name if clause.values is None else clause.values).items()
 
 
 def _read_by_merge(job: MergeJob, expression: str, columns: Sequence[str]) -> Iterator[Origin]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -32,6 +33,7 @@ from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction, Run
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.sql.script import to_script
 
 TARGET = "lineage.orders"
 FEED = PathSource(path="s3a://landing/feeds/orders/", format="json")
@@ -227,6 +229,27 @@ def test_a_transaction_tells_of_all_its_tables(metastore):
     assert rows == [5, 1]
     amount = lineage.outputs[0].facets["columnLineage"].fields["amount"].inputFields
     assert [each.name for each in amount] == ["feeds/orders", "lineage.changes"]
+
+
+def test_sql_tells_of_columns_by_their_positions(metastore):
+    script = to_script(
+        """
+        INSERT INTO orders (id, day) SELECT id, DATE '2026-01-01' FROM changes;
+        INSERT INTO orders PARTITION (day = '2026-01-02') SELECT id, 2 * amount, note FROM orders;
+        UPDATE orders o SET note = o.day WHERE o.id IN (SELECT id FROM changes);
+        MERGE INTO orders t USING changes s ON t.id = s.id
+        WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.amount, 'new', DATE '2026-01-01')
+        """,
+        "lineage",
+    )
+    lineage = json.loads(Serde.to_json(lineage_of(replace(script, metastore=metastore), None)))
+    assert {read["name"] for read in lineage["inputs"]} == {"lineage.orders", "lineage.changes"}
+    orders, changes = TARGET, "lineage.changes"
+    assert columns_of(lineage) == {
+        "id": {(changes, "id"), (orders, "id")},
+        "amount": {(orders, "amount"), (changes, "amount")},
+        "note": {(orders, "note"), (orders, "day")},
+    }
 
 
 @pytest.mark.parametrize("expression", ["amount +", "((", "s.a s.b, ;"])

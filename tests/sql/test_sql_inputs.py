@@ -2,6 +2,7 @@
 
 import pytest
 
+from airflow_hiveacid.sql.outputs import with_names
 from airflow_hiveacid.sql.script import to_jobs
 from airflow_hiveacid.sql.views import view_query
 
@@ -39,9 +40,7 @@ def test_tables_of_the_metastore_become_inputs(query: str, tables: set[str]) -> 
 
 
 def test_two_tables_never_share_a_name() -> None:
-    found = inputs_of(
-        "WITH a__b AS (SELECT 1) SELECT * FROM a__b, a.b, `a_`.c, a.`_c`"
-    )
+    found = inputs_of("WITH a__b AS (SELECT 1) SELECT * FROM a__b, a.b, `a_`.c, a.`_c`")
     assert sorted(found.values()) == ["a._c", "a.b", "a_.c"]
     assert "a__b" not in found
 
@@ -62,3 +61,20 @@ def test_a_with_stays_where_it_is() -> None:
 def test_a_view_is_read_like_a_query() -> None:
     query = view_query("SELECT `o`.`id` FROM `sales`.`orders` `o`, items", "sales", "sales.v")
     assert {source.name for source in query.inputs.values()} == {"sales.orders", "sales.items"}
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("SELECT a, b + 1 AS x FROM t", "SELECT a AS `c`, b + 1 AS `d` FROM t"),
+        (
+            "SELECT a, b FROM t UNION ALL SELECT 1, 2",
+            "SELECT a AS `c`, b AS `d` FROM t UNION ALL SELECT 1, 2",
+        ),
+        ("SELECT * FROM t", None),
+        ("SELECT a FROM t", None),
+        ("VALUES (1, 2)", None),
+    ],
+)
+def test_the_columns_of_a_query_can_be_named(query: str, named: str | None) -> None:
+    assert with_names(query, ["c", "d"]) == named

@@ -1,0 +1,32 @@
+"""The columns that a query returns."""
+
+from collections.abc import Sequence
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import ParseError
+
+from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
+
+
+def with_names(sql: str, names: Sequence[str]) -> str | None:
+    """A query whose columns have other names; None where it does not say which they are.
+
+    Args:
+        sql: The query.
+        names: The new names, in order.
+    """
+    try:
+        tree = parse_one(sql, read=HiveAcidSql)
+    except ParseError:
+        return None
+    first: exp.Expr = tree
+    while isinstance(first, exp.SetOperation):
+        first = first.this  # It gives its names to all of them.
+    if not isinstance(first, exp.Select) or len(first.expressions) != len(names) or first.is_star:
+        return None
+    named = [
+        exp.alias_(each.unalias(), name, quoted=True)
+        for each, name in zip(first.expressions, names, strict=True)
+    ]
+    first.set("expressions", named)
+    return to_spark(tree)
