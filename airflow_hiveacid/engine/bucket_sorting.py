@@ -26,6 +26,7 @@ from airflow_hiveacid.engine.files import AcidFile, PartitionFiles
 from airflow_hiveacid.engine.reader import ACID_FIELDS, BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.session import require_utc, scan_session
 from airflow_hiveacid.engine.staging import Folder, StagedFile
+from airflow_hiveacid.engine.types import require_whole_maps
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage import Storage
 
@@ -48,6 +49,7 @@ def sort_bucket(
     """
     if any("timestamp" in column.type.lower() for column in table.columns):
         require_utc(spark, table.ref.full_name)
+    require_whole_maps(table.columns)
     session = scan_session(spark)
     columns = [quoted(column.name) for column in table.columns]
     insert, write_id, bucket, row, current = (field.name for field in ACID_FIELDS)
