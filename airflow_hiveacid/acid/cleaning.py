@@ -148,7 +148,9 @@ def plan_cleaning(
         now: The time, for the age of blockers.
     """
     rules = _Rules(state, txns, since, blockers, forbidden, now)
-    originals = {path.partition("/")[0] for path in state.originals}
+    originals = {
+        path.partition("/")[0] for path in state.originals if original_bucket(path) is not None
+    }
     live = {*filter(None, [state.base]), *state.deltas, *originals}
     for name in sorted(state.obsolete):
         if "/" in name:  # A file in a directory that is judged as a whole.

@@ -115,6 +115,8 @@ class AcidCompactor(PartitionCompactor):
             for file in data_files(self.storage, state)
             # Not the directory's canonical name: others may spell it in another way.
             if (file.path if file.directory is None else file.path.partition("/")[0]) in chosen
+            # Hive 3 takes directories of aborted writes, too, and leaves out their rows one by one.
+            and self._aborted(file.directory) is not Range.ALL
         ]
         self.bytes_read = sum(file.size for file in files)
         with_ids = self._give_row_ids([file for file in files if file.raw])
@@ -126,15 +128,16 @@ class AcidCompactor(PartitionCompactor):
                 yield file.bucket, with_ids[file.path]
                 continue
             assert file.directory is not None, file.path
-            exact = self._is_exact(file.directory)
+            exact = self._aborted(file.directory) is Range.NONE
             input_ = InputFile(file.path, file.size, file.directory, exact, file.cut_off)
             yield file.bucket, input_
 
-    def _is_exact(self, directory: Base | Delta) -> bool:
-        if isinstance(directory, Base):
-            return True
+    def _aborted(self, directory: Base | Delta | None) -> Range:
+        """How many of the write ids of a directory are aborted; a compaction has left such out."""
+        if not isinstance(directory, Delta):
+            return Range.NONE
         extent = (directory.min_write_id, directory.max_write_id)
-        return self.compaction.write_ids.range_aborted(*extent) is Range.NONE
+        return self.compaction.write_ids.range_aborted(*extent)
 
     def _give_row_ids(self, files: Sequence[DataFile]) -> dict[str, InputFile]:
         """Make files with row ids of those without, as far as they have rows."""

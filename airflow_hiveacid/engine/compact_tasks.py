@@ -18,6 +18,7 @@ from airflow_hiveacid.acid.errors import DataError, HiveAcidError
 from airflow_hiveacid.acid.names import Base, BucketFile, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds
 from airflow_hiveacid.engine.staging import Folder, StagedFile
+from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.delete_file import write_delete_stripes
 from airflow_hiveacid.orc.envelope import with_column_names, wrap_types
@@ -180,8 +181,7 @@ def _forget_archives() -> None:
 
 def count_rows(root: str, path: str) -> int:
     """The rows of a file."""
-    with Storage.of(root).open_input(path) as source, _naming(root, path):
-        return OrcTail.read(source).rows
+    return read_tail(Storage.of(root), path).rows
 
 
 def give_row_ids(work: RawWork) -> InputFile:

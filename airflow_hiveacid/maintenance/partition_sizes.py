@@ -10,7 +10,7 @@ from datetime import datetime
 
 from airflow_hiveacid.acid.compaction_policy import PartitionSize
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
-from airflow_hiveacid.acid.errors import CorruptFile, HiveAcidError
+from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
     Base,
@@ -18,9 +18,8 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
 )
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range, ValidTxnList
-from airflow_hiveacid.listing import DataFile, data_files, list_files, read_state
+from airflow_hiveacid.listing import data_files, list_files, read_state, read_tail
 from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes
-from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import ReadOnlyStorage
 
 _ORIGINAL_FILE = FileStatus("000000_0", 1)
@@ -206,15 +205,7 @@ class PartitionSizes:
             for file in data_files(storage, listed):
                 name = ORIGINALS if file.directory is None else file.path.partition("/")[0]
                 if name in unknown:
-                    rows[name] = (rows[name] or 0) + _rows_of_file(storage, file)
+                    rows[name] = (rows[name] or 0) + read_tail(storage, file.path, file.size).rows
         counted = {name: count or 0 for name, count in rows.items()}
         self.rows |= {f"{location}/{name}": count for name, count in counted.items()}
         return counted
-
-
-def _rows_of_file(storage: ReadOnlyStorage, file: DataFile) -> int:
-    with storage.open_input(file.path) as source:
-        try:
-            return OrcTail.read(source, file.size).rows
-        except HiveAcidError as error:
-            raise CorruptFile(f"{storage.location}/{file.path}: {error.what}") from error

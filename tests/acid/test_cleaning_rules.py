@@ -225,7 +225,8 @@ def test_original_files_wait_for_those_who_read_them():
 
 def test_original_files_without_a_base_are_the_table():
     planned = plan_originals("delta_1_1_0000")
-    assert (planned.remove, planned.keep) == ((), ())
+    assert planned.remove == ()
+    assert list(kept(planned)) == ["other"]
 
 
 def test_what_is_forbidden_stays_and_is_not_done():

@@ -122,7 +122,7 @@ def test_rows_are_counted_in_the_footers_when_they_are_the_measure(version, fold
     (folders.root / "delta_0000002_0000002_0000" / "bucket_00001").write_bytes(b"no orc at all")
     (broken,) = decisions(folders, CompactionPolicy(measure="rows"))
     assert broken.type is None
-    assert "delta_0000002_0000002_0000/bucket_00001: This is not an ORC file" in broken.reason
+    assert "delta_0000002_0000002_0000/bucket_00001 cannot be read as ORC" in broken.reason
 
 
 def test_what_is_open_waits_and_the_reason_names_who_holds_it(folders):
