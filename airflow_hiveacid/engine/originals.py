@@ -8,7 +8,7 @@ nothing is pushed down to the second.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 from pyspark.sql.types import (  # noqa: TID253
     IntegerType,
@@ -87,14 +87,19 @@ def numbered_rows(
         for split in splits[path]
     ]
     known = F.broadcast(session.createDataFrame(places, _PLACES))
-    # A row of a split that nobody knows of is an error: it must not silently be left out.
     lost = F.raise_error(
         F.concat(F.lit("No row ids are known for "), PATH, F.lit(" from "), _START)
     )
+
+    def of_split(name: str) -> Column:
+        # A row of a split that nobody knows of is an error. All three columns say so: otherwise a
+        # condition on another one lets Spark drop such rows before anybody looks.
+        return F.coalesce(F.col(name), lost.cast(_PLACES[name].dataType))
+
     return counted.join(known, [PATH, _START], "left").select(
-        F.coalesce("_ACID_WRITE_ID", lost.cast("bigint")).alias("originalTransaction"),
-        F.col("_ACID_BUCKET").alias("bucket"),
-        (F.col("_ACID_FIRST_ROW") + F.col(_COUNT)).alias("rowId"),
+        of_split("_ACID_WRITE_ID").alias("originalTransaction"),
+        of_split("_ACID_BUCKET").alias("bucket"),
+        (of_split("_ACID_FIRST_ROW") + F.col(_COUNT)).alias("rowId"),
         F.struct(*[F.col(quoted(name)) for name in schema.names]).alias("row"),
         PATH,
     )

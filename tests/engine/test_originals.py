@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.originals import synthetic_ids
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine import originals
 from airflow_hiveacid.engine.files import list_partitions
 from airflow_hiveacid.engine.reader import BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.search import search_argument
@@ -224,3 +225,19 @@ def test_columns_may_be_called_like_what_we_add(spark, tmp_path):
     assert rows_of(plain) == [tuple(range(len(names)))]
     keyed = snapshot(tmp_path, columns).rows(session).collect()
     assert [tuple(row) for row in keyed] == [(*range(len(names)), 0, ZERO, 0, 0)]
+
+
+@pytest.mark.parametrize("column", ["id", WRITE_ID, BUCKET, ROW])
+def test_rows_of_a_split_that_nobody_counted_are_an_error(spark, tmp_path, monkeypatch, column):
+    write(tmp_path / "000000_0", range(300), stripe_rows=7)
+    session = scan_session(spark)
+    session.conf.set("spark.sql.files.maxPartitionBytes", "600")
+    right = originals._split_by_split
+
+    def wrong(given: SparkSession) -> tuple[SparkSession, int]:
+        split_by_split, split_bytes = right(given)
+        return split_by_split, split_bytes * 2
+
+    monkeypatch.setattr(originals, "_split_by_split", wrong)
+    with pytest.raises(Exception, match="No row ids are known for"):
+        snapshot(tmp_path).rows(session).where(f"{column} >= 0").collect()
