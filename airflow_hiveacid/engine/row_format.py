@@ -13,10 +13,10 @@ from pyspark.sql import functions as F  # noqa: TID253, N812
 from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.schema import Char, parse_type
 from airflow_hiveacid.engine.columns import quoted
-from airflow_hiveacid.engine.failures import MISMATCH
 from airflow_hiveacid.engine.parquet_zones import by_zone, in_zone
 from airflow_hiveacid.engine.partition_values import PATH
 from airflow_hiveacid.engine.serde_csv import CsvText
+from airflow_hiveacid.engine.serde_json import JsonText
 from airflow_hiveacid.engine.serde_text import DelimitedText
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.spark_paths import escape_glob
@@ -32,7 +32,6 @@ _WHOLE_FILES = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
     "spark.sql.files.openCostInBytes": str(1 << 40),
 }
-_TO_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss[.SSSSSS]"}
 
 
 class RowText(Protocol):
@@ -151,38 +150,6 @@ class RowFormat:
         if written.type != column.type:
             value = value.try_cast(target)
         return value.alias(column.name)
-
-
-class JsonText:
-    """Lines of JSON, by the rules of Hive's JsonSerDe, as far as Spark shares them.
-
-    Spark is stricter: text where a number should be is an error, which Hive takes for zero.
-
-    Args:
-        columns: The columns.
-        parameters: Those of the serde.
-    """
-
-    def __init__(self, columns: Sequence[Column], parameters: Mapping[str, str]) -> None:
-        self._columns = columns
-        ignored = parameters.get("ignore.malformed.json", "").lower() == "true"
-        self._mode = "PERMISSIVE" if ignored else "FAILFAST"
-
-    def read(self, line: SparkColumn) -> SparkColumn:
-        """The row in a line; fields that are missing are null."""
-        names = [column.name for column in self._columns]
-        # Hive takes any spelling of a name, and Spark would find nothing.
-        other = F.exists(
-            F.json_object_keys(line), lambda key: F.lower(key).isin(names) & ~key.isin(names)
-        )
-        row = F.from_json(line, spark_struct(self._columns), {"mode": self._mode})
-        wrong = F.lit(f"{MISMATCH} a line of JSON is empty, or names a column in capital letters.")
-        return F.when(other | (F.trim(line) == ""), F.raise_error(wrong)).otherwise(row)
-
-    def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
-        """The line of a row."""
-        values = [row[column.name].alias(column.name) for column in self._columns]
-        return F.to_json(F.struct(*values), _TO_JSON)
 
 
 def _count(table: HiveTable, name: str) -> int:
