@@ -143,6 +143,8 @@ def _clause(statement: Statement, target: _Target, when: exp.When) -> Clause:
     if isinstance(then, exp.Insert) and not matched and not by_source:
         return _insert_clause(statement, target, then, condition)
     if isinstance(then, exp.Update) and (matched or by_source):
+        if not isinstance(then.args.get("expressions"), list):
+            statement.refuse(when, "An update says what it sets: UPDATE SET.")
         everything = any(isinstance(each, exp.Star) for each in then.expressions)
         if everything and by_source:
             statement.refuse(when, "UPDATE SET * needs a row of the source.")
@@ -161,6 +163,8 @@ def _insert_clause(
     statement.only(then, ("this", "expression"), "INSERT in MERGE")
     if isinstance(then.this, exp.Star):
         return NotMatchedInsert(None, condition)
+    if not isinstance(then.args.get("expression"), exp.Tuple):
+        statement.refuse(then, "An INSERT in MERGE needs VALUES (...).")
     values = [target.expression(each) for each in then.expression.expressions]
     if then.this is None:
         return NotMatchedInsert(None, condition, row=tuple(values))

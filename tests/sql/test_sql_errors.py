@@ -1,9 +1,13 @@
 """What SQL says that is not supported, or not understood."""
 
+import random
+import re
+
 import pytest
 
 from airflow_hiveacid.acid.errors import InvalidJob, SqlError
 from airflow_hiveacid.sql.script import to_jobs, to_script
+from tests.sql.test_sql_jobs import CASES
 
 UNSUPPORTED = [
     ("DROP TABLE t", 1, 1, "DROP is not supported"),
@@ -87,3 +91,22 @@ def test_a_text_without_a_statement_is_no_script(sql: str) -> None:
     assert to_jobs(sql) == ()
     with pytest.raises(InvalidJob, match="no statement"):
         to_script(sql)
+
+
+def test_whatever_is_written_there_is_no_other_error() -> None:
+    """Statements with some words left out, put in or exchanged."""
+    corpus = [*CASES, *(case[0] for case in UNSUPPORTED)]
+    texts = [re.findall(r"\w+|'[^']*'|`[^`]*`|\s+|[^\w\s]", text) for text in corpus]
+    vocabulary = [word for words in texts for word in words]
+    choice, read, refused = random.Random(20261120), 0, 0
+    for _ in range(1000):
+        words = list(choice.choice(texts))
+        for _ in range(choice.randint(1, 3)):
+            at = choice.randrange(len(words))
+            words[at : at + choice.randint(0, 1)] = choice.sample(vocabulary, choice.randint(0, 1))
+        try:
+            read += len(to_jobs("".join(words), "db"))
+        except SqlError:
+            refused += 1
+    assert read > 0
+    assert refused > 0
