@@ -125,7 +125,9 @@ def test_two_writers_at_once_add_every_column_once(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
     name = f"{database}.t"
-    create(client, name, COLUMNS)
+    # Hive says so of tables that it has created, and the metastore guards it.
+    accurate = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true","COLUMN_STATS":{"id":"true"}}'}
+    create(client, name, COLUMNS, parameters=accurate)
     ready = threading.Barrier(2)
 
     def write(number: int) -> int:
