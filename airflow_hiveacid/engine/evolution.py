@@ -36,7 +36,8 @@ def grown_columns(
     Args:
         table: The table as it is.
         source: The columns of the source.
-        only: The columns of the source, in lower case, that matter; all by default.
+        only: The columns, in lower case, that get values of whatever kind from the source: they
+            may be new, and none becomes wider. All by default.
 
     Raises:
         TypeMismatch: A column of the source has a type that Hive lacks, or a number that the
@@ -50,7 +51,7 @@ def grown_columns(
     fixed = {name.lower() for name in table.bucket_columns}
     columns = [
         column
-        if column.name.lower() in fixed or column.name.lower() not in given
+        if only is not None or column.name.lower() in fixed or column.name.lower() not in given
         else _widened(table, column, given[column.name.lower()])
         for column in table.columns
     ]
@@ -72,7 +73,7 @@ def grow(
         found: What the statement is prepared with.
         statement: The statement.
         source: The columns of the source.
-        only: The columns of the source, in lower case, that matter; all by default.
+        only: See ``grown_columns``.
         check: Raises what the statement would fail with on such a table, before it becomes one.
 
     Raises:
