@@ -6,7 +6,16 @@ from pyspark.sql import Column as SparkColumn  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 from pyspark.sql.types import StringType  # noqa: TID253
 
-from airflow_hiveacid.acid.schema import Array, Decimal, HiveType, Map, Struct, parse_type
+from airflow_hiveacid.acid.errors import UnsupportedTable
+from airflow_hiveacid.acid.schema import (
+    Array,
+    Decimal,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    parse_type,
+)
 from airflow_hiveacid.engine.failures import MISMATCH
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.metastore.catalog import Column
@@ -25,10 +34,20 @@ class JsonText:
     Args:
         columns: The columns.
         parameters: Those of the serde.
+
+    Raises:
+        UnsupportedTable: A column is, or holds, a map whose keys are no strings.
     """
 
     def __init__(self, columns: Sequence[Column], parameters: Mapping[str, str]) -> None:
         self._columns = columns
+        for column in columns:
+            if not _keys_are_strings(parse_type(column.type)):
+                raise UnsupportedTable(
+                    f"Column {column.name} of type {column.type}: Spark reads no keys of maps from "
+                    "JSON but strings.",
+                    remedy="Let Hive copy the rows into an ORC table.",
+                )
         ignored = parameters.get("ignore.malformed.json", "").lower() == "true"
         self._mode = "PERMISSIVE" if ignored else "FAILFAST"
 
@@ -50,6 +69,17 @@ class JsonText:
             for column in self._columns
         ]
         return F.to_json(F.struct(*values), _OPTIONS)
+
+
+def _keys_are_strings(type_: HiveType) -> bool:
+    match type_:
+        case Map(key, item):
+            return key == Primitive("string") and _keys_are_strings(item)
+        case Array(element):
+            return _keys_are_strings(element)
+        case Struct(fields):
+            return all(_keys_are_strings(field) for _, field in fields)
+    return True
 
 
 def _exact(value: SparkColumn, type_: HiveType) -> SparkColumn:

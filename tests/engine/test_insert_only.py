@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import Rules
@@ -29,11 +30,17 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
 from tests.engine.acid_tables import create, everything, files, folder, left_behind, rows_of
+from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, differences, frame_of
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 HMS = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 ORC, PARQUET, TEXTFILE, CSV, JSON = StorageFormat
+SIMPLE = (
+    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"),
+    *("decimal(38,0)", "decimal(38,38)", "decimal(5,2)", "char(3)", "varchar(3)"),
+    *("date", "timestamp"),
+)
 Make = Callable[..., tuple[AcidTable, HiveTable]]
 
 
@@ -296,3 +303,33 @@ def test_timestamps_of_parquet_are_those_of_the_clock_that_wrote_them(
     )
     rows = FlatSnapshot.of_plain(plain, []).rows(scan_session(spark))
     assert sorted(row.at.hour for row in rows.collect()) == [10, 10, 12]
+
+
+@HMS
+@pytest.mark.parametrize("form", [ORC, PARQUET, TEXTFILE, JSON])
+def test_values_of_every_type_are_kept(
+    make_only: Make, spark: SparkSession, form: StorageFormat
+) -> None:
+    types = list(SIMPLE)
+    if not form.is_text:
+        types += [f"array<{type_}>" for type_ in SIMPLE]
+        types += ["map<int,struct<x:binary,y:array<char(3)>>>", "array<map<string,timestamp>>"]
+    columns = {f"c{number}": type_ for number, type_ in enumerate(types)}
+    acid, _ = make_only(
+        {"id": "int", **columns}, format=form, serde_parameters={"escape.delim": "\\"}
+    )
+    values = frame_of(spark, columns, 9, MOMENTS + FAR_MOMENTS).coalesce(1).localCheckpoint()
+    acid.append(values)
+    assert differences(acid.to_df(), values) == []
+    more = values.withColumn("id", F.col("id") + 100)
+    acid.append(more)
+    assert acid.compact("major").partitions[0].outcome == "compacted"
+    assert differences(acid.to_df(), values.unionByName(more)) == []
+
+
+@HMS
+def test_what_a_format_cannot_hold_is_refused(make_only: Make, spark: SparkSession) -> None:
+    acid, table = make_only({"id": "int", "m": "map<int,string>"}, format=JSON)
+    with pytest.raises(UnsupportedTable, match="Column m of type map<int,string>"):
+        acid.append(spark.sql("SELECT 1 id, map(1, 'a') m"))
+    assert files(table) == []
