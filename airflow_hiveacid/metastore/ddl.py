@@ -150,7 +150,7 @@ def _check_convertible(table: HiveTable) -> None:
         )
     if table.kind is TableKind.INSERT_ONLY:
         raise UnsupportedTable(
-            f"{name} is insert-only; the metastore lets no such table become full ACID.",
+            f"{name} is insert-only; only plain tables are converted.",
             remedy=remedy,
         )
     if StorageFormat.of(table.serde, name) is not StorageFormat.ORC:

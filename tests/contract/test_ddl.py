@@ -143,3 +143,11 @@ def test_what_cannot_become_full_acid_stays_as_it_is(
         run(client, f"CONVERT TABLE {table.ref}")
     assert client.get_table(table.ref).kind is TableKind.NOT_ACID
     assert client.show_locks(table.ref) == []
+
+
+@REAL
+def test_an_insert_only_table_is_not_converted(client: MetastoreClient, database: str) -> None:
+    run(client, f"CREATE TABLE {database}.t (id int) STORED AS PARQUET")
+    with pytest.raises(UnsupportedTable, match="is insert-only; only plain tables"):
+        run(client, f"CONVERT TABLE {database}.t")
+    assert client.get_table(TableRef(database, "t")).kind is TableKind.INSERT_ONLY
