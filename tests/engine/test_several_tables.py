@@ -138,6 +138,11 @@ def test_each_statement_has_its_number_in_directories_and_row_ids(shop):
         (2, 1, "mon"),
         (10, 9, "mon"),
     ]
+    rows = shop.rows("sales")
+    with shop.table("sales") as sales:
+        (done,) = sales.compact("minor", partitions=["day=mon"]).partitions
+    assert done.outcome == "compacted", done
+    assert shop.rows("sales") == rows
 
 
 def test_sources_and_targets_are_read_as_of_one_moment(shop):
