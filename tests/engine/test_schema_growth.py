@@ -17,6 +17,7 @@ from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.options import InsertJob, QuerySource
 from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import ONLY_HIVE4, create, files, left_behind, rows_of
@@ -33,6 +34,7 @@ def types_of(client: MetastoreClient, name: str) -> dict[str, str]:
     return {column.name: column.type for column in table.columns}
 
 
+@pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
 def test_appends_and_merges_add_columns_and_widen_numbers(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
@@ -127,11 +129,12 @@ def test_two_writers_at_once_add_every_column_once(
     name = f"{database}.t"
     # Hive says so of tables that it has created, and the metastore guards it.
     accurate = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true","COLUMN_STATS":{"id":"true"}}'}
-    create(client, name, COLUMNS, parameters=accurate)
+    table = create(client, name, COLUMNS, {"day": "string"}, parameters=accurate)
+    client.add_partitions(table.ref, [HivePartition.new(table, ["mon"])])
     ready = threading.Barrier(2)
 
     def write(number: int) -> int:
-        query = f"select {number} as id, 'x' as shared, {number} as own_{number}"
+        query = f"select {number} as id, 'x' as shared, {number} as own_{number}, 'mon' as day"
         job = InsertJob(
             target=name, metastore=hms.options, source=QuerySource(query), merge_schema=True
         )
