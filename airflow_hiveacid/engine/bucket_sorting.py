@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.engine.checks import check_readable
 from airflow_hiveacid.engine.columns import pad_chars, quoted
 from airflow_hiveacid.engine.compact_tasks import (
     BucketInputs,
@@ -24,7 +25,7 @@ from airflow_hiveacid.engine.compact_tasks import (
 )
 from airflow_hiveacid.engine.files import AcidFile, PartitionFiles
 from airflow_hiveacid.engine.reader import ACID_FIELDS, BUCKET, ROW, WRITE_ID, TableSnapshot
-from airflow_hiveacid.engine.session import require_utc, scan_session
+from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.staging import Folder, StagedFile
 from airflow_hiveacid.engine.types import require_whole_maps
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -46,9 +47,13 @@ def sort_bucket(
         inputs: What becomes one file.
         write_ids: What the compaction sees.
         folder: Where the file goes.
+
+    Raises:
+        UnsupportedTable: Spark cannot write what is in the table.
+        UserError: There are timestamps and Spark's clock is not UTC.
     """
-    if any("timestamp" in column.type.lower() for column in table.columns):
-        require_utc(spark, table.ref.full_name)
+    check_readable(spark, table)
+    require_whole_maps(table.columns)
     require_whole_maps(table.columns)
     session = scan_session(spark)
     columns = [quoted(column.name) for column in table.columns]
