@@ -119,6 +119,8 @@ def test_rows_are_appended_and_overwritten(
         "day=tue/base_0000004/000000_0",
         "day=tue/delta_0000001_0000001_0000/000000_0",
     ]
+    acid.truncate()
+    assert seen() == []
 
 
 @HMS
