@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.errors import UserError
+from airflow_hiveacid.acid.errors import UnsupportedTable, UserError
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli import location
 from airflow_hiveacid.cli.command import Command
 
@@ -36,6 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
     left = sys.maxsize if arguments.limit is None else arguments.limit
     header: list[str] = []
     with open_snapshot(arguments) as snapshot:
+        if snapshot.kind is TableKind.INSERT_ONLY:
+            raise UnsupportedTable(
+                f"{snapshot.title} is insert-only, and its files may be of any format.",
+                remedy="Read it with AcidTable(...).to_df(), or as a source of `hiveacid sql`.",
+            )
         for rows in _slices(snapshot, row_ids=arguments.row_ids):
             for row in rows[:left]:
                 if arguments.json:

@@ -45,6 +45,7 @@ class TableSnapshot:
     txns: ValidTxnList | None
     rules: Rules
     strict: bool
+    kind: TableKind = TableKind.FULL_ACID
 
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
         """Sort out one directory's files by this snapshot."""
@@ -152,6 +153,7 @@ def snapshot_of(
             txns=txn.snapshot.txns,
             rules=rules or (Rules.HIVE3 if hive3 else Rules.HIVE4),
             strict=rules is None,
+            kind=table.kind,
         )
 
 

@@ -117,3 +117,18 @@ def test_a_table_that_cannot_be_shown_is_a_clear_error(client, database, hiveaci
     assert status == 20
     assert f"{database}.missing" in said
     assert hiveacid(command, "missing")[0] == 20
+
+
+def test_an_insert_only_table_is_inspected_but_not_printed(client, database, hiveacid):
+    ref = TableRef(database, "i")
+    client.create_table(HiveTable.new(ref, [ID], kind=TableKind.INSERT_ONLY))
+    delta = folder(client.get_table(ref).location) / "delta_0000001_0000001_0000"
+    delta.mkdir()
+    (delta / "000000_0").write_text("1\n")
+    write(client, ref, end=client.commit_txn)
+    (state,) = rows(hiveacid("inspect", ref.full_name, "--json"))
+    assert state["deltas"] == [delta.name]
+    status, said = hiveacid("cat", ref.full_name)
+    assert status == 20
+    assert f"{ref.full_name} is insert-only" in said
+    assert "to_df()" in said
