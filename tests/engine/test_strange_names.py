@@ -136,7 +136,9 @@ def test_columns_of_any_name(
         assert rows_of(acid.to_df()) == rows
         with pytest.raises(DuplicateMergeKeys, match=r"dot\.dot=114, höhe p='ä b' \(2 source rows"):
             acid.merge(frame.unionAll(frame.limit(1)), on).when_matched_delete().execute()
-    assert problems_of_keys(table) == []
+        assert problems_of_keys(table) == []
+        assert acid.compact("major").partitions[0].stripes_encoded
+        assert rows_of(acid.to_df()) == rows
     assert left_behind(client) == []
 
 
