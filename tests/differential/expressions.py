@@ -12,7 +12,7 @@ VALUES: Mapping[str, Sequence[str]] = {
         f"CAST({text} AS DECIMAL(9,2))" for text in ("0", "1", "1.5", "-2.25", "12345.67")
     ],
     "double": [f"CAST('{text}' AS DOUBLE)" for text in ("0.5", "-1.25", "3", "NaN", "Infinity")],
-    "date": [f"DATE '{text}'" for text in ("2026-01-31", "2026-02-01", "2024-02-29", "1600-02-29")],
+    "date": [f"DATE '{text}'" for text in ("2026-01-31", "2026-02-01", "2024-02-29", "1582-10-04")],
     "boolean": ["TRUE", "FALSE"],
 }
 # Which values may stand in the name of a partition; an empty text cannot be told from null there.

@@ -9,7 +9,7 @@ from tests.differential.history import Differs, History, World
 
 STATEMENTS = 10
 # Every history of `make differential` has ten statements; `make test` runs the first few.
-HISTORIES, ON_REAL_METASTORES, ALWAYS = 200, 20, 3
+HISTORIES, ON_REAL_METASTORES, ALWAYS = 200, 20, 2
 
 
 def seeds(count: int, always: int = 0) -> list[object]:
