@@ -12,6 +12,8 @@ from airflow_hiveacid.engine.session import APPLICATION_SETTINGS
 from tests.interop.checked import Checked
 from tests.interop.engines import Hive, Trino
 
+pytest.register_assert_rewrite("tests.interop.checking")
+
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -48,8 +48,9 @@ def insert_only_csv(make: Making) -> None:
     make.run(
         f"create table T ({COLUMNS}) row format serde {serde} stored as textfile {INSERT_ONLY}"
     )
-    make.run(f"insert into T {values(range(1, 9))}")
-    make.run("insert into T values (40, 'a,b', 1), (41, 'c\"d', null), (42, '', 3)")
+    # Hive makes empty strings of nulls; we leave them out at the end of a line, so that they stay.
+    make.run_with_hive(f"insert into T {values(range(1, 9))}")
+    make.run("insert into T values (40, 'a,b', 1), (41, 'c\"d', 2), (42, '', 3)")
     make.look()
 
 

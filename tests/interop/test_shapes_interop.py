@@ -1,9 +1,9 @@
 """Every shape of a table there is: Hive and Trino read what we write and compact, we what Hive does.
 
 Each golden table is made twice more, with us in the place of Hive: as the compactor of what Hive
-writes, and as the writer, too. Whenever the steps look at the table, we and Hive must see the rows
-that Hive saw of its own, with the same row ids as each other. Trino cannot read all of them: what
-it says instead is data here.
+writes, and as the writer, too. Whenever the steps look at the table, we must see the rows that Hive
+saw of its own, with the row ids that Hive sees. What Hive or Trino cannot read is data here, with
+what they say instead.
 """
 
 import itertools
@@ -17,6 +17,27 @@ from tests.interop.make_tables import PLAIN, prepare
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 
+OK = "ok"
+OTHER = "other rows"
+# https://github.com/apache/hive/pull/6675; without vectors, as for row ids, Hive reads them.
+UNION_FOLDERS = 'NumberFormatException: For input string: "NION"'
+# Of a write that failed Trino leaves out the rows, but not that it was to replace all others.
+FAILED_OVERWRITE = "Not enough history available"
+LOADED = "ORC ACID file should have 6 columns"
+NO_JSON = "Unsupported storage format"
+
+HIVE = {"originals_union": [UNION_FOLDERS, UNION_FOLDERS, OK]}
+# What Hive has deleted comes back in Trino until the deletes are compacted.
+TRINO_OF_HIVES: dict[str, list[str]] = {}
+TRINO_OF_OURS: dict[str, list[str]] = {
+    **{name: [OK, OK, FAILED_OVERWRITE] for name in ("insert_only_orc", "insert_only_parquet")},
+    "insert_only_text": [OK, OK, FAILED_OVERWRITE],
+    "insert_only_json": [NO_JSON],
+    "loaded": [LOADED] * 8,
+    "rolled_back": [FAILED_OVERWRITE, FAILED_OVERWRITE],
+    "dropped": [OK, OK, OTHER],
+}
+
 _NUMBERS = itertools.count(1)
 
 
@@ -27,24 +48,42 @@ def sources(hive):
 
 @pytest.fixture
 def checked(hive, trino, spark, capsys):
-    """Make the check of a golden table's steps."""
+    """Take all steps of a golden table and answer the check."""
     with MetastoreClient(MetastoreOptions(uris=hive.metastore_uri)) as client:
 
         def check(make, *, we_write):
             name = f"{make.__name__}_{next(_NUMBERS)}"
-            return CheckedMaking(make, name, hive, client, trino, spark, capsys, we_write=we_write)
+            checking = CheckedMaking(
+                make, name, hive, client, trino, spark, capsys, we_write=we_write
+            )
+            checking.check()
+            return checking
 
         yield check
 
 
+def as_said(said, expected):
+    """What was said, where it holds what was expected shortened to that; the rest is ok."""
+    pairs = itertools.zip_longest(said, expected[: len(said)], fillvalue=OK)
+    return [short if short in long else long for long, short in pairs], [
+        *expected,
+        *[OK] * (len(said) - len(expected)),
+    ]
+
+
 @pytest.mark.parametrize("make", PLAIN, ids=lambda make: make.__name__)
-def test_hive_reads_what_we_compact_of_its_own_tables(checked, make):
+def test_hive_and_trino_read_what_we_compact_of_hives_tables(checked, make):
     checking = checked(make, we_write=False)
-    checking.check()
+    said, expected = as_said(checking.said_by_hive, HIVE.get(make.__name__, []))
+    assert said == expected
+    said, expected = as_said(checking.said_by_trino, TRINO_OF_HIVES.get(make.__name__, []))
+    assert said == expected
 
 
 @pytest.mark.parametrize("make", PLAIN, ids=lambda make: make.__name__)
 def test_hive_and_trino_read_what_we_write_and_compact(checked, make):
     checking = checked(make, we_write=True)
-    checking.check()
-    print(make.__name__, checking.seen_by_trino)
+    said, expected = as_said(checking.said_by_hive, HIVE.get(make.__name__, []))
+    assert said == expected
+    said, expected = as_said(checking.said_by_trino, TRINO_OF_OURS.get(make.__name__, []))
+    assert said == expected
