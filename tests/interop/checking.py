@@ -99,6 +99,14 @@ class CheckedMaking(Making):
             return str(error).partition("\n")[2]
         return "ok" if same else "other rows"
 
+    def _is_ours(self, statement: str) -> bool:
+        """Whether we write it: not before the table is transactional."""
+        return (
+            self._we_write
+            and statement.startswith(_OURS)
+            and self.client.get_table(self.ref).kind is not TableKind.NOT_ACID
+        )
+
     @property
     def _options(self) -> MetastoreOptions:
         return MetastoreOptions(uris=self.hive.metastore_uri)
