@@ -56,7 +56,9 @@ def search_argument(
     filters = []
     for conjunct in _conjuncts(frame._jdf.queryExecution().optimizedPlan()):
         translated = strategy.translateFilter(conjunct, True)
-        if translated.isDefined() and set(translated.get().references()) <= searchable:
+        if not translated.isDefined() or _lists_null(translated.get()):
+            continue
+        if set(translated.get().references()) <= searchable:
             filters.append(translated.get())
     if not filters:
         return None
@@ -89,6 +91,18 @@ def _has_exact_statistics(column: Column) -> bool:
         case Primitive(name):
             return name not in ("float", "double", "timestamp", LOCAL_ZONE)
     return True
+
+
+def _lists_null(found: Any) -> bool:
+    """Whether a filter has an IN with a null, of which Spark can make no search argument."""
+    match found.getClass().getSimpleName():
+        case "In":
+            return any(value is None for value in found.values())
+        case "Not":
+            return _lists_null(found.child())
+        case "And" | "Or":
+            return _lists_null(found.left()) or _lists_null(found.right())
+    return False
 
 
 def _conjuncts(plan: Any) -> Iterator[Any]:

@@ -42,6 +42,8 @@ FOUND = [
     ("timestamp", "timestamp'1582-10-04 23:59:59.999999'", "c < '1582-10-05'"),
     ("boolean", "false", "not c"),
     ("tinyint", "-128Y", "c = -128"),
+    ("int", "7", "not (c not in (7, null))"),
+    ("int", "7", "c in (7, null) or c > 8"),
 ]
 
 
