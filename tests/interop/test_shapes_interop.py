@@ -24,7 +24,12 @@ UNION_FOLDERS = 'NumberFormatException: For input string: "NION"'
 # Of a write that failed Trino leaves out the rows, but not that it was to replace all others.
 FAILED_OVERWRITE = "Not enough history available"
 LOADED = "ORC ACID file should have 6 columns"
+FOLDERS = "does not match stored location"
 NO_JSON = "Unsupported storage format"
+# It takes the file of lengths for one of rows.
+LENGTHS = "Malformed ORC file. Invalid postscript length"
+# It reads by the columns that the partition had, which ALTER TABLE changes only with CASCADE.
+WIDENED = "Cannot read SQL type 'tinyint' from ORC stream '.row.small' of type LONG"
 
 HIVE = {"originals_union": [UNION_FOLDERS, UNION_FOLDERS, OK]}
 # What Hive has deleted comes back in Trino until the deletes are compacted.
@@ -33,9 +38,14 @@ TRINO_OF_OURS: dict[str, list[str]] = {
     **{name: [OK, OK, FAILED_OVERWRITE] for name in ("insert_only_orc", "insert_only_parquet")},
     "insert_only_text": [OK, OK, FAILED_OVERWRITE],
     "insert_only_json": [NO_JSON],
+    "originals_union": [FOLDERS, FOLDERS],
     "loaded": [LOADED] * 8,
     "rolled_back": [FAILED_OVERWRITE, FAILED_OVERWRITE],
     "dropped": [OK, OK, OTHER],
+    "streamed": [LENGTHS] * 3,
+    # It shows what is not committed.
+    "compactions_that_did_not_commit": [OK, OTHER],
+    "evolved": [OK, WIDENED, WIDENED, WIDENED],
 }
 
 _NUMBERS = itertools.count(1)
