@@ -61,9 +61,10 @@ oldest: setup ## Run the tests of the Airflow side on the oldest Airflow that is
 		--group dev --editable .
 	@PATH="$(CURDIR)/$(OLDEST)/bin:$$PATH" python -m pytest tests/airflow
 
-bench: setup ## Measure writing, compacting and polling against their peers (15 minutes)
+bench: setup ## Measure writing, typical loads, compacting and polling (half an hour)
 	@mkdir -p build
 	@$(RUN) python bench/write.py --rows 4000000 --json build/write.json
+	@$(RUN) python bench/loads.py --json build/loads.json
 	@$(RUN) python bench/compaction.py --rows 16000000 --json build/compaction.json
 	@$(RUN) python bench/poke.py --json build/poke.json
 
