@@ -49,7 +49,7 @@ TRINO: dict[str, list[str]] = {
 _NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def sources(hive):
     prepare(hive)
 
