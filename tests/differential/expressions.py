@@ -134,7 +134,8 @@ class Expressions:
             "string": f"substr({one} || '_' || {other}, 1, 4)",
             "decimal(9,2)": f"CAST(({one} + {other}) % 1000 AS DECIMAL(9,2))",
             "double": f"{one} + {other}",
-            "date": f"{one} + 1",
+            # The day after 1582-10-04 is one that cannot be stored.
+            "date": f"{one} - 1",
             "boolean": f"NOT {one}",
         }
         return both[type_]
