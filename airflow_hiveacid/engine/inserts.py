@@ -34,6 +34,19 @@ class InsertPlan:
             return _lower(self.partitions[0])
         return _lower(self.static or {})
 
+    def named(self, table: HiveTable) -> list[str] | None:
+        """The names of the partitions that are written, if the plan says which.
+
+        Raises:
+            UserError: The table has no partitions, or a key is missing or unknown.
+        """
+        if self.partitions is not None:
+            return _partition_names(table, self.partitions)
+        keys = {key.name.lower() for key in table.partition_keys}
+        if self.static and _lower(self.static).keys() == keys:
+            return _partition_names(table, [self.static])
+        return None
+
 
 def append_rows(work: Work, source: DataFrame, plan: InsertPlan) -> Counts:
     """Add rows in a new delta."""
@@ -50,7 +63,7 @@ def overwrite_rows(work: Work, source: DataFrame, plan: InsertPlan) -> Counts:
         rows = rows_for(work.table, source, plan)
         work.output.write_rows(rows, gather=False, replace=True)
         _refuse_others(work, plan)
-        emptied: list[str | None] = list(static_partitions(work.table, plan.partitions) or ())
+        emptied: list[str | None] = list(plan.named(work.table) or ())
         work.output.write_empty_bases(emptied if work.table.partition_keys else [None])
     return Counts(inserted=work.output.rows)
 
@@ -90,16 +103,8 @@ def partitions_to_truncate(
     return chosen
 
 
-def static_partitions(
-    table: HiveTable, partitions: Sequence[PartitionSpec] | None
-) -> list[str] | None:
-    """The names of partitions that are given by the values of all their keys.
-
-    Raises:
-        UserError: The table has no partitions, or a key is missing or unknown.
-    """
-    if partitions is None:
-        return None
+def _partition_names(table: HiveTable, partitions: Sequence[PartitionSpec]) -> list[str]:
+    """The names of partitions that are given by the values of all their keys."""
     keys = [key.name for key in table.partition_keys]
     names = []
     for spec in partitions:
@@ -170,7 +175,7 @@ def _check_static(table: HiveTable, plan: InsertPlan, have: Container[str], what
 
 
 def _refuse_others(work: Work, plan: InsertPlan) -> None:
-    allowed = static_partitions(work.table, plan.partitions)
+    allowed = plan.named(work.table)
     others = [] if allowed is None else sorted(set(work.output.partitions) - set(allowed))
     if others:
         raise DataError(

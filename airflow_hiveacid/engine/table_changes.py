@@ -21,7 +21,6 @@ from airflow_hiveacid.engine.inserts import (
     overwrite_rows,
     partitions_to_truncate,
     rows_for,
-    static_partitions,
     truncate_rows,
 )
 from airflow_hiveacid.engine.merge import SOURCE_ROW, Merge
@@ -262,7 +261,7 @@ class TableChanges(ABC, Generic[R]):
                 return insert(work, source.frame(work.read), plan)
 
             statement = self._statement(found, operation, work, source.acid_tables)
-            locks = static_partitions(statement.table, plan.partitions)
+            locks = plan.named(statement.table)
             if operation is Operation.OVERWRITE or merge_schema:
                 self._end_reading()
             if merge_schema:

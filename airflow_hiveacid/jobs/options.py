@@ -179,7 +179,8 @@ class InsertJob(Job):
             partition keys last; else they are found by name.
         columns: With by_position: the table's columns that the source has, in its order; the
             others are null.
-        static: Some partition keys with the value that all rows get; the source lacks these.
+        static: Some partition keys with the value that all rows get; the source lacks these. A value
+            for each of them names the one partition that is written.
         merge_schema: Add the columns to the table that only the source has, and widen numbers.
     """
 

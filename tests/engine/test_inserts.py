@@ -98,6 +98,12 @@ def test_partitions_are_written_and_replaced(
         assert acid.overwrite(spark.createDataFrame([], SCHEMA)).files == 0
         assert rows_of(acid.to_df()) == rows
         assert rows_of(acid.to_df().where("day = 'mon' and hour = 1")) == [(7, "g", "mon", 1)]
+        # A value for every key names the partition, too; for some of them it does not.
+        nothing = spark.createDataFrame([], "id int, name string, hour int")
+        assert acid.overwrite(nothing, static={"day": "mon"}).files == 0
+        report = acid.overwrite(nothing.drop("hour"), static={"Day": "mon", "hour": "1"})
+        assert list(report.partitions) == ["day=mon/hour=1"]
+        assert rows_of(acid.to_df()) == rows[:-1]
     assert left_behind(client) == []
 
 
