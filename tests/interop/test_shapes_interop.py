@@ -27,7 +27,7 @@ LOADED = "ORC ACID file should have 6 columns"
 FOLDERS = "does not match stored location"
 NO_JSON = "Unsupported storage format"
 # It takes the file of lengths for one of rows.
-LENGTHS = "Malformed ORC file. Invalid postscript length"
+LENGTHS = "Malformed ORC file. Invalid postscript"
 # It reads by the columns that the partition had, which ALTER TABLE changes only with CASCADE.
 WIDENED = "Cannot read SQL type 'tinyint' from ORC stream '.row.small' of type LONG"
 
