@@ -216,8 +216,7 @@ class AcidCompactor(PartitionCompactor):
 
     def _write_deletes(self, directory: Delta, inputs: Sequence[BucketInputs]) -> None:
         out = self.folder("out")
-        codec = self.table.parameters.get("orc.compress", "zlib").lower()
-        work = [DeleteWork(bucket, codec, out) for bucket in inputs]
+        work = [DeleteWork(bucket, self.table.orc_codec, out) for bucket in inputs]
         for file in self.in_tasks(merge_deletes, work):
             self._keep_filled(directory, file)
 
@@ -230,9 +229,8 @@ class AcidCompactor(PartitionCompactor):
         if self.keeps(plan.inserts) or (deletes and isinstance(plan.inserts, Delta)):
             return
         path = f"{self.folder('out').path}/empty"
-        codec = self.table.parameters.get("orc.compress", "zlib").lower()
         with self.storage.create(path) as sink:
-            written = write_empty_file(sink, self._row_types(), codec=codec)
+            written = write_empty_file(sink, self._row_types(), codec=self.table.orc_codec)
         self.keep(plan.inserts, StagedFile(path, 0, 0, written.bytes))
 
     def _keep_filled(self, directory: Base | Delta, file: StagedFile) -> None:

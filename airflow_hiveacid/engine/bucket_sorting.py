@@ -68,7 +68,7 @@ def sort_bucket(
         F.col(WRITE_ID).alias(current),
         F.struct(*[F.col(column) for column in columns]).alias("row"),
     )
-    codec = table.parameters.get("orc.compress", "zlib").lower()
+    codec = table.orc_codec
     path = f"{folder.path}/sorted-{uuid.uuid4().hex}"
     writer = envelope.repartition(1).sortWithinPartitions(write_id, bucket, row).write
     writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")

@@ -68,7 +68,7 @@ class InsertOnlyCompactor(PartitionCompactor):
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""
         work = self._grouped([file for file in _inputs(plan, state) if file.size > 0])
-        writer = RowFiles(self.table, self.table.parameters.get("orc.compress", "zlib").lower())
+        writer = RowFiles(self.table, self.table.orc_codec)
         left = work
         if self._format.format is StorageFormat.ORC:
             left = []

@@ -24,7 +24,7 @@ from airflow_hiveacid.metastore.transaction import Transaction
 
 
 class AcidTable(TableChanges[RunReport]):
-    """A full-ACID table of a Hive Metastore.
+    """A transactional table of a Hive Metastore.
 
     Every change is one transaction, committed when the method returns. A frame from ``to_df`` is
     read under a transaction that stays open, so that no cleaner removes its files, until the table

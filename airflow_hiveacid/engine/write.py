@@ -104,7 +104,7 @@ class Preparation:
         Raises:
             UserError: It is none that we, or the readers of the table, know.
         """
-        given = wanted or table.parameters.get("orc.compress", "zlib")
+        given = wanted or table.orc_codec
         codec = given.lower()
         if codec not in ORC_CODECS:
             raise UserError(

@@ -118,6 +118,11 @@ class HiveTable:
         return str(self.raw.viewExpandedText or self.raw.viewOriginalText or "")
 
     @property
+    def orc_codec(self) -> str:
+        """The compression that the table wants for its ORC files."""
+        return self.parameters.get("orc.compress", "zlib").lower()
+
+    @property
     def bucketing_version(self) -> int:
         """Which of Hive's two hash functions distributes the rows."""
         return int(self.parameters.get("bucketing_version", "1"))
