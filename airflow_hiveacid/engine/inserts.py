@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: TID253, N812
 from airflow_hiveacid.acid.errors import DataError, UnknownColumn, UserError
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.columns import all_columns, find_columns, quoted, stored
-from airflow_hiveacid.engine.pruning import Scope, matching_partitions
+from airflow_hiveacid.engine.pruning import Scope, canonical_values, matching_partitions
 from airflow_hiveacid.engine.work import Counts, Work
 from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -34,38 +34,56 @@ class InsertPlan:
             return _lower(self.partitions[0])
         return _lower(self.static or {})
 
-    def named(self, table: HiveTable) -> list[str] | None:
+    def named(self, spark: SparkSession, table: HiveTable) -> list[str] | None:
         """The names of the partitions that are written, if the plan says which.
 
         Raises:
-            UserError: The table has no partitions, or a key is missing or unknown.
+            UserError: The table has no partitions, or a key is missing or unknown, or a value is
+                none of the key's type.
         """
         if self.partitions is not None:
-            return _partition_names(table, self.partitions)
+            return _partition_names(spark, table, self.partitions)
         keys = {key.name.lower() for key in table.partition_keys}
         if self.static and _lower(self.static).keys() == keys:
-            return _partition_names(table, [self.static])
+            return _partition_names(spark, table, [self.static])
         return None
 
 
-def append_rows(work: Work, source: DataFrame, plan: InsertPlan) -> Counts:
-    """Add rows in a new delta."""
-    with work.phases(Phase.WRITE):
-        rows = rows_for(work.table, source, plan)
-        work.output.write_rows(rows, gather=False)
-        _refuse_others(work, plan)
-    return Counts(inserted=work.output.rows)
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """An append or an overwrite, ready to be run on a source.
 
+    Attributes:
+        plan: Where the columns of the source go.
+        named: The partitions that can be written, if it is known which.
+        replaces: Replace all rows of the table, or of the partitions that are named or written, by
+            a base; else add rows in a new delta.
+    """
 
-def overwrite_rows(work: Work, source: DataFrame, plan: InsertPlan) -> Counts:
-    """Replace all rows of the table, or of the partitions that are named or written, by a base."""
-    with work.phases(Phase.WRITE):
-        rows = rows_for(work.table, source, plan)
-        work.output.write_rows(rows, gather=False, replace=True)
-        _refuse_others(work, plan)
-        emptied: list[str | None] = list(plan.named(work.table) or ())
-        work.output.write_empty_bases(emptied if work.table.partition_keys else [None])
-    return Counts(inserted=work.output.rows)
+    plan: InsertPlan
+    named: Sequence[str] | None
+    replaces: bool
+
+    def run(self, work: Work, source: DataFrame) -> Counts:
+        """Stage the rows of a source."""
+        with work.phases(Phase.WRITE):
+            rows = rows_for(work.table, source, self.plan)
+            work.output.write_rows(rows, gather=False, replace=self.replaces)
+            self._refuse_others(work)
+            if self.replaces:
+                emptied = self.named or () if work.table.partition_keys else [None]
+                work.output.write_empty_bases(emptied)
+        return Counts(inserted=work.output.rows)
+
+    def _refuse_others(self, work: Work) -> None:
+        written = set(work.output.partitions)
+        others = [] if self.named is None else sorted(written - set(self.named))
+        if others:
+            raise DataError(
+                f"The source has rows of {', '.join(others[:5])}, which the insert into "
+                f"{work.table.ref.full_name} does not name.",
+                remedy="Filter the source, or name those partitions too.",
+            )
 
 
 def truncate_rows(work: Work, partition: PartitionSpec | None) -> Counts:
@@ -103,10 +121,15 @@ def partitions_to_truncate(
     return chosen
 
 
-def _partition_names(table: HiveTable, partitions: Sequence[PartitionSpec]) -> list[str]:
-    """The names of partitions that are given by the values of all their keys."""
+def _partition_names(
+    spark: SparkSession, table: HiveTable, partitions: Sequence[PartitionSpec]
+) -> list[str]:
+    """The names of partitions that are given by the values of all their keys.
+
+    Rows get their partition from values in the types of the keys: ``hour=1``, also for ``01``.
+    """
     keys = [key.name for key in table.partition_keys]
-    names = []
+    given: list[list[str | None]] = []
     for spec in partitions:
         values = _lower(spec)
         if set(values) != {key.lower() for key in keys}:
@@ -115,8 +138,17 @@ def _partition_names(table: HiveTable, partitions: Sequence[PartitionSpec]) -> l
                 f"not by {', '.join(spec)}.",
                 remedy="Give a value for each of the table's partition keys.",
             )
-        names.append(partition_name(keys, [values[key.lower()] for key in keys]))
-    return names
+        given.append([values[key.lower()] for key in keys])
+    names = []
+    for texts, canonical in zip(given, canonical_values(spark, table, given), strict=True):
+        for key, text, value in zip(table.partition_keys, texts, canonical, strict=True):
+            if text and value is None:
+                raise UserError(
+                    f"{table.ref.full_name} has no partition where {key.name} is {text!r}: "
+                    f"that is no {key.type}."
+                )
+        names.append(partition_name(keys, canonical))
+    return list(dict.fromkeys(names))
 
 
 def rows_for(table: HiveTable, source: DataFrame, plan: InsertPlan) -> DataFrame:
@@ -172,17 +204,6 @@ def _check_static(table: HiveTable, plan: InsertPlan, have: Container[str], what
             )
         if name in have:
             raise UserError(f"{what} has two values for the partition key {name}.")
-
-
-def _refuse_others(work: Work, plan: InsertPlan) -> None:
-    allowed = plan.named(work.table)
-    others = [] if allowed is None else sorted(set(work.output.partitions) - set(allowed))
-    if others:
-        raise DataError(
-            f"The source has rows of {', '.join(others[:5])}, which the insert into "
-            f"{work.table.ref.full_name} does not name.",
-            remedy="Filter the source, or name those partitions too.",
-        )
 
 
 def _literal(value: str | None) -> str:

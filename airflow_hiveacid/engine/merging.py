@@ -7,10 +7,11 @@ from pyspark import StorageLevel  # noqa: TID253
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
+from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.merge import CLAUSE, Merge, number_rows
 from airflow_hiveacid.engine.pruning import (
-    canonical_names,
+    canonical_values,
     matching_partitions,
     partitions_of_source,
 )
@@ -96,11 +97,13 @@ def _touched_partitions(merge: Merge, table: HiveTable) -> list[str] | None:
 def _merge(work: Work, merge: Merge, touched: Sequence[str] | None) -> Counts:
     def choose(partitions: Sequence[HivePartition]) -> Sequence[HivePartition]:
         if touched is not None:
-            names = canonical_names(work.spark, work.table, partitions)
+            given = [partition.values for partition in partitions]
+            values = canonical_values(work.spark, work.table, given)
+            keys = [key.name for key in work.table.partition_keys]
             partitions = [
                 partition
-                for partition, name in zip(partitions, names, strict=True)
-                if name in touched
+                for partition, canonical in zip(partitions, values, strict=True)
+                if partition_name(keys, canonical) in touched
             ]
         if merge.plan.not_matched_by_source:
             # A row that cannot meet the condition is a row without a source.

@@ -61,12 +61,9 @@ class MultiTableTransaction:
         options: WriteOptions | None = None,
         observers: Sequence[PhaseObserver] = (),
     ) -> None:
-        if isinstance(metastore, str):
-            metastore = MetastoreOptions(uris=metastore)
-        metastore.validate()
         self.report: RunReport | None = None
         self._spark = spark or SparkSession.Builder().getOrCreate()
-        self._client = MetastoreClient(metastore)
+        self._client = MetastoreClient(MetastoreOptions.of(metastore))
         self._options = options or WriteOptions()
         self._observers = observers
         self._statements: list[Prepare] = []

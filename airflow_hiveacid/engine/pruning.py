@@ -61,32 +61,34 @@ def matching_partitions(
     ]
     if not conjuncts or not partitions:
         return list(partitions)
-    typed = _typed(spark, scope.table, partitions)
+    typed = _typed(spark, scope.table, [partition.values for partition in partitions])
     with spark_errors_as_ours("The condition on the partition columns"):
         found = typed.alias(scope.target_alias).where(" AND ".join(f"({c})" for c in conjuncts))
         numbers = sorted(row[_NUMBER] for row in found.select(_NUMBER).collect())
     return [partitions[number] for number in numbers]
 
 
-def canonical_names(
-    spark: SparkSession, table: HiveTable, partitions: Sequence[HivePartition]
-) -> list[str]:
-    """The names that partitions would get from their values in the types of their columns.
+def canonical_values(
+    spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
+) -> list[tuple[str | None, ...]]:
+    """The values that partitions would get from those that are given, in the types of their columns.
 
-    A partition may be called ``month=01`` although the column is an integer.
+    A partition may be called ``month=01`` although the column is an integer. What is no value of
+    its column becomes None.
     """
-    if all(key.type == "string" for key in table.partition_keys) or not partitions:
-        return [partition.name for partition in partitions]
-    keys = [key.name for key in table.partition_keys]
-    typed = _typed(spark, table, partitions)
-    texts = typed.select(_NUMBER, *[F.col(quoted(key)).cast("string").alias(key) for key in keys])
-    rows = sorted(texts.collect(), key=lambda row: row[_NUMBER])
-    return [partition_name(keys, list(row)[1:]) for row in rows]
+    if all(key.type == "string" for key in table.partition_keys) or not given:
+        return [tuple(values) for values in given]
+    typed = _typed(spark, table, given)
+    keys = [F.col(quoted(key.name)).cast("string").alias(key.name) for key in table.partition_keys]
+    rows = sorted(typed.select(_NUMBER, *keys).collect(), key=lambda row: row[_NUMBER])
+    return [tuple(row)[1:] for row in rows]
 
 
-def _typed(spark: SparkSession, table: HiveTable, partitions: Sequence[HivePartition]) -> DataFrame:
+def _typed(
+    spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
+) -> DataFrame:
     keys = spark_struct(table.partition_keys).fields
-    rows = [(number, *partition.values) for number, partition in enumerate(partitions)]
+    rows = [(number, *values) for number, values in enumerate(given)]
     text = StructType(
         [StructField(_NUMBER, IntegerType())] + [StructField(k.name, StringType()) for k in keys]
     )

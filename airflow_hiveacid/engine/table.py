@@ -47,13 +47,10 @@ class AcidTable(TableChanges[RunReport]):
         options: WriteOptions | None = None,
         observers: Sequence[PhaseObserver] = (),
     ) -> None:
-        if isinstance(metastore, str):
-            metastore = MetastoreOptions(uris=metastore)
-        metastore.validate()
         options = options or WriteOptions()
         super().__init__(name, options.orc_codec)
         self._spark = spark or SparkSession.Builder().getOrCreate()
-        self._client = MetastoreClient(metastore)
+        self._client = MetastoreClient(MetastoreOptions.of(metastore))
         self._options = options
         self._observers = observers
         self._reading = ExitStack()

@@ -15,10 +15,9 @@ from airflow_hiveacid.acid.merge import Clause, MergePlan
 from airflow_hiveacid.engine.changes import Choice, delete_rows, update_rows
 from airflow_hiveacid.engine.evolution import grow
 from airflow_hiveacid.engine.inserts import (
+    Insert,
     InsertPlan,
     PartitionSpec,
-    append_rows,
-    overwrite_rows,
     partitions_to_truncate,
     rows_for,
     truncate_rows,
@@ -250,25 +249,25 @@ class TableChanges(ABC, Generic[R]):
         """Let go of what an overwrite would wait for."""
 
     def _insert(self, operation: Operation, rows: Rows, plan: InsertPlan, merge_schema: bool) -> R:
-        insert = append_rows if operation is Operation.INSERT else overwrite_rows
         if merge_schema and plan.by_position:
             raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
 
         def prepare(found: Preparation) -> Statement:
             source = SourceFrame(found.spark, found.client, rows)
+            statement = self._statement(found, operation, lambda _: Counts(), source.acid_tables)
+            named = plan.named(statement.spark, statement.table)
+            insert = Insert(plan, named, replaces=operation is Operation.OVERWRITE)
 
             def work(work: Work) -> Counts:
-                return insert(work, source.frame(work.read), plan)
+                return insert.run(work, source.frame(work.read))
 
-            statement = self._statement(found, operation, work, source.acid_tables)
-            locks = plan.named(statement.table)
             if operation is Operation.OVERWRITE or merge_schema:
                 self._end_reading()
             if merge_schema:
                 empty = source.empty()
                 check = partial(rows_for, source=empty, plan=plan)
                 statement = grow(found, statement, empty.schema, None, check)
-            return replace(statement, partitions=locks)
+            return replace(statement, work=work, partitions=named)
 
         return self._run(prepare)
 

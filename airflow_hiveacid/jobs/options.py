@@ -46,6 +46,13 @@ class MetastoreOptions:
     tls_ca_file: str | None = None
     token_env: str | None = None
 
+    @classmethod
+    def of(cls, given: "str | MetastoreOptions") -> "MetastoreOptions":
+        """The options that are given, or those of a bare uri, once they are found to be usable."""
+        options = cls(uris=given) if isinstance(given, str) else given
+        options.validate()
+        return options
+
     def validate(self) -> None:
         """Raise InvalidJob when the options cannot be used."""
         require_text(self.uris, "metastore.uris")

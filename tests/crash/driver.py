@@ -4,11 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
+from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.applications import spark_app_path
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.options import PathSource
 from airflow_hiveacid.jobs.phases import FAULT_VARIABLE
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.settle import find_open_transactions
 
 SPARK_DEFAULTS = """\
 spark.master                  local[2]
@@ -46,3 +50,13 @@ def run_driver(application, job, fault, folder):
         text=True,
     )
     return ended.returncode, ended.stderr
+
+
+def left_behind(job, tables):
+    """The transactions that a job still has open, and what lies staged in the tables' folders."""
+    with MetastoreClient(job.metastore) as client:
+        left = find_open_transactions(client, job.run_token)
+        for table in tables:
+            folder = urlsplit(client.get_table(table).location).path
+            left += [name for name in os.listdir(folder) if name.startswith(STAGING_PREFIX)]
+    return left

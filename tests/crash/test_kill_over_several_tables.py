@@ -1,22 +1,18 @@
 """kill -9 in a transaction over two tables and eight partitions: both show all of it, or nothing."""
 
-import os
 import signal
-from urllib.parse import urlsplit
 
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.options import InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.jobs.transaction import MultiTableJob
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.settle import find_open_transactions
-from tests.crash.driver import json_source, run_driver
+from tests.crash.driver import json_source, left_behind, run_driver
 from tests.rows import rows_of
 
 CUSTOMERS, SALES = TableRef("crash_both", "customers"), TableRef("crash_both", "sales")
@@ -110,8 +106,4 @@ def test_after_a_kill_both_tables_are_old_or_both_new_and_one_retry_completes_it
     )
     assert len(of_sales.partitions) == PARTITIONS
     assert rows() == new
-    with MetastoreClient(metastore.options) as client:
-        assert find_open_transactions(client, job.run_token) == []
-        for table in (CUSTOMERS, SALES):
-            folder = urlsplit(client.get_table(table).location).path
-            assert [name for name in os.listdir(folder) if name.startswith(STAGING_PREFIX)] == []
+    assert left_behind(job, [CUSTOMERS, SALES]) == []

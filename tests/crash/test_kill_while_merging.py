@@ -1,20 +1,16 @@
 """kill -9 of a merge: all or nothing shows, and one retry makes it right."""
 
-import os
 import signal
-from urllib.parse import urlsplit
 
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.options import InsertJob, MergeJob
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.settle import find_open_transactions
-from tests.crash.driver import json_source, run_driver
+from tests.crash.driver import json_source, left_behind, run_driver
 from tests.rows import rows_of
 
 TABLE = TableRef("crash", "accounts")
@@ -79,7 +75,4 @@ def test_after_a_kill_all_or_nothing_shows_and_one_retry_completes_it(
     assert report.settled is (fault == COMMITTED)
     assert (report.rows_inserted, report.rows_updated, report.rows_deleted) == (2, 1, 1)
     assert rows() == new
-    with MetastoreClient(metastore.options) as client:
-        assert find_open_transactions(client, merge.run_token) == []
-        location = urlsplit(client.get_table(TABLE).location).path
-    assert [name for name in os.listdir(location) if name.startswith(STAGING_PREFIX)] == []
+    assert left_behind(merge, [TABLE]) == []

@@ -104,6 +104,13 @@ def test_partitions_are_written_and_replaced(
         report = acid.overwrite(nothing.drop("hour"), static={"Day": "mon", "hour": "1"})
         assert list(report.partitions) == ["day=mon/hour=1"]
         assert rows_of(acid.to_df()) == rows[:-1]
+        # However a value of the key's type is spelled.
+        late = spark.createDataFrame([(8, "h")], "id int, name string")
+        assert list(acid.append(late, static={"day": "sun", "hour": " 07"}).partitions) == [
+            "day=sun/hour=7"
+        ]
+        acid.overwrite(late, [{"day": "sun", "hour": "07"}])
+        assert rows_of(acid.to_df()) == [*rows[:-1], (8, "h", "sun", 7)]
     assert left_behind(client) == []
 
 
@@ -122,6 +129,8 @@ def test_what_does_not_fit_the_named_partitions_is_refused(
             acid.overwrite(rows, [monday])
         with pytest.raises(UserError, match="partitioned by day, hour"):
             acid.append(rows, [{"day": "mon"}])
+        with pytest.raises(UserError, match="hour is 'noon': that is no int"):
+            acid.overwrite(rows.limit(0), [{"day": "mon", "hour": "noon"}])
         with pytest.raises(UnknownColumn, match="partition column hour"):
             acid.append(rows.drop("hour"))
         with pytest.raises(UnknownColumn, match="partition column hour"):
