@@ -28,8 +28,8 @@ from airflow_hiveacid.engine.compact_tasks import (
     InputFile,
     RawWork,
     assemble_bucket,
+    copy_file,
     count_rows,
-    cut_file,
     encode_piece,
     give_row_ids,
     merge_deletes,
@@ -203,16 +203,19 @@ class AcidCompactor(PartitionCompactor):
         for bucket, why in sorting.items():
             self.phases.note(f"Sorting bucket {bucket.bucket}: {why.what}")
             whole = replace(
-                bucket, inserts=self._cut(bucket.inserts), deletes=self._cut(bucket.deletes)
+                bucket,
+                inserts=self._readable(bucket.inserts),
+                deletes=self._readable(bucket.deletes),
             )
             file = sort_bucket(self.spark, self.table, whole, self.compaction.write_ids, out)
             self._keep_filled(plan.inserts, file)
 
-    def _cut(self, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
-        cut = partial(cut_file, self.storage.location, self.folder("rows"))
-        long = [file for file in files if file.cut_off]
-        short = dict(zip(long, self.in_tasks(cut, long), strict=True))
-        return tuple(short.get(file, file) for file in files)
+    def _readable(self, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
+        """The same files, with copies in place of those that Spark may be unable to read."""
+        copy = partial(copy_file, self.storage.location, self.folder("rows"))
+        strange = [file for file in files if file.cut_off or self.table.local_time_columns]
+        copies = dict(zip(strange, self.in_tasks(copy, strange), strict=True))
+        return tuple(copies.get(file, file) for file in files)
 
     def _write_deletes(self, directory: Delta, inputs: Sequence[BucketInputs]) -> None:
         out = self.folder("out")

@@ -2,7 +2,7 @@
 
 Spark reads the rows, sorts them by their row ids and writes them. That takes many times as long,
 and is needed for rows that are not in the order of their files, and for timestamps that do not fit
-into the 64-bit nanoseconds of Arrow.
+into the 64-bit nanoseconds of Arrow, or that its ORC library spoils.
 """
 
 import uuid
@@ -53,7 +53,6 @@ def sort_bucket(
         UserError: There are timestamps and Spark's clock is not UTC.
     """
     check_readable(spark, table)
-    require_whole_maps(table.columns)
     require_whole_maps(table.columns)
     session = scan_session(spark)
     columns = [quoted(column.name) for column in table.columns]

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.errors import (
     UserError,
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation
-from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind, parse_type
+from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
 from airflow_hiveacid.engine.columns import all_columns
 from airflow_hiveacid.engine.session import require_utc
 from airflow_hiveacid.engine.types import require_whole_maps, spark_struct
@@ -45,9 +45,7 @@ def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
     if StorageFormat.of(table.serde, table.ref.full_name) is StorageFormat.ORC:
         stripe_size(table)
         require_whole_maps(table.columns)
-        moments = [
-            column.name for column in table.columns if LOCAL_ZONE in str(parse_type(column.type))
-        ]
+        moments = table.local_time_columns
         if moments and version is MetastoreVersion.HMS3:
             raise UnsupportedTable(
                 f"{table.ref.full_name} has columns of {LOCAL_ZONE}, which Hive 3 cannot read from "

@@ -25,7 +25,8 @@ from airflow_hiveacid.orc.envelope import with_column_names, wrap_types
 from airflow_hiveacid.orc.key_stream import read_deletes
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout
-from airflow_hiveacid.orc.output import Output, Source
+from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.readable import copy_readable
 from airflow_hiveacid.orc.reencode import reencode
 from airflow_hiveacid.orc.retype import retyped
 from airflow_hiveacid.orc.stripe_plan import Piece, PlannedFile, StripePlan, plan_stripes
@@ -205,12 +206,13 @@ def give_row_ids(work: RawWork) -> InputFile:
     return InputFile(path, written.bytes, work.directory, exact=True)
 
 
-def cut_file(root: str, folder: Folder, file: InputFile) -> InputFile:
-    """Copy what counts of a file, for readers that know whole files only."""
-    path = f"{folder.path}/{uuid.uuid4().hex}"
-    with Storage.of(root).open_input(file.path) as source, _sink(folder, path) as sink:
-        Output(sink).copy(source, 0, file.size)
-    return replace(file, path=path, cut_off=False)
+def copy_file(root: str, folder: Folder, file: InputFile) -> InputFile:
+    """Copy what counts of a file, so that Spark can read it."""
+    path, storage = f"{folder.path}/{uuid.uuid4().hex}", Storage.of(root)
+    tail = read_tail(storage, file.path, file.size)
+    with storage.open_input(file.path) as source, _sink(folder, path) as sink:
+        size = copy_readable(source, tail, sink)
+    return replace(file, path=path, size=size, cut_off=False)
 
 
 def plan_bucket(folder: Folder, inputs: BucketInputs) -> StripePlan | CopiedBucket:

@@ -33,7 +33,7 @@ class AcidFile:
         size: How many bytes of it count.
         exact: Whether every row in it belongs to a write id that the snapshot sees.
         raw: Whether it has no row ids: it is an original file, or was moved in by LOAD DATA.
-        cut_off: Whether its content may end before the file does; see ``engine.flushed``.
+        cut_off: Whether its content may end before the file does; see ``engine.copies``.
     """
 
     path: str
@@ -153,7 +153,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
 def _read_tail(file: AcidFile) -> OrcTail:
     folder, _, name = file.path.rpartition("/")
-    return read_tail(Storage.of(folder), name)
+    return read_tail(Storage.of(folder), name, file.size)
 
 
 def _acid_file(location: str, file: DataFile, write_ids: ValidWriteIdList) -> AcidFile:

@@ -19,6 +19,7 @@ from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.staging import FlatFile, Folder, StagedFile
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.assemble import Part, assemble
+from airflow_hiveacid.orc.readable import readable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
 
@@ -170,7 +171,7 @@ def _copy_stripes(joined: _Joined) -> tuple[StagedFile, int]:
         parts = []
         for name in joined.paths:
             source = stack.enter_context(storage.open_input(name))
-            parts.append(Part(source, OrcTail.read(source)))
+            parts.append(Part(source, readable(OrcTail.read(source))))
         with storage.create(path) as sink:
             written = assemble(parts, sink)
     stripes = sum(len(part.tail.stripes) for part in parts)

@@ -9,9 +9,9 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.errors import SnapshotMoved
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.copies import with_copies
 from airflow_hiveacid.engine.files import list_partitions
 from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.flushed import with_copies
 from airflow_hiveacid.engine.output import TableOutput
 from airflow_hiveacid.engine.reader import TableSnapshot
 from airflow_hiveacid.jobs.phases import PhaseClock
@@ -101,7 +101,7 @@ def read_snapshot(
         partitions = client.get_partitions(table.ref) if table.partition_keys else []
     write_ids = txn.snapshot.write_ids[table.ref.full_name]
     files = list_partitions(table, partitions, write_ids, txn.snapshot.txns, _rules(client))
-    return TableSnapshot(table, with_copies(files, txn), write_ids)
+    return TableSnapshot(table, with_copies(table, files, txn), write_ids)
 
 
 def _rules(client: MetastoreClient) -> Rules:

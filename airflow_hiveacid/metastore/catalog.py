@@ -8,7 +8,7 @@ from typing import Any, Self
 from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
-from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind, parse_type
 from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.statistics import ROW_COUNT
@@ -126,6 +126,13 @@ class HiveTable:
     def bucketing_version(self) -> int:
         """Which of Hive's two hash functions distributes the rows."""
         return int(self.parameters.get("bucketing_version", "1"))
+
+    @property
+    def local_time_columns(self) -> list[str]:
+        """The columns that hold timestamps with local time zone, be it inside of others."""
+        return [
+            column.name for column in self.columns if LOCAL_ZONE in str(parse_type(column.type))
+        ]
 
     @classmethod
     def new(

@@ -1,9 +1,9 @@
 """Write stripes anew, without the rows that do not stay."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np  # noqa: TID253
 
@@ -16,6 +16,7 @@ from airflow_hiveacid.orc.delete_cursor import DeleteCursor
 from airflow_hiveacid.orc.evolution import evolved
 from airflow_hiveacid.orc.keys import Keys, key_names
 from airflow_hiveacid.orc.layout import Layout
+from airflow_hiveacid.orc.moments import check_moments
 from airflow_hiveacid.orc.output import Output, Sink, Source
 from airflow_hiveacid.orc.span import check_ascending
 from airflow_hiveacid.orc.tail import OrcTail
@@ -70,43 +71,66 @@ def reencode(
         OutOfOrder: The row ids do not ascend.
     """
     cursor = DeleteCursor(deletes)
-    writer: _Writer | None = None
     last: RowId | None = None
     names = key_names(layout.types)
     rows_read = rows_written = 0
-    for source, tail, numbers in stripes:
-        same = layout.stores_as(tail.types)
-        # Like this, all files decode to the same Arrow types, names of columns included.
-        uniform = replace(tail, types=layout.types) if same else tail
-        with closing(read_batches(source, uniform, numbers)) as found:
-            for batch in found if same else evolved(found, tail.types, layout.types):
-                keys = Keys.of(batch, names)
-                last = check_ascending(keys, last)
-                stays = ~cursor.hits(keys) & ~np.isin(keys.current_write_ids, aborted)
-                kept = int(stays.sum())
-                rows_read += len(keys)
-                rows_written += kept
-                if kept:
-                    writer = writer or _Writer(sink, layout)
-                    writer.write(batch, stays if kept < len(keys) else None)
-    if writer is None:
+    with _Writer(sink, layout) as writer:
+        for source, tail, numbers in stripes:
+            same = layout.stores_as(tail.types)
+            # Like this, all files decode to the same Arrow types, names of columns included.
+            uniform = replace(tail, types=layout.types) if same else tail
+            with closing(read_batches(source, uniform, numbers)) as found:
+                for batch in found if same else evolved(found, tail.types, layout.types):
+                    keys = Keys.of(batch, names)
+                    last = check_ascending(keys, last)
+                    stays = ~cursor.hits(keys) & ~np.isin(keys.current_write_ids, aborted)
+                    kept = int(stays.sum())
+                    rows_read += len(keys)
+                    rows_written += kept
+                    if kept:
+                        writer.write(batch, stays if kept < len(keys) else None)
+    if not rows_written:
         assemble([], sink, layout=layout)
-    else:
-        writer.close()
     return Reencoded(rows_read, rows_written)
 
 
 class _Writer:
-    """The library's writer."""
+    """The library's writer, which writes nothing unless there are rows."""
 
     def __init__(self, sink: Sink, layout: Layout) -> None:
+        self._sink = _WatchedSink(sink)
+        self._layout = layout
+        self._writer: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._writer is None:
+            return
+        try:
+            if kind is None:
+                self._call(self._writer.close)
+        finally:
+            self._abandon()
+
+    def write(self, batch: Any, stays: Any) -> None:
+        import pyarrow as pa
+
+        if self._writer is None:
+            self._writer = self._open()
+        kept = batch if stays is None else batch.filter(pa.array(stays))
+        check_moments(kept)
+        self._call(self._writer.write, pa.Table.from_batches([kept]))
+
+    def _open(self) -> Any:
         from pyarrow import orc
 
+        layout = self._layout
         if layout.codec not in _CODECS:
             raise UnsupportedFile(f"ORC files compressed with {layout.codec.name} are not written.")
         block_size = -(-layout.block_size // _BLOCK_STEP) * _BLOCK_STEP
-        self._sink = _WatchedSink(sink)
-        self._writer = orc.ORCWriter(
+        return orc.ORCWriter(
             self._sink,
             compression=_CODECS[layout.codec],
             compression_block_size=min(block_size, _LARGEST_BLOCK),
@@ -115,14 +139,17 @@ class _Writer:
             dictionary_key_size_threshold=_DICTIONARY_SHARE,
         )
 
-    def write(self, batch: Any, stays: Any) -> None:
-        import pyarrow as pa
+    def _abandon(self) -> None:
+        """End a file that has failed.
 
-        kept = batch if stays is None else batch.filter(pa.array(stays))
-        self._call(self._writer.write, pa.Table.from_batches([kept]))
+        The library closes it when the writer is collected, which is later than the sink is closed,
+        and ends the process because it cannot write there.
+        """
+        from pyarrow import ArrowException
 
-    def close(self) -> None:
-        self._call(self._writer.close)
+        self._sink.abandoned = True
+        with suppress(ArrowException, OSError):
+            self._writer.close()
 
     def _call(self, function: Any, *arguments: Any) -> None:
         from pyarrow import ArrowException
@@ -143,8 +170,11 @@ class _WatchedSink:
     def __init__(self, sink: Sink) -> None:
         self._output = Output(sink)
         self.error: OSError | None = None
+        self.abandoned = False
 
     def write(self, data: Any) -> int:
+        if self.abandoned:
+            return len(data)
         try:
             self._output.write(bytes(data))
         except OSError as error:

@@ -31,7 +31,8 @@ _PRIMITIVES = {
     LOCAL_ZONE: TypeKind.TIMESTAMP_INSTANT,
 }
 # Spark cannot read a moment from a file that does not say what to take it for.
-_SPARK_TIMESTAMP = Message().add_data(1, b"spark.sql.catalyst.type").add_data(2, b"timestamp")
+_SPARK_TYPE = b"spark.sql.catalyst.type"
+_SPARK_TIMESTAMP = Message().add_data(1, _SPARK_TYPE).add_data(2, b"timestamp")
 
 
 def row_types(row: Struct) -> tuple[bytes, ...]:
@@ -43,6 +44,19 @@ def row_types(row: Struct) -> tuple[bytes, ...]:
     types: list[bytes] = []
     _append(types, row)
     return tuple(types)
+
+
+def spark_types(types: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """The types of a file, with what Spark asks for."""
+    return tuple(_with_spark_type(type_) for type_ in types)
+
+
+def _with_spark_type(type_: bytes) -> bytes:
+    message = Message.decode(type_)
+    known = [attribute.data(1) for attribute in message.all_messages(TypeField.ATTRIBUTES)]
+    if message.number(TypeField.KIND) != TypeKind.TIMESTAMP_INSTANT or _SPARK_TYPE in known:
+        return type_
+    return message.add_data(TypeField.ATTRIBUTES, _SPARK_TIMESTAMP.encode()).encode()
 
 
 def _append(types: list[bytes], type_: HiveType) -> None:

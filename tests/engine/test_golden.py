@@ -13,8 +13,8 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.copies import with_copies
 from airflow_hiveacid.engine.files import list_partitions
-from airflow_hiveacid.engine.flushed import with_copies
 from airflow_hiveacid.engine.reader import BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
@@ -56,7 +56,7 @@ def read(spark: SparkSession) -> Iterator[Read]:
         txns: ValidTxnList = TXNS,
     ) -> DataFrame:
         files = list_partitions(table, partitions, write_ids, txns, Rules.HIVE4)
-        return TableSnapshot(table, with_copies(files, reader), write_ids).rows(session)
+        return TableSnapshot(table, with_copies(table, files, reader), write_ids).rows(session)
 
     yield rows
     reader.end()
@@ -107,7 +107,7 @@ def test_the_copy_of_a_file_that_is_still_written_goes_with_its_reader():
     snapshot = table.snapshots[0]
     before = sorted(path for path in table.folder.rglob("*"))
     found = list_partitions(table.hive_table(), [], snapshot.write_ids, snapshot.txns, Rules.HIVE4)
-    (partition,) = with_copies(found, reader)
+    (partition,) = with_copies(table.hive_table(), found, reader)
     copied = [Path(new.path) for new in partition.inserts if "/_tmp_hiveacid_7_" in new.path]
     assert copied
     assert [path.stat().st_size for path in copied] == [

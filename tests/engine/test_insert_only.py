@@ -30,7 +30,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
 from tests.engine.acid_tables import create, everything, files, folder, left_behind, rows_of
-from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, differences, frame_of
+from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, OLD_MOMENTS, differences, frame_of
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 HMS = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -320,7 +320,11 @@ def test_values_of_every_type_are_kept(
     acid, _ = make_only(
         {"id": "int", **columns}, format=form, serde_parameters={"escape.delim": "\\"}
     )
-    values = frame_of(spark, columns, 9, MOMENTS + FAR_MOMENTS).coalesce(1).localCheckpoint()
+    values = (
+        frame_of(spark, columns, 9, MOMENTS + OLD_MOMENTS + FAR_MOMENTS)
+        .coalesce(1)
+        .localCheckpoint()
+    )
     acid.append(values)
     assert differences(acid.to_df(), values) == []
     more = values.withColumn("id", F.col("id") + 100)

@@ -85,7 +85,7 @@ def test_appends_and_merges_add_columns_and_widen_numbers(
             (2, 4, None),
             (3, 6, None),
         ]
-        acid.compact("major")
+        assert [each.outcome for each in acid.compact("major").partitions] == ["compacted"]
         assert rows_of(acid.to_df().select("id", "twice")) == [(1, 2), (2, 4), (3, 6)]
     assert left_behind(client) == []
 

@@ -95,6 +95,6 @@ def test_a_stream_without_a_length_counts_nothing_and_one_that_is_too_short_is_a
         whole = content([1])
         stream(root, [whole])
         (root / DELTA / "bucket_00000").write_bytes(whole[:-1])
-        with pytest.raises(CorruptFile, match=f"its writer says that {len(whole)} count"):
+        with pytest.raises(CorruptFile, match=f"its writer says {len(whole)}"):
             table.to_df()
     assert copies(root) == []

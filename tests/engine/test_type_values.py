@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -10,7 +11,7 @@ from pyspark.sql.types import StructField, StructType
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.errors import UnsupportedTable, UserError
-from airflow_hiveacid.acid.schema import LOCAL_ZONE
+from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
 from airflow_hiveacid.engine.reader import ACID_FIELDS
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.types import spark_struct
@@ -21,7 +22,7 @@ from airflow_hiveacid.orc.envelope import TypeField
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.wire import Message
 from tests.engine.acid_tables import create, files, folder, left_behind
-from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, differences, frame_of
+from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, OLD_MOMENTS, differences, frame_of
 
 PRIMITIVES = [
     "boolean",
@@ -60,7 +61,9 @@ FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 @FAKE4
 @pytest.mark.parametrize(
-    "moments", [MOMENTS, MOMENTS + FAR_MOMENTS], ids=["within Arrow", "beyond Arrow"]
+    ("moments", "compacted_by"),
+    [(MOMENTS, "Arrow"), (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "Spark")],
+    ids=["within Arrow", "beyond Arrow"],
 )
 def test_every_type_in_every_way(
     spark: SparkSession,
@@ -68,6 +71,7 @@ def test_every_type_in_every_way(
     client: MetastoreClient,
     database: str,
     moments: list[str],
+    compacted_by: str,
 ) -> None:
     table = create(client, f"{database}.t", {"id": "int", **TYPES})
     values = frame_of(spark, TYPES, ROWS, moments).coalesce(1).localCheckpoint()
@@ -89,13 +93,17 @@ def test_every_type_in_every_way(
         assert (report.rows_updated, report.rows_inserted) == (ROWS - 4, 4)
         left = rows(100, "id < 104").union(rows(104))
         assert differences(acid.to_df(), left) == []
-        # Copied as they are, then without the rows that are gone.
-        assert acid.compact(CompactionType.MINOR.value).partitions[0].stripes_encoded == 0
-        assert differences(acid.to_df(), left) == []
-        assert acid.delete("id = 105").rows_deleted == 1
-        acid.compact(CompactionType.MAJOR.value)
-        left = left.where("id <> 105")
-        assert differences(acid.to_df(), left) == []
+        # The few bytes of several stripes become one; then without a row that is gone.
+        for type_ in CompactionType.MINOR, CompactionType.MAJOR:
+            (done,) = acid.compact(type_.value).partitions
+            assert (done.outcome, done.stripes_encoded > 0) == (
+                "compacted",
+                compacted_by == "Arrow",
+            )
+            assert differences(acid.to_df(), left) == []
+            if type_ is CompactionType.MINOR:
+                assert acid.delete("id = 105").rows_deleted == 1
+                left = left.where("id <> 105")
         assert differences(as_spark_reads(spark, table, "base_*"), left) == []
     assert left_behind(client) == []
 
@@ -158,29 +166,59 @@ def test_moments_are_refused_where_hive_cannot_read_them(
     assert files(table) == []
 
 
+def as_other_engines_write(path: Path) -> None:
+    """Leave out of an ORC file what Spark asks for."""
+    with path.open("r+b") as file:
+        tail = OrcTail.read(file)
+        types = [Message.decode(each).without(TypeField.ATTRIBUTES) for each in tail.types]
+        plain = replace(tail, types=tuple(each.encode() for each in types))
+        end = tail.stripes[-1].offset + tail.stripes[-1].length
+        file.seek(end)
+        file.truncate()
+        file.write(plain.encode(end))
+
+
 @FAKE4
-def test_moments_of_other_engines_are_read_after_a_compaction(
+def test_moments_of_other_engines_are_read_changed_and_compacted(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
     """Spark reads a moment only from a file that says what it is to Spark, as ours do."""
     moments = {"id": "int", "at": LOCAL_ZONE, "more": f"array<{LOCAL_ZONE}>"}
     table = create(client, f"{database}.t", moments)
-    value = "timestamp'2024-03-31 02:30:00.5'"
-    rows = spark.sql(f"select 1 as id, {value} as at, array({value}, null) as more")
+    # The far one is beyond Arrow: Spark reads it for the compaction, too.
+    value = "if(id = 4, timestamp'3000-01-01 00:00:00', timestamp'2024-03-31 02:30:00.5')"
+    rows = spark.sql(f"select id, {value} as at, array({value}, null) as more from range(1, 5)")
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        for half in ("id < 3", "id > 2"):
+            acid.append(rows.where(half).coalesce(1))
+        acid.delete("id = 1")
+        for path in folder(table).glob("*delta_*/bucket_*"):
+            as_other_engines_write(path)
+        assert differences(acid.to_df(), rows.where("id > 1")) == []
+        assert acid.delete("id = 3").rows_deleted == 1
+        left = rows.where("id in (2, 4)")
+        assert differences(acid.to_df(), left) == []
+        (done,) = acid.compact("major").partitions
+        assert (done.outcome, done.rows) == ("compacted", 2), done
+        assert differences(acid.to_df(), left) == []
+    assert [each.name for each in folder(table).iterdir() if "hiveacid" in each.name] == []
+
+
+@FAKE4
+def test_moments_of_other_engines_in_an_insert_only_table_are_read_after_a_compaction(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    columns = {"id": "int", "at": LOCAL_ZONE}
+    table = create(client, f"{database}.t", columns, kind=TableKind.INSERT_ONLY)
+    rows = spark.sql("select 1 as id, timestamp'2024-03-31 02:30:00.5' as at")
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        more = rows.withColumn("id", F.lit(2))
         acid.append(rows)
-        acid.append(rows.withColumn("id", F.lit(2)))
-        for path in folder(table).glob("delta_*/bucket_*"):
-            with open(path, "r+b") as file:
-                tail = OrcTail.read(file)
-                types = [Message.decode(each).without(TypeField.ATTRIBUTES) for each in tail.types]
-                plain = replace(tail, types=tuple(each.encode() for each in types))
-                end = tail.stripes[-1].offset + tail.stripes[-1].length
-                file.seek(end)
-                file.truncate()
-                file.write(plain.encode(end))
-        acid.compact("minor")
-        assert differences(acid.to_df(), rows.union(rows.withColumn("id", F.lit(2)))) == []
+        acid.append(more)
+        for path in folder(table).glob("delta_*/*_0"):
+            as_other_engines_write(path)
+        assert [each.stripes_copied for each in acid.compact("major").partitions] == [2]
+        assert differences(acid.to_df(), rows.union(more)) == []
 
 
 @FAKE4

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, differences, frame_of
+from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, OLD_MOMENTS, differences, frame_of
 from tests.interop.engines import EngineError
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
@@ -42,9 +42,9 @@ def tables(spark, hive):
         def create(name, types):
             for table in (name, f"{name}_copy"):
                 columns = [Column(*each) for each in {"id": "int", **types}.items()]
-                client.create_table(HiveTable.new(TableRef("default", table), columns))
+                client.create_table(HiveTable.new(TableRef.parse(table), columns))
             return tuple(
-                AcidTable(f"default.{table}", hive.metastore_uri, spark=spark)
+                AcidTable(table, hive.metastore_uri, spark=spark)
                 for table in (name, f"{name}_copy")
             )
 
@@ -57,33 +57,40 @@ def changed(spark, table, types, moments):
     table.append(values)
     table.update({"id": "id + 100"}, "id < 6")
     table.merge(values.where("id < 3"), "t.id = s.id").when_not_matched_insert_all().execute()
-    table.compact("major")
+    (done,) = table.compact("major").partitions
+    assert done.outcome == "compacted"
+    assert done.stripes_encoded > 0 or moments is not MOMENTS
     moved = values.selectExpr("if(id < 6, id + 100, id) as id", *[f"`{name}`" for name in types])
     return moved.union(values.where("id < 3"))
 
 
-def test_hive_copies_every_value_that_we_write(spark, hive, tables):
-    types = TYPES | STRANGE
-    ours, copy = tables("typed_for_hive", types)
+@pytest.mark.parametrize(
+    ("encoder", "moments"), [("arrow", MOMENTS), ("spark", MOMENTS + OLD_MOMENTS + FAR_MOMENTS)]
+)
+def test_hive_copies_every_value_that_we_write(spark, hive, tables, encoder, moments):
+    types, name = TYPES | STRANGE, f"default.for_hive_by_{encoder}"
+    ours, copy = tables(name, types)
     with ours, copy:
-        expected = changed(spark, ours, types, [*MOMENTS, *FAR_MOMENTS])
+        expected = changed(spark, ours, types, moments)
         assert differences(ours.to_df(), expected) == []
-        hive.sql("insert into default.typed_for_hive_copy select * from default.typed_for_hive")
+        hive.sql(f"insert into {name}_copy select * from {name}")
         assert differences(copy.to_df(), expected) == []
 
 
-def test_trino_copies_every_value_that_we_write(spark, trino, tables):
-    types = TYPES | STRANGE
-    ours, copy = tables("typed_for_trino", types)
+@pytest.mark.parametrize(
+    ("encoder", "moments"), [("arrow", MOMENTS), ("spark", MOMENTS + OLD_MOMENTS)]
+)
+def test_trino_copies_every_value_that_we_write(spark, trino, tables, encoder, moments):
+    types, name = TYPES | STRANGE, f"default.for_trino_by_{encoder}"
+    ours, copy = tables(name, types)
     with ours, copy:
-        expected = changed(spark, ours, types, MOMENTS)
-        source, target = "hive.default.typed_for_trino", "hive.default.typed_for_trino_copy"
-        trino.sql(f"insert into {target} select * from {source}")
+        expected = changed(spark, ours, types, moments)
+        trino.sql(f"insert into hive.{name}_copy select * from hive.{name}")
         assert differences(copy.to_df(), expected) == []
 
 
 def test_hive_does_not_read_timestamps_with_local_time_zone(spark, hive, trino, tables):
-    ours, _ = tables("zoned", {"at": "timestamp with local time zone"})
+    ours, _ = tables("default.zoned", {"at": "timestamp with local time zone"})
     with ours:
         ours.append(spark.sql("select 1 as id, timestamp'2024-01-01 12:00:00' as at"))
         assert ours.to_df().count() == 1
@@ -95,7 +102,7 @@ def test_hive_does_not_read_timestamps_with_local_time_zone(spark, hive, trino, 
 
 def test_long_strings_and_many_columns(spark, hive, trino, tables):
     columns = {f"column_{number}": "string" for number in range(500)}
-    ours, copy = tables("wide", columns)
+    ours, copy = tables("default.wide", columns)
     with ours, copy:
         values = [f"repeat('{name}', 3) as {name}" for name in list(columns)[1:]]
         row = spark.range(2).selectExpr(

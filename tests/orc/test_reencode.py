@@ -1,10 +1,12 @@
 import errno
+import gc
 import io
 import os
 import pickle
 import resource
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -115,11 +117,11 @@ def test_types_that_arrow_does_not_know_and_the_calendar_are_declared_as_before(
     assert read(found).combine_chunks().equals(survivors([planned(file)], [(1, BUCKET, 0)]))
 
 
-def test_times_before_1970_keep_their_last_digit():
+def test_times_before_and_after_1970_are_kept():
     moments = [
-        datetime(1883, 11, 18, 12, 3, 58) + timedelta(days=1000 * k, microseconds=999_999 * k)
-        for k in range(60)
+        datetime(1883, 11, 18, 12, 3, 58) + timedelta(days=1000 * k, seconds=k) for k in range(60)
     ]
+    moments += [datetime(1970, 1, 1, microsecond=1), datetime(2024, 2, 29, microsecond=999_999)]
     file = inserts(pa.table({"moment": pa.array(moments, pa.timestamp("ns"))}), [1])
     _, found = compact([planned(file)], [(1, BUCKET, 0)])
     assert [row["moment"] for row in read(found)["row"].to_pylist()] == moments[1:]
@@ -154,6 +156,54 @@ def test_times_beyond_those_of_arrow_are_told_from_damage():
     places = [(file, OrcTail.read(file), [0])]
     with pytest.raises(BeyondArrow, match="nanosecond"):
         reencode(places, io.BytesIO(), layout=layout_of(file), deletes=[], aborted=[])
+
+
+MOMENT = pa.timestamp("ns")
+
+
+@pytest.mark.parametrize(
+    ("type_", "wrap"),
+    [
+        (MOMENT, lambda moment: moment),
+        (pa.list_(MOMENT), lambda moment: [None, moment]),
+        (pa.struct({"a": pa.struct({"b": MOMENT})}), lambda moment: {"a": {"b": moment}}),
+        (pa.map_(pa.string(), pa.list_(MOMENT)), lambda moment: [("key", [moment])]),
+        (pa.map_(MOMENT, pa.string()), lambda moment: [(moment, "value")]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("moment", "kept"),
+    [
+        (datetime(1969, 12, 31, 23, 59, 58), True),
+        (datetime(1970, 1, 1, 0, 0, 0, 1), True),
+        (datetime(1969, 12, 31, 23, 59, 58, 1), False),
+    ],
+)
+def test_fractions_of_seconds_before_1970_are_beyond_arrow(type_, wrap, moment, kept):
+    """The library writes what Hive, Trino and Spark cannot read."""
+    file = inserts(pa.table({"moment": pa.array([None, wrap(moment)], type_)}), [1])
+    places = [(file, OrcTail.read(file), [0])]
+    with nullcontext() if kept else pytest.raises(BeyondArrow, match="before 1970"):
+        reencode(places, io.BytesIO(), layout=layout_of(file), deletes=[], aborted=[])
+
+
+def test_what_fails_in_the_middle_ends_before_its_file_is_closed():
+    """The library would end the process if it closed its file after us."""
+    moments = [[datetime(2024, 1, 1)], [datetime(9999, 12, 31)]]
+    files = [
+        inserts(pa.table({"moment": pa.array(column, pa.timestamp("us"))}), [write_id])
+        for write_id, column in enumerate(moments, 1)
+    ]
+    places = [(file, OrcTail.read(file), [0]) for file in files]
+    sink = io.BytesIO()
+    with pytest.raises(BeyondArrow) as failure:
+        reencode(places, sink, layout=layout_of(files[0]), deletes=[], aborted=[])
+    sink.close()
+    # Here goes what is left of the writer.
+    del failure
+    gc.collect()
+    assert sink.closed
 
 
 def test_a_damaged_stripe_is_an_error_or_decodes():
