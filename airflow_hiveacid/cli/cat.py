@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.errors import UnsupportedTable, UserError
@@ -81,16 +81,28 @@ def _slices(snapshot: "TableSnapshot", *, row_ids: bool) -> Iterator[list[Row]]:
                 )
             for start in range(0, len(batch), _SLICE):
                 part = batch.slice(start, _SLICE)
-                yield _rows(part, partition.values, row_ids=row_ids)
+                yield _rows(part, snapshot.columns, partition.values, row_ids=row_ids)
 
 
 def _rows(
-    batch: "RowBatch", partition: "Mapping[str, PartitionValue]", *, row_ids: bool
+    batch: "RowBatch",
+    names: Sequence[str] | None,
+    partition: "Mapping[str, PartitionValue]",
+    *,
+    row_ids: bool,
 ) -> list[Row]:
     from airflow_hiveacid.cli.values import json_values
 
-    names = batch.columns.schema.names
-    columns = [json_values(column, julian=batch.julian) for column in batch.columns.columns]
+    given = batch.columns.schema.names
+    names = given if names is None else names
+    # As Hive finds columns in a file: by name in any case, and what the file lacks is null.
+    places = {name.lower(): place for place, name in reversed(list(enumerate(given)))}
+    columns = [
+        [None] * len(batch)
+        if (place := places.get(name.lower())) is None
+        else json_values(batch.columns.column(place), julian=batch.julian)
+        for name in names
+    ]
     rows = [
         {**dict(zip(names, values, strict=True)), **partition}
         for values in zip(*columns, strict=True)

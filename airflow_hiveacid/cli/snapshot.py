@@ -36,7 +36,19 @@ class PartitionDirectory:
 
 @dataclass(frozen=True)
 class TableSnapshot:
-    """The directories of one table, and what one reader may see of them."""
+    """The directories of one table, and what one reader may see of them.
+
+    Attributes:
+        title: What messages call the table.
+        partitioned: Whether it has partition keys.
+        partitions: Its directories.
+        write_ids: Which writes the reader sees.
+        txns: Which compactions the reader sees; None is all.
+        rules: Whose reading applies.
+        strict: Whether what those rules read wrongly is an error.
+        kind: Whether rows have ids.
+        columns: The names of the table's columns; None takes those of every file as they are.
+    """
 
     title: str
     partitioned: bool
@@ -46,6 +58,7 @@ class TableSnapshot:
     rules: Rules
     strict: bool
     kind: TableKind = TableKind.FULL_ACID
+    columns: Sequence[str] | None = None
 
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
         """Sort out one directory's files by this snapshot."""
@@ -154,6 +167,7 @@ def snapshot_of(
             rules=rules or (Rules.HIVE3 if hive3 else Rules.HIVE4),
             strict=rules is None,
             kind=table.kind,
+            columns=[column.name for column in table.columns],
         )
 
 

@@ -2,6 +2,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
@@ -58,6 +59,19 @@ def test_a_table_shows_what_is_committed(client, database, hiveacid):
     assert len(after) == 4
     (state,) = rows(hiveacid("inspect", ref.full_name, "--json"))
     assert state["deltas"][0] == "delta_0000001_0000001_0000"
+
+
+def test_rows_of_older_files_have_the_columns_of_the_table(client, database, hiveacid):
+    ref = TableRef(database, "t")
+    columns = [Column("more", "string"), ID]
+    client.create_table(HiveTable.new(ref, columns))
+    table = folder(client.get_table(ref).location)
+    files = {1: {"id": 1, "gone": 7}, 2: {"ID": 2, "more": "new"}}
+    for write_id, row in files.items():
+        delta = table / f"delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
+        write_events(delta, [(write_id, 0, write_id)], pa.array([row]))
+        write(client, ref, end=client.commit_txn)
+    assert hiveacid("cat", ref.full_name) == (0, "more\tid\nNULL\t1\nnew\t2\n")
 
 
 def test_partitions_are_read_wherever_they_lie(client, database, hiveacid, tmp_path):
