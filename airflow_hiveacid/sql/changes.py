@@ -14,10 +14,12 @@ from airflow_hiveacid.jobs.options import DeleteJob, MergeJob, Source, UpdateJob
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import Statement
 
+_REMEDY = "MERGE does what takes more than a condition."
+
 
 def update_job(statement: Statement, tree: exp.Update) -> UpdateJob:
     """UPDATE ... SET ... WHERE ..."""
-    statement.only(tree, ("this", "expressions", "where"), "UPDATE")
+    statement.only(tree, ("this", "expressions", "where"), "UPDATE", _REMEDY)
     target, inputs = _Target(statement, tree.this, "Updating"), Inputs(statement, tree)
     return UpdateJob(
         target=target.name,
@@ -30,7 +32,7 @@ def update_job(statement: Statement, tree: exp.Update) -> UpdateJob:
 
 def delete_job(statement: Statement, tree: exp.Delete) -> DeleteJob:
     """DELETE FROM ... WHERE ..."""
-    statement.only(tree, ("this", "where"), "DELETE")
+    statement.only(tree, ("this", "where"), "DELETE", _REMEDY)
     target, inputs = _Target(statement, tree.this, "Deleting from"), Inputs(statement, tree)
     return DeleteJob(
         target=target.name,

@@ -60,14 +60,14 @@ class Statement:
         column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
         return SqlError(f"Line {line}, column {column}: {what}", remedy=remedy)
 
-    def only(self, node: exp.Expr, understood: Sequence[str], what: str) -> None:
+    def only(self, node: exp.Expr, understood: Sequence[str], what: str, remedy: str = "") -> None:
         """Refuse a node with parts that are not understood, rather than leave them out."""
         for name, value in node.args.items():
             if value and name not in understood:
                 part = name.strip("_").upper().replace("_", " ")
                 first = value[0] if isinstance(value, list) else value
                 at = first if isinstance(first, exp.Expr) else node
-                self.refuse(at, f"{what} with {part} is not supported.")
+                self.refuse(at, f"{what} with {part} is not supported.", remedy)
 
     def table(self, node: exp.Expr | None, what: str) -> str:
         """The full name of a table that is written.
