@@ -22,7 +22,14 @@ from airflow_hiveacid.orc.envelope import TypeField
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.wire import Message
 from tests.engine.acid_tables import create, files, folder, left_behind
-from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, OLD_MOMENTS, differences, frame_of
+from tests.engine.typed_values import (
+    FAR_MOMENTS,
+    LARGE,
+    MOMENTS,
+    OLD_MOMENTS,
+    differences,
+    frame_of,
+)
 
 PRIMITIVES = [
     "boolean",
@@ -61,9 +68,14 @@ FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 @FAKE4
 @pytest.mark.parametrize(
-    ("moments", "compacted_by"),
-    [(MOMENTS, "Arrow"), (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "Spark")],
-    ids=["within Arrow", "beyond Arrow"],
+    ("moments", "text", "minor", "major"),
+    [
+        # Whether stripes are copied, or Arrow writes them anew; else Spark does.
+        (MOMENTS, "'small'", "encoded", "encoded"),
+        (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "'small'", "", ""),
+        (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, LARGE, "copied", ""),
+    ],
+    ids=["within Arrow", "beyond Arrow", "copied"],
 )
 def test_every_type_in_every_way(
     spark: SparkSession,
@@ -71,14 +83,22 @@ def test_every_type_in_every_way(
     client: MetastoreClient,
     database: str,
     moments: list[str],
-    compacted_by: str,
+    text: str,
+    minor: str,
+    major: str,
 ) -> None:
-    table = create(client, f"{database}.t", {"id": "int", **TYPES})
-    values = frame_of(spark, TYPES, ROWS, moments).coalesce(1).localCheckpoint()
+    table = create(client, f"{database}.t", {"id": "int", "text": "string", **TYPES})
+    values = frame_of(spark, TYPES, ROWS, moments).withColumn("text", F.expr(text))
+    values = values.coalesce(1).localCheckpoint()
 
     def rows(first: int, where: str = "true") -> DataFrame:
         names = [f"`{name}`" for name in TYPES]
-        return values.selectExpr(f"id + {first} as id", *names).where(where)
+        return values.selectExpr(f"id + {first} as id", "text", *names).where(where)
+
+    def compact(type_: CompactionType) -> str:
+        (done,) = acid.compact(type_.value).partitions
+        assert done.outcome == "compacted", done
+        return "copied" * (done.stripes_copied > 0) + "encoded" * (done.stripes_encoded > 0)
 
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
         acid.append(rows(0))
@@ -93,17 +113,12 @@ def test_every_type_in_every_way(
         assert (report.rows_updated, report.rows_inserted) == (ROWS - 4, 4)
         left = rows(100, "id < 104").union(rows(104))
         assert differences(acid.to_df(), left) == []
-        # The few bytes of several stripes become one; then without a row that is gone.
-        for type_ in CompactionType.MINOR, CompactionType.MAJOR:
-            (done,) = acid.compact(type_.value).partitions
-            assert (done.outcome, done.stripes_encoded > 0) == (
-                "compacted",
-                compacted_by == "Arrow",
-            )
-            assert differences(acid.to_df(), left) == []
-            if type_ is CompactionType.MINOR:
-                assert acid.delete("id = 105").rows_deleted == 1
-                left = left.where("id <> 105")
+        assert compact(CompactionType.MINOR) == minor
+        assert differences(acid.to_df(), left) == []
+        assert acid.delete("id = 105").rows_deleted == 1
+        assert compact(CompactionType.MAJOR) == major
+        left = left.where("id <> 105")
+        assert differences(acid.to_df(), left) == []
         assert differences(as_spark_reads(spark, table, "base_*"), left) == []
     assert left_behind(client) == []
 

@@ -40,6 +40,10 @@ OLD_MOMENTS = [
     "1969-12-31 23:59:58.999999",
 ]
 FAR_MOMENTS = ["0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", "1500-02-28 12:00:00.25"]
+# So much that a stripe of a few rows is large enough to be copied by a compaction.
+LARGE = (
+    "concat_ws('', transform(sequence(1, 16000), n -> sha2(cast(id * 16000 + n as string), 256)))"
+)
 _PRIMITIVES = {
     "boolean": ["true", "false"],
     "tinyint": ["-128Y", "127Y", "0Y"],

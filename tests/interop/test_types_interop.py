@@ -4,13 +4,21 @@ A copy says more than what an engine prints, because printing loses values of ne
 """
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, OLD_MOMENTS, differences, frame_of
+from tests.engine.typed_values import (
+    FAR_MOMENTS,
+    LARGE,
+    MOMENTS,
+    OLD_MOMENTS,
+    differences,
+    frame_of,
+)
 from tests.interop.engines import EngineError
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
@@ -51,42 +59,78 @@ def tables(spark, hive):
         yield create
 
 
-def changed(spark, table, types, moments):
-    """Get values into a table in all our ways; answers the frame of what is in it."""
-    values = frame_of(spark, types, ROWS, moments).localCheckpoint()
+# The text of a row decides whether stripes without deleted rows are large enough to be copied, its
+# moments whether Arrow can write the others. The last two values say whether each has happened.
+ARROW = ("arrow", MOMENTS, "'small'", "major", (False, True))
+MIXED = ("mixed", MOMENTS, LARGE, "major", (True, True))
+
+
+def changed(spark, table, moments, text, compaction):
+    """Get values into a table in all our ways; answers the frame of what is in it.
+
+    Also answers whether stripes were copied, and whether Arrow wrote some anew.
+    """
+    values = frame_of(spark, TYPES | STRANGE, ROWS, moments).withColumn("text", F.expr(text))
+    values = values.coalesce(1).localCheckpoint()
     table.append(values)
     table.update({"id": "id + 100"}, "id < 6")
     table.merge(values.where("id < 3"), "t.id = s.id").when_not_matched_insert_all().execute()
-    (done,) = table.compact("major").partitions
+    (done,) = table.compact(compaction).partitions
     assert done.outcome == "compacted"
-    assert done.stripes_encoded > 0 or moments is not MOMENTS
-    moved = values.selectExpr("if(id < 6, id + 100, id) as id", *[f"`{name}`" for name in types])
-    return moved.union(values.where("id < 3"))
+    names = [f"`{name}`" for name in values.columns[1:]]
+    moved = values.selectExpr("if(id < 6, id + 100, id) as id", *names)
+    left = moved.union(values.where("id < 3"))
+    return left, (done.stripes_copied > 0, done.stripes_encoded > 0)
 
 
 @pytest.mark.parametrize(
-    ("encoder", "moments"), [("arrow", MOMENTS), ("spark", MOMENTS + OLD_MOMENTS + FAR_MOMENTS)]
+    ("name", "moments", "text", "compaction", "stripes"),
+    [
+        ARROW,
+        MIXED,
+        ("spark", MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "'small'", "major", (False, False)),
+        ("copied", MOMENTS + OLD_MOMENTS + FAR_MOMENTS, LARGE, "minor", (True, False)),
+    ],
 )
-def test_hive_copies_every_value_that_we_write(spark, hive, tables, encoder, moments):
-    types, name = TYPES | STRANGE, f"default.for_hive_by_{encoder}"
-    ours, copy = tables(name, types)
+def test_hive_copies_every_value_that_we_write(
+    spark, hive, tables, name, moments, text, compaction, stripes
+):
+    table = f"default.for_hive_{name}"
+    ours, copy = tables(table, TYPES | STRANGE | {"text": "string"})
     with ours, copy:
-        expected = changed(spark, ours, types, moments)
+        expected, found = changed(spark, ours, moments, text, compaction)
+        assert found == stripes
         assert differences(ours.to_df(), expected) == []
-        hive.sql(f"insert into {name}_copy select * from {name}")
+        hive.sql(f"insert into {table}_copy select * from {table}")
         assert differences(copy.to_df(), expected) == []
 
 
 @pytest.mark.parametrize(
-    ("encoder", "moments"), [("arrow", MOMENTS), ("spark", MOMENTS + OLD_MOMENTS)]
+    ("name", "moments", "text", "compaction", "stripes"),
+    [ARROW, MIXED, ("spark", MOMENTS + OLD_MOMENTS, "'small'", "major", (False, False))],
 )
-def test_trino_copies_every_value_that_we_write(spark, trino, tables, encoder, moments):
-    types, name = TYPES | STRANGE, f"default.for_trino_by_{encoder}"
-    ours, copy = tables(name, types)
+def test_trino_copies_every_value_that_we_write(
+    spark, trino, tables, name, moments, text, compaction, stripes
+):
+    table = f"default.for_trino_{name}"
+    ours, copy = tables(table, TYPES | STRANGE | {"text": "string"})
     with ours, copy:
-        expected = changed(spark, ours, types, moments)
-        trino.sql(f"insert into hive.{name}_copy select * from hive.{name}")
+        expected, found = changed(spark, ours, moments, text, compaction)
+        assert found == stripes
+        trino.sql(f"insert into hive.{table}_copy select * from hive.{table}")
         assert differences(copy.to_df(), expected) == []
+
+
+def test_trino_mixes_up_the_keys_of_a_map_beside_deleted_rows(spark, trino, tables):
+    """It does so whoever has written and deleted the rows; major compactions keep none of these."""
+    table = "default.for_trino_deleted"
+    ours, copy = tables(table, TYPES | STRANGE | {"text": "string"})
+    with ours, copy:
+        expected, _ = changed(spark, ours, MOMENTS + OLD_MOMENTS, LARGE, "minor")
+        assert differences(ours.to_df(), expected) == []
+        trino.sql(f"insert into hive.{table}_copy select * from hive.{table}")
+        ((_, column, *_),) = differences(copy.to_df(), expected)
+        assert TYPES[column] == f"map<string,{ROW}>"
 
 
 def test_hive_does_not_read_timestamps_with_local_time_zone(spark, hive, trino, tables):
