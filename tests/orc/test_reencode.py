@@ -170,7 +170,7 @@ MOMENT = pa.timestamp("ns")
         (pa.map_(pa.string(), pa.list_(MOMENT)), lambda moment: [("key", [moment])]),
         (pa.map_(MOMENT, pa.string()), lambda moment: [(moment, "value")]),
     ],
-    ids=str,
+    ids=["alone", "in a list", "in a struct", "in a value", "in a key"],
 )
 @pytest.mark.parametrize(
     ("moment", "kept"),
