@@ -34,8 +34,7 @@ quickstart: setup ## Real metastore, demo table; Airflow merges, compacts and cl
 	@$(RUN) python -m airflow_hiveacid.quickstart
 
 test: setup ## Run all tests
-	@# In the order of their names: by their numbers of tests the slowest files would come last.
-	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 lint: setup ## Check style, types and the directions of imports
 	@$(BIN)/ruff check .
