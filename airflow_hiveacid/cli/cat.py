@@ -74,29 +74,29 @@ def _slices(snapshot: "TableSnapshot", *, row_ids: bool) -> Iterator[list[Row]]:
     for partition in snapshot.partitions:
         state = snapshot.state(partition, list_files(partition.storage))
         for batch in visible_rows(partition.storage, state, snapshot.write_ids, snapshot.rules):
-            if row_ids and _ROW_ID in batch.columns.schema.names:
+            names = batch.columns.schema.names if snapshot.columns is None else snapshot.columns
+            if row_ids and _ROW_ID in names:
                 raise UserError(
                     f"The table has a column {_ROW_ID}, which would hide the row ids.",
                     remedy="Leave out --row-ids.",
                 )
             for start in range(0, len(batch), _SLICE):
                 part = batch.slice(start, _SLICE)
-                yield _rows(part, snapshot.columns, partition.values, row_ids=row_ids)
+                yield _rows(part, names, partition.values, row_ids=row_ids)
 
 
 def _rows(
     batch: "RowBatch",
-    names: Sequence[str] | None,
+    names: Sequence[str],
     partition: "Mapping[str, PartitionValue]",
     *,
     row_ids: bool,
 ) -> list[Row]:
     from airflow_hiveacid.cli.values import json_values
 
-    given = batch.columns.schema.names
-    names = given if names is None else names
     # As Hive finds columns in a file: by name in any case, and what the file lacks is null.
-    places = {name.lower(): place for place, name in reversed(list(enumerate(given)))}
+    given = reversed(list(enumerate(batch.columns.schema.names)))
+    places = {name.lower(): place for place, name in given}
     columns = [
         [None] * len(batch)
         if (place := places.get(name.lower())) is None

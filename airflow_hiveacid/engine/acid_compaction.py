@@ -213,7 +213,8 @@ class AcidCompactor(PartitionCompactor):
     def _readable(self, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
         """The same files, with copies in place of those that Spark may be unable to read."""
         copy = partial(copy_file, self.storage.location, self.folder("rows"))
-        strange = [file for file in files if file.cut_off or self.table.local_time_columns]
+        local_times = bool(self.table.local_time_columns)
+        strange = [file for file in files if file.cut_off or local_times]
         copies = dict(zip(strange, self.in_tasks(copy, strange), strict=True))
         return tuple(copies.get(file, file) for file in files)
 

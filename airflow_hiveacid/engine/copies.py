@@ -13,9 +13,9 @@ from typing import Protocol
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.engine.files import AcidFile, PartitionFiles, in_threads, read_tails
-from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.orc.readable import copy_readable, readable
+from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage, storage_error
 
 
@@ -43,13 +43,12 @@ def with_copies(
 
 def _with_copies(partition: PartitionFiles, txn: Reading, local_times: bool) -> PartitionFiles:
     files = (*partition.inserts, *partition.deletes)
-    copied = {file for file in files if file.cut_off}
-    if local_times:
-        tails = zip(files, read_tails(files), strict=True)
-        copied |= {file for file, tail in tails if readable(tail) is not tail}
-        if any(file.raw for file in copied):
-            # The names of such files give the order in which their rows are counted.
-            copied |= {file for file in files if file.raw}
+    strange = [file for file in files if file.cut_off or local_times]
+    tails = dict(zip(strange, read_tails(strange), strict=True))
+    copied = {file for file, tail in tails.items() if file.cut_off or readable(tail) is not tail}
+    if local_times and any(file.raw for file in copied):
+        # The names of such files give the order in which their rows are counted.
+        copied |= {file for file in files if file.raw}
     if not copied:
         return partition
     storage = Storage.of(partition.location)
@@ -59,18 +58,19 @@ def _with_copies(partition: PartitionFiles, txn: Reading, local_times: bool) -> 
     )
 
     def with_those(files: Sequence[AcidFile]) -> tuple[AcidFile, ...]:
-        return tuple(_copy(storage, folder, file) if file in copied else file for file in files)
+        return tuple(
+            _copy(storage, folder, file, tails[file]) if file in copied else file for file in files
+        )
 
     return replace(
         partition, inserts=with_those(partition.inserts), deletes=with_those(partition.deletes)
     )
 
 
-def _copy(storage: Storage, folder: str, file: AcidFile) -> AcidFile:
+def _copy(storage: Storage, folder: str, file: AcidFile, tail: OrcTail) -> AcidFile:
     root = storage.location.rstrip("/")
     path = file.path[len(root) + 1 :]
     copy = f"{folder}/{path}"
-    tail = read_tail(storage, path, file.size)
     with storage.open_input(path) as source, storage.create(copy) as sink:
         try:
             size = copy_readable(source, tail, sink)

@@ -1,8 +1,7 @@
 """Moments that the ORC library of Arrow writes wrongly.
 
 It takes a second apart towards zero, so that a moment before 1970 with a fraction gets a negative
-number of nanoseconds. It reads that back itself; ORC's Java reader fails, and Hive, Trino and Spark
-with it.
+number of nanoseconds. It reads that back itself, but ORC's Java reader, which is Spark's, fails.
 """
 
 from typing import Any

@@ -140,10 +140,10 @@ class _Writer:
         )
 
     def _abandon(self) -> None:
-        """End a file that has failed.
+        """Let nothing more be written, which changes nothing if all is.
 
-        The library closes it when the writer is collected, which is later than the sink is closed,
-        and ends the process because it cannot write there.
+        The library closes a file that has failed when its writer is collected. That is later than
+        the sink is closed, and it ends the process because it cannot write there.
         """
         from pyarrow import ArrowException
 

@@ -74,6 +74,19 @@ def test_rows_of_older_files_have_the_columns_of_the_table(client, database, hiv
     assert hiveacid("cat", ref.full_name) == (0, "more\tid\nNULL\t1\nnew\t2\n")
 
 
+def test_a_column_called_row_id_that_older_files_lack_is_an_error_with_row_ids(
+    client, database, hiveacid
+):
+    ref = TableRef(database, "t")
+    client.create_table(HiveTable.new(ref, [ID, Column("row_id", "int")]))
+    table = folder(client.get_table(ref).location)
+    write_events(table / "delta_0000001_0000001_0000/bucket_00000", [(1, 0, 1)], ids(1))
+    write(client, ref, end=client.commit_txn)
+    status, said = hiveacid("cat", ref.full_name, "--row-ids")
+    assert status == 20
+    assert "column row_id" in said
+
+
 def test_partitions_are_read_wherever_they_lie(client, database, hiveacid, tmp_path):
     ref = TableRef(database, "p")
     keys = [Column("n", "int"), Column("day", "string")]

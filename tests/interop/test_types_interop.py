@@ -144,6 +144,20 @@ def test_hive_does_not_read_timestamps_with_local_time_zone(spark, hive, trino, 
     assert seen == [("2024-01-01 12:00:00.000000000 UTC",)]
 
 
+def test_we_read_and_change_timestamps_with_local_time_zone_of_hive_and_trino(
+    spark, hive, trino, tables
+):
+    ours, _ = tables("default.moments", {"at": "timestamp with local time zone"})
+    hive.sql("insert into default.moments select 1, timestamp '2024-01-01 12:00:00'")
+    trino.sql("insert into hive.default.moments select 2, timestamp '2024-01-01 12:00:00 UTC'")
+    with ours:
+        at = spark.sql("select timestamp'2024-01-01 12:00:00' as at")
+        expected = spark.range(1, 3).selectExpr("cast(id as int) id").crossJoin(at)
+        assert differences(ours.to_df(), expected) == []
+        assert ours.delete("id = 1").rows_deleted == 1
+        assert differences(ours.to_df(), expected.where("id = 2")) == []
+
+
 def test_long_strings_and_many_columns(spark, hive, trino, tables):
     columns = {f"column_{number}": "string" for number in range(500)}
     ours, copy = tables("default.wide", columns)
