@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import shutil
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -27,6 +28,8 @@ _SAME_SCHEMES = (_S3, _AZURE)
 _HDFS_PORT = 8020
 # There, a directory is nothing but a common beginning of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+# More than any note of ours has.
+SMALL_FILE = 1 << 20
 
 
 class ReadOnlyStorage:
@@ -113,6 +116,31 @@ class ReadOnlyStorage:
         with _translated(self._show(path)):
             return cast(BinaryIO, self._filesystem.open_input_file(self._full(path)))
 
+    def read_small(self, path: str, limit: int = SMALL_FILE) -> bytes | None:
+        """The content of a small file that a program has written.
+
+        Whoever can write into the folder may have put anything there: what is larger, or no file
+        at all, is none of ours.
+
+        Args:
+            path: The file.
+            limit: How many bytes it may have.
+
+        Returns:
+            Its bytes; None when there is no such file.
+        """
+        info = self._info(path)
+        if info.type != fs.FileType.File or info.size > limit:
+            return None
+        try:
+            with _translated(self._show(path)), self.open_input(path) as source:
+                content = source.read(limit + 1)
+        except StorageError:
+            if self.exists(path):
+                raise
+            return None  # Somebody has removed it just then.
+        return content if len(content) <= limit else None
+
     def _list(self, path: str, recursive: bool, missing_ok: bool) -> list[Any]:
         with _translated(self._show(path)):
             selector = fs.FileSelector(
@@ -156,6 +184,40 @@ class Storage(ReadOnlyStorage):
             if self._filesystem.type_name not in _OBJECT_STORES:
                 self._filesystem.create_dir(full.rpartition("/")[0], recursive=True)
             return cast(BinaryIO, self._filesystem.open_output_stream(full))
+
+    def write_file(self, path: str, content: bytes, *, replace: bool = False) -> None:
+        """Let a small file appear whole, or not at all.
+
+        Args:
+            path: The file.
+            content: Its bytes.
+            replace: Whether it may take the place of another one.
+        """
+        if not replace:
+            self._refuse_existing(path)
+        if not self.renames_at_once:  # An object appears at once by itself.
+            full = self._full(path)
+            with _translated(self._show(path)), self._filesystem.open_output_stream(full) as sink:
+                sink.write(content)
+            return
+        folder, _, name = path.rpartition("/")
+        unfinished = f"{folder}/" * bool(folder) + f"_unfinished_{uuid.uuid4().hex[:8]}_{name}"
+        try:
+            with _translated(self._show(path)), self.create(unfinished) as sink:
+                sink.write(content)
+                self._flush(sink)
+            self._replace(unfinished, path)
+        except StorageError:
+            self.delete_file(unfinished)
+            raise
+
+    def _flush(self, sink: BinaryIO) -> None:
+        """Have the bytes outlive a failure of the machine, where the file system does not."""
+
+    def _replace(self, source: str, target: str) -> None:
+        """Rename a file, in the place of another one if there is one."""
+        self.delete_file(target)
+        self.rename(source, target)
 
     def make_directory(self, path: str) -> None:
         """Make a directory and those above it; one that is there already is left as it is."""
@@ -252,6 +314,15 @@ class LocalStorage(Storage):
         self._refuse_existing(target)
         with _translated(self._show(source)):
             os.rename(old, new)
+
+    def _flush(self, sink: BinaryIO) -> None:
+        sink.flush()
+        os.fsync(sink.fileno())
+
+    def _replace(self, source: str, target: str) -> None:
+        old, new = self._changeable(source), self._changeable(target)
+        with _translated(self._show(target)):
+            os.replace(old, new)
 
     def copy(self, source: str, target: str) -> None:
         """Copy a file; never onto something that exists."""

@@ -214,6 +214,34 @@ def test_an_existing_file_is_never_written_again(
     assert read(storage, "f") == b"old"
 
 
+def test_a_file_is_written_whole_or_not_at_all(
+    storage: Storage, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.write_file("notes/a", b"1")
+    with pytest.raises(StorageError, match="exists already"):
+        storage.write_file("notes/a", b"2")
+    storage.write_file("notes/a", b"3", replace=True)
+    assert storage.read_small("notes/a") == b"3"
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(storage), "_flush", full)
+    with pytest.raises(DiskFull):
+        storage.write_file("notes/a", b"4", replace=True)
+    assert storage.read_small("notes/a") == b"3"
+    assert os.listdir(table / "notes") == ["a"]
+
+
+def test_a_small_file_is_read_only_if_it_is_one(storage: Storage, table: Path) -> None:
+    (table / "note").write_bytes(b"12345")
+    (table / "folder").mkdir()
+    os.mkfifo(table / "pipe")
+    assert storage.read_small("note", 5) == b"12345"
+    assert storage.read_small("note", 4) is None
+    assert [storage.read_small(name) for name in ("nothing", "folder", "pipe")] == [None] * 3
+
+
 def test_a_copy_has_the_same_content(storage: Storage) -> None:
     write(storage, "a", b"content")
     storage.copy("a", "b")
