@@ -1,9 +1,11 @@
 """The files of one partition, or of a table without partitions, and what a snapshot reads of them."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import BinaryIO
+from functools import partial
+from typing import Any, BinaryIO
 
 from airflow_hiveacid.acid.directory import (
     AcidDirectory,
@@ -15,16 +17,26 @@ from airflow_hiveacid.acid.directory import (
 from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
+    SIDECAR_FILE,
     Base,
+    BucketFile,
     Delta,
     OriginalFile,
     parse_directory,
     parse_file,
 )
 from airflow_hiveacid.acid.originals import original_bucket
+from airflow_hiveacid.acid.sidecar import LARGEST_NOTE, disagreements, parse_note, written_files
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import ReadOnlyStorage
+
+# Notes are small files, and an object store takes its time for each.
+_READERS = 8
+_RESTORE = (
+    "Bring the file back from a copy, a snapshot of the file system or its trash; without it, rows"
+    " are lost."
+)
 
 
 def list_files(storage: ReadOnlyStorage) -> list[FileStatus]:
@@ -50,13 +62,85 @@ def read_state(
     rules: Rules,
     strict: bool = True,
 ) -> AcidDirectory:
-    """Sort out the files of a partition by a snapshot; see ``acid_state``."""
+    """Sort out the files of a partition by a snapshot; see ``acid_state``.
+
+    Raises:
+        CorruptFile: What is to be read has lost its content.
+    """
 
     def data_format(directory: str) -> str:
         with storage.open_input(f"{directory}/{METADATA_FILE}") as marker:
             return parse_metadata_file(marker.read().decode(errors="replace"))
 
-    return acid_state(files, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict)
+    state = acid_state(
+        files, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict
+    )
+    _check_content(storage, state)
+    return state
+
+
+def check_notes(
+    storage: ReadOnlyStorage, state: AcidDirectory, names: Iterable[str]
+) -> dict[str, int]:
+    """Compare directories of ours with the notes that were left in them.
+
+    Args:
+        storage: The folder of the partition.
+        state: What is read of it.
+        names: The directories; those of other writers have no note and are passed over.
+
+    Returns:
+        How many rows the files should have, by their path, as far as that was noted.
+
+    Raises:
+        CorruptFile: A file is missing, has another size, or is one too many.
+    """
+    noted = [note for note in map(state.sidecar, names) if note is not None]
+    with ThreadPoolExecutor(_READERS) as pool:
+        notes = list(pool.map(partial(_read_note, storage), noted))
+    rows: dict[str, int] = {}
+    for status, note in zip(noted, notes, strict=True):
+        directory = status.path.partition("/")[0]
+        written = None if note is None else written_files(note)
+        if written is None:
+            continue
+        if problems := disagreements(directory, written, state.files(directory)):
+            more = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
+            raise CorruptFile(
+                f"{storage.location.rstrip('/')}/{problems[0]}{more} The note {SIDECAR_FILE} of the"
+                " directory says so.",
+                remedy=_RESTORE,
+            )
+        rows |= {f"{directory}/{file.name}": file.rows for file in written}
+    return rows
+
+
+def _read_note(storage: ReadOnlyStorage, note: FileStatus) -> dict[str, Any] | None:
+    content = storage.read_small(note.path, LARGEST_NOTE)
+    return None if content is None else parse_note(content)
+
+
+def _check_content(storage: ReadOnlyStorage, state: AcidDirectory) -> None:
+    """Refuse what a listing shows to be damaged."""
+    for name in filter(None, (state.base, *state.deltas)):
+        files = state.files(name)
+        if not files and state.sidecar(name) is not None:
+            raise CorruptFile(
+                f"{storage.location.rstrip('/')}/{name} has lost all its files.", remedy=_RESTORE
+            )
+        for file in files:
+            # Others leave empty files of plain rows; a file with row ids has at least a tail. Only
+            # a streaming writer begins with nothing, and says so in a side file.
+            if (
+                file.size == 0
+                and isinstance(parse_file(file.path.rpartition("/")[2]), BucketFile)
+                and state.flush_lengths(file) is None
+            ):
+                raise CorruptFile(
+                    f"{storage.location.rstrip('/')}/{file.path} is empty; not even a file without"
+                    " rows is.",
+                    remedy=_RESTORE,
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.names import (
     CONVERTED_BASE,
     FLUSH_LENGTH_SUFFIX,
     METADATA_FILE,
+    SIDECAR_FILE,
     Base,
     Delta,
     is_hidden,
@@ -80,6 +81,11 @@ class AcidDirectory:
             return tuple(files[path] for path in self.originals)
         found = filter(_is_data, self._listing[directory])
         return tuple(sorted(found, key=lambda file: hive_order(file.path)))
+
+    def sidecar(self, directory: str) -> FileStatus | None:
+        """The note that we leave in directories of ours."""
+        wanted = f"{directory}/{SIDECAR_FILE}"
+        return next((each for each in self._listing[directory] if each.path == wanted), None)
 
     def flush_lengths(self, file: FileStatus) -> FileStatus | None:
         """The side file in which a streaming writer says how much of a file counts."""

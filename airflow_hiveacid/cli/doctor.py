@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.acid.errors import CorruptFile, HiveAcidError, UserError
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import STAGING_PREFIX, Base, Delta
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.jobs import codec
@@ -196,7 +197,7 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
         CorruptFile: One is something else.
     """
     from airflow_hiveacid.cli.snapshot import snapshot_of
-    from airflow_hiveacid.listing import data_files, list_files, open_data
+    from airflow_hiveacid.listing import check_notes, data_files, list_files, open_data, read_tail
     from airflow_hiveacid.orc.verify import verify_file
 
     count, problems = 0, []
@@ -204,6 +205,12 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
         for partition in snapshot.partitions:
             storage = partition.storage
             state = snapshot.state(partition, list_files(storage))
+            directories = tuple(filter(None, (state.base, *state.deltas)))
+            noted = check_notes(storage, state, directories)
+            if snapshot.kind is TableKind.INSERT_ONLY:
+                # Its files promise nothing but what the notes say.
+                count += sum(len(state.files(name)) for name in directories)
+                continue
             for file in data_files(storage, state):
                 # A file without row ids promises nothing.
                 if file.raw or file.directory is None:
@@ -218,6 +225,11 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
                         bucket=file.bucket,
                         write_ids=_promised(directory),
                     )
+                wanted = noted.get(file.path)
+                if wanted is not None:
+                    rows = read_tail(storage, file.path, file.size).rows
+                    if rows != wanted:
+                        found.append(f"It has {rows} rows, and was written with {wanted}.")
                 problems += [f"{storage.location}/{file.path}: {problem}" for problem in found]
     if problems:
         more = len(problems) - _PROBLEMS_TOLD

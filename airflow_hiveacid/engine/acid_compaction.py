@@ -129,7 +129,8 @@ class AcidCompactor(PartitionCompactor):
                 continue
             assert file.directory is not None, file.path
             exact = self._aborted(file.directory) is Range.NONE
-            input_ = InputFile(file.path, file.size, file.directory, exact, file.cut_off)
+            noted = self.noted_rows.get(file.path)
+            input_ = InputFile(file.path, file.size, file.directory, exact, file.cut_off, noted)
             yield file.bucket, input_
 
     def _aborted(self, directory: Base | Delta | None) -> Range:

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from zipimport import zipimporter
 
-from airflow_hiveacid.acid.errors import DataError, HiveAcidError
+from airflow_hiveacid.acid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.acid.names import Base, BucketFile, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds
 from airflow_hiveacid.engine.staging import Folder, StagedFile
 from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.delete_file import write_delete_stripes
-from airflow_hiveacid.orc.envelope import with_column_names, wrap_types
+from airflow_hiveacid.orc.envelope import Column, Operation, with_column_names, wrap_types
 from airflow_hiveacid.orc.key_stream import read_deletes
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout
@@ -48,6 +48,7 @@ class InputFile:
         directory: The base or delta that its content comes from.
         exact: Whether no row in it can be of an aborted write id.
         cut_off: Whether there is more in it than counts.
+        rows: How many rows its writer noted; None when nobody did.
     """
 
     path: str
@@ -55,6 +56,7 @@ class InputFile:
     directory: Base | Delta
     exact: bool
     cut_off: bool = False
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +306,13 @@ def merge_deletes(work: DeleteWork) -> StagedFile:
 
 
 def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:
-    events = read_deletes(_open(stack, inputs, inputs.deletes), inputs.aborted)
+    opened = _open(stack, inputs, inputs.deletes)
+    for file, (_, tail) in zip(inputs.deletes, opened, strict=True):
+        for stripe in range(len(tail.stripes)):
+            found = tail.int_range(stripe, Column.OPERATION)
+            if found is not None and found != (Operation.DELETE, Operation.DELETE):
+                raise CorruptFile(f"{inputs.root}/{file.path} holds other events than deletes.")
+    events = read_deletes(opened, inputs.aborted)
     # Arrow reads ahead, and must have stopped before the files are closed.
     return stack.enter_context(closing(events))
 
@@ -318,9 +326,23 @@ def _open(
         with _naming(inputs.root, file.path):
             source = stack.enter_context(storage.open_input(file.path))
             tail = OrcTail.read(source, file.size)
+            check_rows(tail, file.path, file.rows)
             named = replace(tail, types=with_column_names(tail.types, inputs.columns))
             opened.append((source, named))
     return opened
+
+
+def check_rows(tail: OrcTail, path: str, noted: int | None) -> None:
+    """Refuse a file that has not as many rows as its writer noted.
+
+    Raises:
+        CorruptFile: It has more or less.
+    """
+    if noted is not None and tail.rows != noted:
+        raise CorruptFile(
+            f"{path} has {tail.rows} rows, and was written with {noted}.",
+            remedy="Bring it back from a copy.",
+        )
 
 
 def _paths(files: Sequence[InputFile]) -> list[str]:

@@ -23,8 +23,9 @@ from airflow_hiveacid.acid.errors import (
     UnknownColumn,
 )
 
-# A mark in the text of an error that is raised inside of a Spark expression.
+# Marks in the text of errors that are raised inside of a Spark expression.
 MISMATCH = "hiveacid-type-mismatch:"
+CORRUPT = "hiveacid-corrupt-file:"
 
 # SQL's class 22: an expression that cannot be computed from the data, like a division by zero.
 _DATA_ERROR = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: 22\w{3}")
@@ -67,9 +68,10 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         return BadCondition(f"{what} does not parse: {first_line}")
     if isinstance(error, AnalysisException):
         return _translate_analysis(error, what, first_line)
-    if MISMATCH in text:
-        found = re.search(re.escape(MISMATCH) + r"(.*?)(?:\n| SQLSTATE|$)", text)
-        return TypeMismatch(found.group(1).strip() if found else first_line)
+    for mark, kind in ((MISMATCH, TypeMismatch), (CORRUPT, CorruptFile)):
+        if mark in text:
+            found = re.search(re.escape(mark) + r"(.*?)(?:\n| SQLSTATE|$)", text)
+            return kind(found.group(1).strip() if found else first_line)
     if "No space left on device" in text or "DSQuotaExceededException" in text:
         return DiskFull(f"{what}: there is no space left to write to.")
     if "Permission denied" in text or "AccessControlException" in text:

@@ -11,6 +11,7 @@ from airflow_hiveacid.acid.errors import HiveAcidError, UnsupportedFile
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import Delta, OriginalFile, parse_directory, parse_file
 from airflow_hiveacid.acid.write_ids import Range
+from airflow_hiveacid.engine.compact_tasks import check_rows
 from airflow_hiveacid.engine.partition_compaction import PartitionCompactor
 from airflow_hiveacid.engine.partition_values import PATH
 from airflow_hiveacid.engine.row_files import RowFiles
@@ -36,12 +37,14 @@ class _Joined:
         number: The number of the new file.
         paths: The files, in reading order.
         folder: Where the new file goes.
+        noted_rows: How many rows each should have, as far as that was noted.
     """
 
     root: str
     number: int
     paths: tuple[str, ...]
     folder: Folder
+    noted_rows: tuple[int | None, ...]
 
 
 class InsertOnlyCompactor(PartitionCompactor):
@@ -122,7 +125,13 @@ class InsertOnlyCompactor(PartitionCompactor):
                 number = last
             groups.setdefault(number, []).append(file.path)
         return [
-            _Joined(self.storage.location, number, tuple(paths), self.folder("out"))
+            _Joined(
+                self.storage.location,
+                number,
+                tuple(paths),
+                self.folder("out"),
+                tuple(map(self.noted_rows.get, paths)),
+            )
             for number, paths in sorted(groups.items())
         ]
 
@@ -169,9 +178,11 @@ def _copy_stripes(joined: _Joined) -> tuple[StagedFile, int]:
     path = f"{joined.folder.path}/{OriginalFile(joined.number, 0).name}.{uuid.uuid4().hex}"
     with ExitStack() as stack:
         parts = []
-        for name in joined.paths:
+        for name, noted in zip(joined.paths, joined.noted_rows, strict=True):
             source = stack.enter_context(storage.open_input(name))
-            parts.append(Part(source, readable(OrcTail.read(source))))
+            tail = OrcTail.read(source)
+            check_rows(tail, name, noted)
+            parts.append(Part(source, readable(tail)))
         with storage.create(path) as sink:
             written = assemble(parts, sink)
     stripes = sum(len(part.tail.stripes) for part in parts)

@@ -3,7 +3,6 @@
 This is the half that all kinds of tables share; what goes into a file is up to the kind.
 """
 
-import json
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from airflow_hiveacid.acid.names import (
     partition_name,
 )
 from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.engine.bucketing import bucket_numbers
 from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
@@ -191,7 +191,10 @@ class TableOutput(ABC):
             sidecar: What the hidden note about the transaction says in every directory.
         """
         for (place, name), files in self.staged.items():
-            self._publish(place, name, files, json.dumps(sidecar, indent=1).encode())
+            written = [
+                WrittenFile(self._file_name(file.bucket), file.rows, file.bytes) for file in files
+            ]
+            self._publish(place, name, files, directory_note(sidecar, written))
         for location in self._staged_below:
             Storage.of(location).delete_directory(self._staging)
 

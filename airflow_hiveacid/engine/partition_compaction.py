@@ -1,10 +1,9 @@
 """The compaction of one partition, or of a table without partitions, in its own transaction."""
 
-import json
 import os
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,14 +22,16 @@ from airflow_hiveacid.acid.names import (
     STAGING_PREFIX,
     Base,
     Delta,
+    parse_directory,
 )
+from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.engine.compact_tasks import caught
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.session import cancelling_jobs
 from airflow_hiveacid.engine.staging import Folder, StagedFile
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.jobs.report import PartitionCompaction
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -58,6 +59,8 @@ class PartitionCompactor(ABC):
         bytes_read: The size of what is replaced.
         stripes_copied: How many stripes of ORC files stayed as they were.
         stripes_encoded: How many were written anew.
+        noted_rows: How many rows the files should have that are replaced, as far as their
+            directories have notes.
     """
 
     spark: SparkSession
@@ -70,6 +73,7 @@ class PartitionCompactor(ABC):
     bytes_read: int = 0
     stripes_copied: int = 0
     stripes_encoded: int = 0
+    noted_rows: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         folder = self.table.folder if self.partition is None else self.partition.folder
@@ -142,6 +146,7 @@ class PartitionCompactor(ABC):
                     " cannot be shown at once: it became a major one."
                 )
                 plan = self.plan(state, CompactionType.MAJOR, files)
+            self.noted_rows = check_notes(self.storage, state, _directories(plan))
         self.compaction.own(
             partial(self.storage.delete_directory, self._staging),
             f"{self.storage.location}/{self._staging}",
@@ -204,16 +209,19 @@ class PartitionCompactor(ABC):
 
     def _publish(self, plan: CompactionPlan) -> None:
         """Let the new directories appear, each by one rename."""
-        sidecar = {SIDECAR_FILE: self._sidecar(plan)}
         hive3 = self.compaction.version is MetastoreVersion.HMS3
         ready: list[tuple[str, str]] = []
         for directory, files in self._staged.items():
             final = replace(directory, visibility_txn=self.compaction.visibility_txn).name
             folder = f"{self._staging}/ready/{final}"
             self.storage.make_directory(folder)
+            written = []
             for file in files:
-                self.storage.rename(file.path, f"{folder}/{self.file_name(file.bucket)}")
+                name = self.file_name(file.bucket)
+                self.storage.rename(file.path, f"{folder}/{name}")
                 self._bytes_written += file.bytes
+                written.append(WrittenFile(name, file.rows, file.bytes))
+            sidecar = {SIDECAR_FILE: self._sidecar(plan, written)}
             for name, content in (self.side_files(directory) | sidecar).items():
                 self._create(f"{folder}/{name}", content)
             ready.append((folder, final))
@@ -235,7 +243,7 @@ class PartitionCompactor(ABC):
             self._published.append(final)
         self.storage.delete_directory(self._staging)
 
-    def _sidecar(self, plan: CompactionPlan) -> bytes:
+    def _sidecar(self, plan: CompactionPlan, written: Sequence[WrittenFile]) -> bytes:
         note = {
             "operation": plan.type.value,
             "txn_id": self.compaction.txn_id,
@@ -243,7 +251,7 @@ class PartitionCompactor(ABC):
             "user": os.environ.get("USER", ""),
             "replaces": list(plan.inputs),
         }
-        return json.dumps(note, indent=1).encode()
+        return directory_note(note, written)
 
     def _remember(self) -> None:
         """Note who may still read what was replaced; the cleaner can find that out by itself, too."""
@@ -274,6 +282,11 @@ class PartitionCompactor(ABC):
             return []
         tasks = self.spark.sparkContext.parallelize(items, len(items))
         return tasks.map(caught(work)).collect()
+
+
+def _directories(plan: CompactionPlan) -> list[str]:
+    """What is replaced, without original files, which lie in no directory of a writer's."""
+    return [name for name in plan.inputs if parse_directory(name) is not None]
 
 
 def result_of(tried: R | HiveAcidError) -> R:

@@ -17,6 +17,7 @@ from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.columns import quoted
 from airflow_hiveacid.engine.conversion import within
+from airflow_hiveacid.engine.failures import CORRUPT
 from airflow_hiveacid.engine.files import AcidFile, KeyRange, PartitionFiles, read_key_range
 from airflow_hiveacid.engine.originals import numbered_rows
 from airflow_hiveacid.engine.partition_values import PARTITION, PATH, FilePlace, with_partition
@@ -31,6 +32,9 @@ WRITE_ID, BUCKET, ROW = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW"
 KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
 # Beyond this many delete events a broadcast costs more than a shuffle of the data.
 BROADCAST_DELETE_EVENTS = 5_000_000
+
+# What files of rows may hold, older ones updates, too, and what those of delete events must.
+_ROWS, _DELETES = (0, 1), (2,)
 
 ACID_FIELDS = [
     StructField("operation", IntegerType()),
@@ -107,7 +111,7 @@ class TableSnapshot:
         exact: bool,
         search: SearchArgument | None,
     ) -> DataFrame:
-        frame = _read(spark, self.table, [file.path for _, file in files], search)
+        frame = _read(spark, self.table, [file.path for _, file in files], search, _ROWS)
         if not exact:
             frame = frame.where(self._is_visible())
         frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
@@ -179,7 +183,7 @@ class TableSnapshot:
             key=lambda found: found[1].path,
         )
         inexact = any(not file.exact for _, file in deletes)
-        events = _read(spark, self.table, [file.path for _, file in deletes], None)
+        events = _read(spark, self.table, [file.path for _, file in deletes], None, _DELETES)
         if inexact:
             events = events.where(self._is_visible())
         events = events.select(
@@ -203,7 +207,11 @@ class TableSnapshot:
 
 
 def _read(
-    spark: SparkSession, table: HiveTable, paths: Sequence[str], search: SearchArgument | None
+    spark: SparkSession,
+    table: HiveTable,
+    paths: Sequence[str],
+    search: SearchArgument | None,
+    operations: Sequence[int],
 ) -> DataFrame:
     row = spark_struct(table.columns)
     frame = _orc(spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search)
@@ -212,9 +220,17 @@ def _read(
     # it is one expression, of which no other condition can be a part.
     cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
     numbers = [F.col(acid.name) for acid in ACID_FIELDS]
-    return frame.where(
-        sum(numbers, start=F.col(f"row.{quoted(cheapest)}").isNull().cast("int")).isNotNull()
+    always = sum(numbers, start=F.col(f"row.{quoted(cheapest)}").isNull().cast("int")).isNotNull()
+    # A file of deletes among those of rows would come as rows of nulls.
+    strange = F.concat(
+        F.lit(CORRUPT),
+        F.col("_metadata.file_path"),
+        F.lit(" holds events of operation "),
+        F.col("operation"),
+        F.lit(", which do not belong into its directory."),
     )
+    fits = F.col("operation").isin(*operations)
+    return frame.where(F.when(fits, always).otherwise(F.raise_error(strange).cast("boolean")))
 
 
 def _orc(

@@ -13,9 +13,9 @@ from airflow_hiveacid.acid.cleaning import (
     stale_staging,
 )
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
-from airflow_hiveacid.acid.errors import DataError
+from airflow_hiveacid.acid.errors import CorruptFile, DataError
 from airflow_hiveacid.acid.names import RUN_NOTES, SINCE_FILE, is_hidden
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.blockers import blockers_of
 from airflow_hiveacid.maintenance.places import Place
 from airflow_hiveacid.maintenance.since import read_since
@@ -199,6 +199,9 @@ class Inspection:
         else:
             links = filter(storage.is_link, listing.useless)
             forbidden = dict.fromkeys(links, "It is a symbolic link.")
+            forbidden |= (
+                dict.fromkeys(state.obsolete, damage) if (damage := _damage(listing)) else {}
+            )
         plan = plan_cleaning(
             state,
             listing.names,
@@ -235,6 +238,18 @@ class Inspection:
 def _forbids(owner: str, parameters: Mapping[str, str]) -> str | None:
     name = next((each for each in _NO_CLEANUP if parameters.get(each, "").lower() == "true"), None)
     return None if name is None else f"The {owner} has the property {name}."
+
+
+def _damage(listing: _Listing) -> str | None:
+    """Why nothing may be removed that others should hold: not all of them are whole."""
+    state = listing.state
+    if not state.obsolete:
+        return None
+    try:
+        check_notes(listing.storage, state, filter(None, (state.base, *state.deltas)))
+    except CorruptFile as error:
+        return f"It may be all that is left: {error}"
+    return None
 
 
 def _size(files: Sequence[FileStatus], path: str) -> int:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import OutOfOrder
+from airflow_hiveacid.acid.errors import CorruptFile, OutOfOrder
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.delete_cursor import DeleteCursor
-from airflow_hiveacid.orc.envelope import Column
+from airflow_hiveacid.orc.envelope import Column, Operation
 from airflow_hiveacid.orc.evolution import check_lossless
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
@@ -91,6 +91,7 @@ def plan_stripes(
         piece: About how many bytes one task writes anew, so that many share a bucket.
 
     Raises:
+        CorruptFile: There are delete events among the rows.
         OutOfOrder: The row ids do not ascend over all files.
         UnsupportedFile: A file cannot be taken apart, or has values that the table cannot hold.
     """
@@ -130,6 +131,8 @@ def _candidates(
         fits = not layout.differences(file.tail) and not is_old(writer_of(file.tail))
         for stripe, found in enumerate(file.tail.stripes):
             span = read_span(file.source, file.tail, stripe)
+            if span.operations[1] == Operation.DELETE:
+                raise CorruptFile(f"{file.name} holds delete events among rows.")
             if last is not None and span.first <= last:
                 raise OutOfOrder(
                     f"{span.first} in {file.name} does not come after {last}, which stands before."

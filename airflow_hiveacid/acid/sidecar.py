@@ -1,0 +1,102 @@
+"""The note that lies in each directory of ours: who wrote it, and which files it has.
+
+Other programs may lose a file, cut it off or put one beside it, and to a reader all of that looks
+like other rows. Where there is such a list, it can be told. The note itself is a file that anybody
+may have changed: what is no list counts as none.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_hiveacid.acid.directory import FileStatus
+
+LARGEST_NOTE = 1 << 20
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file as its writer left it.
+
+    Attributes:
+        name: Its name.
+        rows: How many rows or delete events are in it.
+        bytes: Its size.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+
+
+def directory_note(note: Mapping[str, Any], files: Iterable[WrittenFile]) -> bytes:
+    """The note of a directory.
+
+    Args:
+        note: Who wrote it, and why.
+        files: All its data files.
+    """
+    listed = {file.name: {"rows": file.rows, "bytes": file.bytes} for file in files}
+    text = json.dumps({"format": _FORMAT, **note, "files": listed}, indent=1).encode()
+    if len(text) > LARGEST_NOTE:
+        # Nobody would read it, and what else it says is worth something without the list, too.
+        text = json.dumps({"format": _FORMAT, **note}, indent=1).encode()
+    return text
+
+
+def parse_note(text: bytes) -> dict[str, Any] | None:
+    """Read a note of ours, whatever is in the file; None when it is none."""
+    if len(text) > LARGEST_NOTE:
+        return None
+    try:
+        note = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return note if isinstance(note, dict) else None
+
+
+def written_files(note: Mapping[str, Any]) -> tuple[WrittenFile, ...] | None:
+    """The files that a note lists; None when it lists none, as older ones do, or makes no sense."""
+    listed = note.get("files")
+    if note.get("format") != _FORMAT or not isinstance(listed, dict):
+        return None
+    files = []
+    for name, facts in listed.items():
+        if not name or "/" in name or not isinstance(facts, dict):
+            return None
+        rows, size = _count(facts.get("rows")), _count(facts.get("bytes"))
+        if rows is None or size is None:
+            return None
+        files.append(WrittenFile(name, rows, size))
+    return tuple(files)
+
+
+def disagreements(
+    directory: str, written: Iterable[WrittenFile], found: Iterable[FileStatus]
+) -> list[str]:
+    """What is not as the note of a directory says, in a sentence each.
+
+    Args:
+        directory: The name of the directory.
+        written: What the note says.
+        found: The data files that are there.
+    """
+    promised = {f"{directory}/{file.name}": file for file in written}
+    sizes = {file.path: file.size for file in found}
+    problems = [
+        f"{path} of {file.bytes} bytes and {file.rows} rows is missing."
+        if path not in sizes
+        else f"{path} has {sizes[path]} bytes, and was written with {file.bytes}."
+        for path, file in promised.items()
+        if sizes.get(path) != file.bytes
+    ]
+    return problems + [
+        f"{path} was put there by somebody else." for path in sizes if path not in promised
+    ]
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int and value >= 0 else None

@@ -1,0 +1,104 @@
+"""The notes in directories: what older versions left, what we leave, and what is none."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.directory import FileStatus
+from airflow_hiveacid.acid.history import facts_of
+from airflow_hiveacid.acid.sidecar import (
+    LARGEST_NOTE,
+    WrittenFile,
+    directory_note,
+    disagreements,
+    parse_note,
+    written_files,
+)
+
+NOTES = Path(__file__).parents[1] / "data" / "notes"
+FILES = (WrittenFile("bucket_00000", 5, 1234), WrittenFile("bucket_00001", 0, 567))
+
+
+def test_a_note_says_again_what_was_told():
+    note = parse_note(directory_note({"operation": "insert"}, FILES))
+    assert note is not None
+    assert note["operation"] == "insert"
+    assert written_files(note) == FILES
+
+
+@pytest.mark.parametrize("name", ["write", "compaction"])
+def test_notes_of_earlier_versions_are_read_and_list_no_file(name):
+    note = parse_note((NOTES / f"{name}.json").read_bytes())
+    assert note is not None
+    assert (facts_of(note)["user"], facts_of(note)["txn_id"]) == ("ann", note["txn_id"])
+    assert written_files(note) is None
+
+
+def test_notes_of_format_1_are_read():
+    note = parse_note((NOTES / "format_1.json").read_bytes())
+    assert note is not None
+    assert written_files(note) == FILES
+    assert written_files(note | {"unknown": 1, "txn_id": "?"}) == FILES
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        None,
+        [],
+        {"": {"rows": 1, "bytes": 1}},
+        {"../x": {"rows": 1, "bytes": 1}},
+        {"bucket_00000": 1},
+        {"bucket_00000": {"rows": 1}},
+        {"bucket_00000": {"rows": -1, "bytes": 1}},
+        {"bucket_00000": {"rows": True, "bytes": 1}},
+        {"bucket_00000": {"rows": 1.0, "bytes": 1}},
+        {"bucket_00000": {"rows": "1", "bytes": 1}},
+    ],
+)
+def test_a_list_that_makes_no_sense_is_none(files):
+    assert written_files({"format": 1, "files": files}) is None
+
+
+def test_the_list_of_a_later_format_is_none():
+    note = json.loads(directory_note({}, FILES)) | {"format": 2}
+    assert written_files(note) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b'{"run_tok',
+        b"[1]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"a": ' + b"9" * 5000 + b"}",
+        b"{" + b" " * LARGEST_NOTE + b"}",
+    ],
+    ids=["empty", "half", "list", "null", "no text", "deep", "long number", "large"],
+)
+def test_garbage_is_no_note(text):
+    assert parse_note(text) is None
+
+
+def test_a_list_that_would_make_the_note_too_large_is_left_out():
+    many = [WrittenFile(f"bucket_{number:05d}", 1, 1) for number in range(30_000)]
+    note = parse_note(directory_note({"operation": "insert"}, many))
+    assert note is not None
+    assert (note["operation"], written_files(note)) == ("insert", None)
+
+
+def test_what_is_there_is_compared_with_what_was_written():
+    there = [FileStatus("d/bucket_00000", 1234), FileStatus("d/bucket_00001", 567)]
+    assert disagreements("d", FILES, there) == []
+    assert disagreements("d", FILES, there[:1]) == [
+        "d/bucket_00001 of 567 bytes and 0 rows is missing."
+    ]
+    cut = [there[0], FileStatus("d/bucket_00001", 0), FileStatus("d/bucket_00002", 9)]
+    assert disagreements("d", FILES, cut) == [
+        "d/bucket_00001 has 0 bytes, and was written with 567.",
+        "d/bucket_00002 was put there by somebody else.",
+    ]
