@@ -13,7 +13,7 @@ OLDEST := .venv-oldest
 # Each has metastores and a Spark of its own, about 3 GB in all.
 WORKERS ?= 2
 
-.PHONY: help setup quickstart test lint format interop differential live oldest bench docs lock clean
+.PHONY: help setup quickstart test lint format interop differential fuzz live oldest bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ interop: setup ## Check what we write and compact with real Hive and Trino (down
 
 differential: setup ## Compare 2,000 random statements with DuckDB (slow)
 	@$(RUN) python -m pytest -m '' --numprocesses $(WORKERS) tests/differential
+
+fuzz: setup ## Give everything that reads from outside a million hostile inputs (hours)
+	@$(RUN) python -m pytest -m fuzz --numprocesses $(WORKERS) tests/fuzz
 
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live

@@ -49,7 +49,7 @@ class Since:
         try:
             note = json.loads(text)
             return cls(int(note["high_watermark"]), tuple(map(int, note["locks"])))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
     def still_here(self, blockers: Iterable[Blocker]) -> list[Blocker]:

@@ -172,10 +172,10 @@ def parse_metadata_file(text: str) -> str:
     try:
         marker = json.loads(text)
         version, data_format = marker["thisFileVersion"], marker["dataFormat"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadMetadataFile(f"The marker file {text!r} cannot be read.") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadMetadataFile(f"The marker file {text[:200]!r} cannot be read.") from error
     if version != "0" or not isinstance(data_format, str):
-        raise BadMetadataFile(f"The marker file {text!r} is not of version 0.")
+        raise BadMetadataFile(f"The marker file {text[:200]!r} is not of version 0.")
     return data_format
 
 

@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.directory import AcidDirectory
 from airflow_hiveacid.acid.names import Base, parse_directory
 
 MINOR, MAJOR = "minor", "major"
+_LONGEST_TEXT = 2000
 
 
 class VersionState(StrEnum):
@@ -138,12 +139,12 @@ def facts_of(note: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an entry that a note of ours fills."""
     report = note.get("report")
     return {
-        "operation": note.get("operation"),
-        "rows": None if report is None else _rows(report),
+        "operation": _text(note.get("operation")),
+        "rows": _rows(report) if isinstance(report, Mapping) else None,
         "time": _time(note.get("time")),
-        "txn_id": note.get("txn_id"),
-        "run_token": note.get("run_token"),
-        "user": note.get("user") or None,
+        "txn_id": _whole(note.get("txn_id")),
+        "run_token": _text(note.get("run_token")),
+        "user": _text(note.get("user")),
     }
 
 
@@ -158,8 +159,10 @@ def entries_of_runs(
     """
     there = {entry.max_write_id for entry in entries if not entry.compaction}
     for note in notes:
-        report, write_id = note["report"], note["write_id"]
-        if write_id in there or not report["files"]:
+        report, write_id = note.get("report"), _whole(note.get("write_id"))
+        if write_id is None or write_id in there or not isinstance(report, Mapping):
+            continue
+        if not _whole(report.get("files")):
             continue
         kinds = {"delete": "delete", "overwrite": "base"}
         facts = facts_of(note)
@@ -171,7 +174,7 @@ def entries_of_runs(
             kind=kinds.get(facts["operation"], "insert"),
             compaction=False,
             state=VersionState.CLEANED,
-            bytes=report["bytes"],
+            bytes=_whole(report.get("bytes")) or 0,
             **facts,
         )
 
@@ -185,10 +188,29 @@ def newest_first(entries: Iterable[HistoryEntry], limit: int) -> list[HistoryEnt
     )[:limit]
 
 
+# A note is a file that anybody may have put there: a part that makes no sense is no part of it.
+
+
 def _rows(report: Mapping[str, Any]) -> int:
     names = ("rows_inserted", "rows_updated", "rows_deleted")
-    return sum(int(report.get(name, 0)) for name in names)
+    return sum(_whole(report.get(name)) or 0 for name in names)
 
 
-def _time(text: str | None) -> float | None:
-    return None if text is None else datetime.fromisoformat(text).timestamp()
+def _whole(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
+        return value
+    return None
+
+
+def _text(value: object) -> str | None:
+    # Half of a surrogate pair cannot be shown, and nobody writes that much about a run.
+    if not isinstance(value, str) or not value or len(value) > _LONGEST_TEXT:
+        return None
+    return value.encode(errors="replace").decode()
+
+
+def _time(text: object) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else None
+    except (ValueError, OverflowError):
+        return None

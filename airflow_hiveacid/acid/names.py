@@ -23,6 +23,8 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 CONVERTED_BASE = -(2**63)
 
 _LARGEST_ID = 2**63 - 1
+# Some of Hive's tools count their attempts by the clock; Python refuses to read thousands.
+_MOST_DIGITS = 100
 _BASE = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?")
 _DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]+))?")
 _BUCKET_FILE = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?")
@@ -136,12 +138,17 @@ def parse_directory(name: str) -> Base | Delta | None:
 
 
 def parse_file(name: str) -> BucketFile | OriginalFile | None:
-    """Read the name of a data file; None when it has no bucket number."""
+    """Read the name of a data file; None when it has no bucket number.
+
+    Raises:
+        MalformedName: A number in it is larger than any that Hive gives.
+    """
     if bucket := _BUCKET_FILE.fullmatch(name):
-        return BucketFile(int(bucket[1]), None if bucket[2] is None else int(bucket[2]))
+        attempt = None if bucket[2] is None else _whole(bucket[2], name)
+        return BucketFile(_whole(bucket[1], name), attempt)
     if original := _ORIGINAL_FILE.fullmatch(name):
-        copy = None if original[3] is None else int(original[3])
-        return OriginalFile(int(original[1]), int(original[2]), copy)
+        copy = None if original[3] is None else _whole(original[3], name)
+        return OriginalFile(_whole(original[1], name), _whole(original[2], name), copy)
     return None
 
 
@@ -153,7 +160,7 @@ def is_hidden(name: str) -> bool:
 def staging_txn(name: str) -> int | None:
     """The transaction whose unpublished files are in a folder of ours; None for other names."""
     staging = _STAGING.fullmatch(name)
-    return None if staging is None else int(staging[1])
+    return None if staging is None else _whole(staging[1], name)
 
 
 def escape_path_name(value: str | None) -> str:
@@ -203,10 +210,16 @@ def _visibility_suffix(txn: int) -> str:
 
 
 def _number(digits: str, name: str) -> int:
-    number = int(digits)
+    number = _whole(digits, name)
     if number > _LARGEST_ID or number < CONVERTED_BASE:
         raise _malformed(name, "ids of at most 64 bits")
     return number
+
+
+def _whole(digits: str, name: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise _malformed(name, f"numbers of at most {_MOST_DIGITS} digits")
+    return int(digits)
 
 
 def _malformed(name: str, expected: str) -> MalformedName:

@@ -12,6 +12,8 @@ LOCAL_ZONE = "timestamp with local time zone"
 MAX_DECIMAL_PRECISION = 38
 MAX_CHAR_LENGTH = 255
 MAX_VARCHAR_LENGTH = 65535
+# How many types may stand in one another: others read them by recursion, as we do.
+_DEEPEST = 100
 
 _PRIMITIVES = frozenset(
     {
@@ -172,7 +174,9 @@ class _Parser:
         self._text = text.strip()
         self._at = 0
 
-    def type(self) -> HiveType:
+    def type(self, depth: int = 0) -> HiveType:
+        if depth > _DEEPEST:
+            raise self._error(f"at most {_DEEPEST} types in one another")
         name = " ".join(self._match(_WORDS, "the name of a type").lower().split())
         name = _SYNONYMS.get(name, name)
         if name in _PRIMITIVES:
@@ -188,7 +192,7 @@ class _Parser:
         if name not in ("array", "map", "struct", "uniontype"):
             raise self._error("the name of a type")
         self._expect("<")
-        nested = self._nested(name)
+        nested = self._nested(name, depth + 1)
         self._expect(">")
         return nested
 
@@ -196,21 +200,21 @@ class _Parser:
         if self._at < len(self._text):
             raise self._error("the end")
 
-    def _nested(self, name: str) -> HiveType:
+    def _nested(self, name: str, depth: int) -> HiveType:
         if name == "array":
-            return Array(self.type())
+            return Array(self.type(depth))
         if name == "map":
-            key = self.type()
+            key = self.type(depth)
             self._expect(",")
-            return Map(key, self.type())
+            return Map(key, self.type(depth))
         if name == "struct":
-            fields = [self._field()]
+            fields = [self._field(depth)]
             while self._take(","):
-                fields.append(self._field())
+                fields.append(self._field(depth))
             return Struct(tuple(fields))
-        choices = [self.type()]
+        choices = [self.type(depth)]
         while self._take(","):
-            choices.append(self.type())
+            choices.append(self.type(depth))
         return Union(tuple(choices))
 
     def _decimal(self) -> Decimal:
@@ -221,16 +225,17 @@ class _Parser:
         self._expect(")")
         return Decimal(precision, scale)
 
-    def _field(self) -> tuple[str, HiveType]:
+    def _field(self, depth: int) -> tuple[str, HiveType]:
         if _QUOTED_NAME.match(self._text, self._at):
             name = self._match(_QUOTED_NAME, "a quoted name")[1:-1].replace("``", "`")
         else:
             name = self._match(_PLAIN_NAME, "the name of a field")
         self._expect(":")
-        return name, self.type()
+        return name, self.type(depth)
 
     def _number(self, smallest: int, largest: int) -> int:
-        number = int(self._match(_NUMBER, "a number"))
+        digits = self._match(_NUMBER, "a number").lstrip("0")
+        number = int(digits or 0) if len(digits) <= len(str(largest)) else largest + 1
         if not smallest <= number <= largest:
             raise self._error(f"a number from {smallest} to {largest}")
         return number
@@ -254,7 +259,7 @@ class _Parser:
 
     def _error(self, expected: str) -> UnsupportedTable:
         return UnsupportedTable(
-            f"The type {self._text!r} cannot be read: expected {expected} before position "
+            f"The type {self._text[:200]!r} cannot be read: expected {expected} before position "
             f"{self._at}."
         )
 

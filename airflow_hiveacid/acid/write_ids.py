@@ -18,7 +18,11 @@ NO_OPEN = 2**63 - 1
 # Hive 4 shortens runs of at least this many ids; Hive 3 cannot read the short form.
 _SHORTEST_RUN = 5
 
+# A list is kept id by id, and a short text can name more of them than there is memory.
+_MOST_IDS = 1_000_000
+
 _IDS = "(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?"
+_NUMBER = re.compile("[0-9]+")
 _LIST = re.compile(f"[0-9]+(?::[0-9]*(?::{_IDS}(?::{_IDS})?)?)?")
 
 
@@ -276,18 +280,31 @@ def _range(count: int, first: int, last: int) -> Range:
 
 
 def _parse_list(what: str, text: str) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
-    if not _LIST.fullmatch(text):
-        raise MalformedSnapshot(f"The {what} {text!r} cannot be read.")
+    if not _LIST.fullmatch(text) or any(_beyond(number) for number in _NUMBER.findall(text)):
+        raise MalformedSnapshot(f"The {what} {text[:200]!r} cannot be read.")
     high_watermark, min_open, open_, aborted = [*text.split(":"), "", "", ""][:4]
-    return int(high_watermark), int(min_open or NO_OPEN), _expand(open_), _expand(aborted)
+    return (
+        int(high_watermark),
+        int(min_open or NO_OPEN),
+        _expand(what, open_),
+        _expand(what, aborted),
+    )
 
 
-def _expand(text: str) -> tuple[int, ...]:
-    ids: set[int] = set()
+def _beyond(number: str) -> bool:
+    digits = number.lstrip("0")
+    return len(digits) > len(str(NO_OPEN)) or int(digits or 0) > NO_OPEN
+
+
+def _expand(what: str, text: str) -> tuple[int, ...]:
+    runs = []
     for run in filter(None, text.split(",")):
         first, _, last = run.partition("-")
-        ids.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(ids))
+        runs.append(range(int(first), int(last or first) + 1))
+    # Their ends, as the length of a range that is too long for a machine word cannot be asked for.
+    if sum(max(0, run.stop - run.start) for run in runs) > _MOST_IDS:
+        raise MalformedSnapshot(f"The {what} {text[:200]!r} names more than {_MOST_IDS:,} ids.")
+    return tuple(sorted({id_ for run in runs for id_ in run}))
 
 
 def _format_list(

@@ -1,0 +1,150 @@
+"""Names, lists, types and notes from outside, through the rules that read them."""
+
+from airflow_hiveacid.acid.cleaning import Since
+from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
+from airflow_hiveacid.acid.history import entries_of_runs, entry_of, facts_of, states_of
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import (
+    parse_directory,
+    parse_file,
+    parse_partition_name,
+    partition_name,
+    staging_txn,
+)
+from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
+from tests.fuzz.driver import AMOUNTS, Source, fuzz
+
+WRITE_IDS = (
+    "shop.orders:9:3:3,5-7:1,2",
+    "null:9223372036854775807:9223372036854775807::",
+    "a.b:20:5:5-15:",
+    "a.b:5:1-9223372036854775807:1-9223372036854775807:1-2",
+    "a.b:30:9223372036854775807:1-9223372036854775807:1-2",
+)
+DIRECTORIES = (
+    "base_0000003", "base_0000003_v0000258", "base_-9223372036854775808", "delta_0000001_0000001_0000",
+    "delta_0000001_0000004_v0000012", "delete_delta_0000002_0000002_0000", "delta_0000005_0000005",
+    "_tmp_hiveacid_12_x", ".hive-staging", "day=2024", "000000_0", "base_9223372036854775807",
+)  # fmt: skip
+FILES = ("bucket_00000", "bucket_00001_0", "000000_0", "000001_0_copy_2", "_orc_acid_version",
+         "_metadata_acid", "_hiveacid.json", "bucket_00000_flush_length", "HIVE_UNION_SUBDIR_1/000000_0")  # fmt: skip
+PARTITIONS = (
+    "day=2024-01-01",
+    "day=2024/city=S%C3%A3o",
+    "a=__HIVE_DEFAULT_PARTITION__",
+    "a=%",
+    "a=%2",
+)
+TYPES = (
+    "int", "decimal(38,18)", "varchar(20)", "array<map<string,struct<a:int,`b c`:uniontype<int,string>>>>",
+    "timestamp with local time zone", "struct<a:" * 40 + "int" + ">" * 40, "array<" * 3000, "double precision",
+)  # fmt: skip
+TABLES = ("shop.orders", "a.b.c", "Ä.ß", "shop.`orders`")
+MARKERS = ('{"thisFileVersion":"0","dataFormat":"compacted"}', '{"thisFileVersion":0}', "[" * 20000)
+NOTE = {
+    "run_token": "dag/run/task/-1",
+    "operation": "merge",
+    "write_id": 7,
+    "txn_id": 12,
+    "time": "2026-01-01T00:00:00+00:00",
+    "user": "jane",
+    "report": {"rows_inserted": 1, "rows_updated": 0, "rows_deleted": 2, "files": 3, "bytes": 4},
+}
+SINCE = (
+    '{"high_watermark": 12, "locks": [1, 2]}',
+    '{"high_watermark": 1e999, "locks": []}',
+    "[" * 20000,
+)
+
+
+@AMOUNTS
+def test_write_id_lists(inputs):
+    def read(text):
+        for kind in (ValidWriteIdList, CompactorWriteIdList, ValidTxnList):
+            found = kind.parse(text if kind is not ValidTxnList else text.partition(":")[2])
+            found.format()
+            found.format(ranges=True)
+            found.is_valid(5)
+            found.is_aborted(5)
+            if kind is not ValidTxnList:
+                found.range_valid(1, 2**63 - 1)
+                found.range_aborted(1, 2**63 - 1)
+
+    fuzz(read, lambda source: source.text(WRITE_IDS), inputs)
+
+
+@AMOUNTS
+def test_names_of_directories_files_and_partitions(inputs):
+    def read(texts):
+        directory, file, partition, table = texts
+        for parse, text in (
+            (parse_directory, directory),
+            (parse_file, file),
+            (staging_txn, directory),
+            (parse_partition_name, partition),
+            (TableRef.parse, table),
+        ):
+            parse(text)
+        spec = parse_partition_name(partition)
+        partition_name([key for key, _ in spec], [value for _, value in spec])
+
+    def make(source: Source):
+        return [source.text(seeds) for seeds in (DIRECTORIES, FILES, PARTITIONS, TABLES)]
+
+    fuzz(read, make, inputs)
+
+
+@AMOUNTS
+def test_listings(inputs):
+    def read(given):
+        paths, write_ids, rules, strict = given
+        state = acid_state(
+            [FileStatus(path, size) for path, size in paths],
+            ValidWriteIdList.parse(write_ids),
+            ValidTxnList(300, aborted=(258,)),
+            rules=rules,
+            strict=strict,
+            metadata_acid=lambda _: "compacted",
+        )
+        directories = {path.split("/")[0] for path, _ in paths}
+        for name, version in states_of(state, directories).items():
+            entry_of(name, None, version, 1)
+
+    def make(source: Source):
+        paths = []
+        for _ in range(source.random.randrange(12)):
+            directory = source.random.choice(DIRECTORIES)
+            file = source.random.choice(FILES)
+            if source.random.random() < 0.2:
+                directory, file = source.text(DIRECTORIES), source.text(FILES)
+            paths.append((f"{directory}/{file}", source.random.choice((0, 1, 10**18))))
+        rules = source.random.choice(list(Rules))
+        return paths, source.random.choice(WRITE_IDS[:3]), rules, source.random.random() < 0.5
+
+    fuzz(read, make, inputs)
+
+
+@AMOUNTS
+def test_types_of_columns(inputs):
+    fuzz(lambda text: str(parse_type(text)), lambda source: source.text(TYPES), inputs)
+
+
+@AMOUNTS
+def test_markers_and_since_notes(inputs):
+    def read(texts):
+        Since.parse(texts[1])
+        Since.parse(texts[1].encode(errors="surrogatepass"))
+        parse_metadata_file(texts[0])
+
+    fuzz(read, lambda source: (source.text(MARKERS), source.text(SINCE)), inputs)
+
+
+@AMOUNTS
+def test_notes_of_runs(inputs):
+    def read(note):
+        if isinstance(note, dict):
+            facts_of(note)
+            list(entries_of_runs([note], []))
+
+    fuzz(read, lambda source: source.json_like(NOTE), inputs)
