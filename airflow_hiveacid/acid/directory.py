@@ -115,8 +115,9 @@ def acid_state(
         rules: Whose reading applies.
         metadata_acid: What the marker files say, by directory; see parse_metadata_file. A function
             is asked only for bases that have the file.
-        strict: Differ from Hive 4 where it shows wrong rows: the base of an overwrite that is
-            still open, and the two copies of a delta that was compacted onto its own range.
+        strict: Differ from Hive where it shows wrong rows, or none: the base of an overwrite that
+            is still open or was aborted, and the two copies of a delta that was compacted onto its
+            own range.
 
     Raises:
         BadMetadataFile: A marker file says what the rules do not know.
@@ -144,11 +145,10 @@ def acid_state(
     if base is not None:
         choice.obsolete += [*originals, *choice.original_directories]
         originals = []
-    elif choice.history_is_cut_off():
+    elif (cut_off := choice.cut_off_by()) is not None:
         raise NotEnoughHistory(
-            "No base can be read up to write id "
-            f"{min(write_ids.high_watermark, write_ids.min_open_write_id - 1)}, "
-            "and the directories it replaced are gone."
+            f"{cut_off} holds write ids that this snapshot does not see yet, and the directories that"
+            " it replaced may be gone."
         )
     return AcidDirectory(
         base=base[0] if base else None,
@@ -228,6 +228,7 @@ class _Choice:
         self._strict = strict
         self._markers = markers
         self._oldest_base: tuple[str, Base] | None = None
+        self._unread_compactions: list[str] = []
         self._deltas: list[tuple[str, Delta]] = []
         self.base: tuple[str, Base] | None = None
         self.original_directories: list[str] = []
@@ -251,12 +252,16 @@ class _Choice:
         else:
             self._consider_delta(directory, parsed)
 
-    def history_is_cut_off(self) -> bool:
-        """Whether a base that cannot be read replaced what would be needed instead."""
+    def cut_off_by(self) -> str | None:
+        """The base that cannot be read and replaced what would be needed instead, if there is one."""
+        if self._strict:
+            # An overwrite removes nothing: its writer may have died before the commit.
+            return self._unread_compactions[0] if self._unread_compactions else None
         if self._oldest_base is None:
-            return False
-        # An overwrite removes nothing, but Hive 3 does not tell it from a compaction here.
-        return self._rules is Rules.HIVE3 or self._is_compacted(*self._oldest_base)
+            return None
+        # Hive 3 does not tell an overwrite from a compaction here.
+        replaced = self._rules is Rules.HIVE3 or self._is_compacted(*self._oldest_base)
+        return self._oldest_base[0] if replaced else None
 
     def reading_order(self) -> tuple[str, ...]:
         """Choose among the deltas; those that are covered by others become obsolete."""
@@ -293,6 +298,8 @@ class _Choice:
             if self.base is not None:
                 self.obsolete.append(self.base[0])
             self.base = (directory, base)
+        elif self._is_compacted(directory, base):
+            self._unread_compactions.append(directory)
 
     def _consider_delta(self, directory: str, delta: Delta) -> None:
         extent = (delta.min_write_id, delta.max_write_id)

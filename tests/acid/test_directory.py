@@ -63,6 +63,29 @@ def test_the_default_reading_is_hive_4_without_its_wrong_rows(case):
     check(case, case.get("recommended", case["expect"]["hive4"]))
 
 
+@pytest.mark.parametrize("rules", list(Rules))
+@pytest.mark.parametrize("write_ids", ["t:3:3:3:", "t:3:9223372036854775807::3"])
+def test_an_overwrite_that_was_not_committed_hides_nothing(rules, write_ids):
+    paths = [
+        "000000_0",
+        "delta_0000001_0000001_0000/bucket_00000",
+        "delete_delta_0000002_0000002_0000/bucket_00000",
+        "base_0000003/bucket_00000",
+    ]
+    state = state_of(paths, write_ids, rules=rules)
+    assert state.base is None
+    assert state.originals == ("000000_0",)
+    assert state.deltas == ("delta_0000001_0000001_0000", "delete_delta_0000002_0000002_0000")
+
+
+@pytest.mark.parametrize("rules", list(Rules))
+def test_an_overwrite_that_was_aborted_does_not_hide_that_a_compaction_replaced_the_rest(rules):
+    paths = ["base_0000002/bucket_00000", "base_0000004/_metadata_acid"]
+    metadata = {"base_0000004": "compacted"}
+    with pytest.raises(NotEnoughHistory, match="base_0000004"):
+        state_of(paths, "t:4:3:3:2", rules=rules, metadata_acid=metadata)
+
+
 @pytest.mark.parametrize("writer", ["hive3", "hive4"])
 @pytest.mark.parametrize(
     ("write_ids", "base", "deltas"),
@@ -164,10 +187,13 @@ class History:
     """A table whose transactions insert, overwrite, compact, abort or stay open.
 
     Every directory remembers the write ids whose rows it holds, so that a snapshot can be checked
-    by the rows it must show.
+    by the rows it must show. By Hive 3's rules a compaction has no transaction: it is there, or it
+    died before.
     """
 
-    def __init__(self):
+    def __init__(self, rules):
+        self.rules = rules
+        self.marked = {}
         self.rows = {}
         self.write_ids = 0
         self.txns = 0
@@ -190,13 +216,21 @@ class History:
         deltas = [d for d in read if isinstance(d, Delta)]
         if len(read) < 2 or len(deltas) < (1 if major else 2):
             return
-        self.txns += 1
-        self.compactions[self.txns] = outcome
+        hive3 = self.rules is Rules.HIVE3
+        if hive3 and outcome != "committed":
+            return
+        if not hive3:
+            self.txns += 1
+            self.compactions[self.txns] = outcome
         last = max(d.max_write_id for d in deltas)
         inputs = read if major else deltas
         first = min(d.min_write_id for d in deltas)
         output = Base(last, self.txns) if major else Delta(first, last, None, self.txns)
         merged = set().union(*(self.rows[d] for d in inputs))
+        if hive3 and output in self.rows:
+            return  # What is there already is not replaced.
+        if hive3 and major:
+            self.marked[output.name] = "compacted"
         self.rows[output] = set(filter(compactor.is_valid, merged))
 
     def snapshot(self):
@@ -209,9 +243,10 @@ class History:
         aborted = tuple(t for t, outcome in self.compactions.items() if outcome == "aborted")
         txns = ValidTxnList(self.txns, min(open_, default=NO_OPEN), open_, aborted)
         files = [FileStatus(f"{d.name}/bucket_00000", 1) for d in self.rows]
-        return acid_state(files, write_ids, txns)
+        return acid_state(files, write_ids, txns, rules=self.rules, metadata_acid=self.marked)
 
 
+@pytest.mark.parametrize("rules", list(Rules))
 @given(
     st.lists(
         st.tuples(
@@ -221,8 +256,8 @@ class History:
         max_size=14,
     )
 )
-def test_a_snapshot_shows_each_committed_row_once_whatever_happened_before(steps):
-    history = History()
+def test_a_snapshot_shows_each_committed_row_once_whatever_happened_before(rules, steps):
+    history = History(rules)
     for outcome, action in steps:
         if action in ("insert", "overwrite"):
             history.write(outcome, action == "overwrite")
