@@ -151,8 +151,8 @@ def _metastore_connection() -> dict[str, Any]:
             },
             "read_timeout_seconds": {
                 "label": "Read timeout",
-                "description": "Seconds to wait for one answer.",
-                "schema": {"type": ["number", "null"], "default": 600, "minimum": 0},
+                "description": "Seconds that one call may take, a second try included.",
+                "schema": {"type": ["number", "null"], "default": 300, "minimum": 0},
             },
         },
     }

@@ -11,6 +11,7 @@ from airflow_hiveacid.acid.errors import (
     CommitUnsettled,
     ConflictError,
     HiveAcidError,
+    MetastoreTroubled,
     MetastoreUnreachable,
 )
 from airflow_hiveacid.hooks.failures import HiveAcidTaskConflict, HiveAcidTaskTrouble
@@ -59,6 +60,7 @@ def hive_acid_retry_policy(
                     AnswerLost,
                     ClusterUnreachable,
                     CommitUnsettled,
+                    MetastoreTroubled,
                     MetastoreUnreachable,
                 ],
                 retry_delay=trouble_after,

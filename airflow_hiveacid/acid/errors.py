@@ -230,6 +230,12 @@ class AnswerLost(MetastoreError):
     retryable = True
 
 
+class AnswerGarbled(AnswerLost):
+    """An answer came that cannot be read; nobody knows whether the call was carried out."""
+
+    default_remedy = "Look for what stands between here and the metastore, like a proxy."
+
+
 class CommitUnsettled(MetastoreError):
     """The metastore went away during a commit; nobody knows whether it was carried out."""
 
@@ -239,6 +245,13 @@ class CommitUnsettled(MetastoreError):
 
 class MetastoreCallFailed(MetastoreError):
     """A call was answered with an error that has no class of its own."""
+
+
+class MetastoreTroubled(MetastoreCallFailed):
+    """The metastore failed inside, mostly because its database did."""
+
+    retryable = True
+    default_remedy = "Look into the metastore's log, and run the job again."
 
 
 class MetastoreUnreachable(MetastoreError):

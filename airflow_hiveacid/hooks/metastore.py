@@ -90,7 +90,7 @@ class HiveAcidMetastoreHook(BaseHook):
             uris=_uris(connection.host, connection.port or DEFAULT_PORT, extra),
             user=connection.login or None,
             connect_timeout_seconds=float(extra.get("connect_timeout_seconds") or 10),
-            read_timeout_seconds=float(extra.get("read_timeout_seconds") or 600),
+            read_timeout_seconds=float(extra.get("read_timeout_seconds") or 300),
             tls_ca_file=extra.get("tls_ca_file") or None,
             token_env=token_env,
         )

@@ -34,7 +34,7 @@ class MetastoreOptions:
         uris: "thrift://host:port[,thrift://host2:port]" or "http[s]://host:port/path".
         user: The user to act as; None is the one who runs the job.
         connect_timeout_seconds: How long one host may take to accept a connection.
-        read_timeout_seconds: How long one answer may take.
+        read_timeout_seconds: How long one call may take as a whole, a second try included.
         tls_ca_file: Certificates that the server's is checked against; switches TLS on for thrift.
         token_env: The name of an environment variable that holds a bearer token.
     """
@@ -42,7 +42,7 @@ class MetastoreOptions:
     uris: str
     user: str | None = None
     connect_timeout_seconds: float = 10
-    read_timeout_seconds: float = 600
+    read_timeout_seconds: float = 300
     tls_ca_file: str | None = None
     token_env: str | None = None
 

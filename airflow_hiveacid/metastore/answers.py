@@ -51,7 +51,7 @@ class LockAnswer:
     @classmethod
     def from_thrift(cls, answer: Any) -> Self:
         """Read the metastore's own struct."""
-        return cls(answer.lockid, LockState(answer.state))
+        return cls(_there(answer.lockid), LockState(answer.state))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,8 @@ class HeldLock:
     def from_thrift(cls, lock: Any) -> Self:
         """Read the metastore's own struct."""
         return cls(
-            lock_id=lock.lockid,
-            database=lock.dbname,
+            lock_id=_there(lock.lockid),
+            database=_there(lock.dbname),
             table=TableRef(lock.dbname, lock.tablename) if lock.tablename else None,
             partition=lock.partname,
             state=LockState(lock.state),
@@ -92,6 +92,11 @@ class HeldLock:
             acquired_at=instant(lock.acquiredat),
             last_heartbeat=instant(lock.lastheartbeat),
         )
+
+    @classmethod
+    def all_from_thrift(cls, answer: Any) -> list[Self]:
+        """Read all locks of an answer."""
+        return [cls.from_thrift(each) for each in answer.locks or ()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +116,10 @@ class OpenTxns:
     def from_thrift(cls, answer: Any) -> Self:
         """Read the metastore's own struct."""
         return cls(
-            high_watermark=answer.txn_high_water_mark,
+            high_watermark=_there(answer.txn_high_water_mark),
             open_txns=tuple(answer.open_txns),
             min_open=answer.min_open_txn,
-            aborted_bits=answer.abortedBits,
+            aborted_bits=_there(answer.abortedBits),
         )
 
 
@@ -134,14 +139,26 @@ class TxnInfo:
     def from_thrift(cls, txn: Any) -> Self:
         """Read the metastore's own struct."""
         return cls(
-            txn_id=txn.id,
+            txn_id=_there(txn.id),
             state=TxnState(txn.state),
-            user=txn.user,
-            host=txn.hostname,
+            user=_there(txn.user),
+            host=_there(txn.hostname),
             agent_info=txn.agentInfo,
             started_at=instant(txn.startedTime),
             last_heartbeat=instant(txn.lastHeartbeatTime),
         )
+
+    @classmethod
+    def all_from_thrift(cls, answer: Any) -> list[Self]:
+        """Read all transactions of an answer."""
+        return [cls.from_thrift(each) for each in answer.open_txns]
+
+
+def _there(value: Any) -> Any:
+    """A field that the metastore always sends."""
+    if value is None:
+        raise ValueError("a field is missing that is always there")
+    return value
 
 
 def instant(milliseconds: int | None) -> datetime | None:

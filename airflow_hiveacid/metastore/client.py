@@ -37,12 +37,14 @@ class MetastoreClient:
 
     Attributes:
         call: Makes any declared call; for what has a class of its own, like the compaction queue.
+        within: Holds all calls of this thread to one time together: `with client.within(60): ...`.
     """
 
     def __init__(self, options: MetastoreOptions) -> None:
         self.options = options
         self._session = Session(options)
         self.call = self._session.call
+        self.within = self._session.within
 
     def __enter__(self) -> Self:
         return self
@@ -71,8 +73,9 @@ class MetastoreClient:
 
     def get_database(self, name: str) -> HiveDatabase:
         """Describe a database."""
-        found = self.call(idl_tables.get_database, name, about=name)
-        return HiveDatabase.from_thrift(found)
+        read, call = HiveDatabase.from_thrift, idl_tables.get_database
+        database: HiveDatabase = self.call(call, name, about=name, read=read)
+        return database
 
     def create_database(self, name: str, *, location: str | None = None) -> None:
         """Create a database."""
@@ -98,8 +101,13 @@ class MetastoreClient:
             processorCapabilities=list(idl_tables.CAPABILITIES),
             processorIdentifier=idl_tables.PROCESSOR,
         )
-        answer = self.call(idl_tables.get_table_req, request, about=ref.full_name)
-        return HiveTable.from_thrift(answer.table)
+        table: HiveTable = self.call(
+            idl_tables.get_table_req,
+            request,
+            about=ref.full_name,
+            read=lambda answer: HiveTable.from_thrift(answer.table),
+        )
+        return table
 
     def create_table(self, table: HiveTable) -> None:
         """Create a table, its folder included; it belongs to the acting user unless it names another owner."""
@@ -134,7 +142,7 @@ class MetastoreClient:
         table = self.get_table(ref)
         wanted = self.get_partition_names(ref) if names is None else names
         return [
-            HivePartition.from_thrift(table, partition)
+            partition
             for batch in _batches(wanted)
             for partition in self.call(
                 idl_tables.get_partitions_by_names,
@@ -142,6 +150,7 @@ class MetastoreClient:
                 ref.name,
                 list(batch),
                 about=ref.full_name,
+                read=lambda raw: [HivePartition.from_thrift(table, each) for each in raw],
             )
         ]
 
@@ -250,7 +259,9 @@ class MetastoreClient:
             agentInfo=agent_info,
             txn_type=int(kind),
         )
-        return int(self.call(idl_txns.open_txns, request).txn_ids[0])
+        return int(
+            self.call(idl_txns.open_txns, request, read=lambda answer: int(answer.txn_ids[0]))
+        )
 
     def commit_txn(self, txn: int) -> None:
         """Commit a transaction.
@@ -270,33 +281,43 @@ class MetastoreClient:
     def heartbeat(self, txn: int) -> TxnLiveness:
         """Keep a transaction and its locks alive."""
         request = idl_txns.HeartbeatTxnRangeRequest(min=txn, max=txn)
-        answer = self.call(idl_txns.heartbeat_txn_range, request)
-        if txn in answer.aborted:
-            return TxnLiveness.ABORTED
-        return TxnLiveness.UNKNOWN if txn in answer.nosuch else TxnLiveness.OPEN
+
+        def read(answer: Any) -> TxnLiveness:
+            if txn in answer.aborted:
+                return TxnLiveness.ABORTED
+            return TxnLiveness.UNKNOWN if txn in answer.nosuch else TxnLiveness.OPEN
+
+        return TxnLiveness(self.call(idl_txns.heartbeat_txn_range, request, read=read))
 
     def get_open_txns(self) -> OpenTxns:
         """All transactions that are open or aborted."""
-        return OpenTxns.from_thrift(self.call(idl_txns.get_open_txns))
+        found: OpenTxns = self.call(idl_txns.get_open_txns, read=OpenTxns.from_thrift)
+        return found
 
     def get_open_txns_info(self) -> list[TxnInfo]:
         """All transactions that are open or aborted, with who opened them."""
+        read = TxnInfo.all_from_thrift
         try:
-            answer = self.call(idl_txns.get_open_txns_info)
+            return list(self.call(idl_txns.get_open_txns_info, read=read))
         except AnswerLost:
             # Version 4 chokes on a gap in the ids, as a restart leaves it, that is not yet a second
             # old.
             time.sleep(1.5)
-            answer = self.call(idl_txns.get_open_txns_info)
-        return [TxnInfo.from_thrift(each) for each in answer.open_txns]
+            return list(self.call(idl_txns.get_open_txns_info, read=read))
 
     # Write ids
 
     def allocate_write_id(self, txn: int, ref: TableRef) -> int:
         """The transaction's write id for a table; the same one whenever it is asked for."""
         request = idl_txns.AllocateTableWriteIdsRequest(ref.database, ref.name, [txn])
-        answer = self.call(idl_txns.allocate_table_write_ids, request, about=ref.full_name)
-        return int(answer.txnToWriteIds[0].writeId)
+        return int(
+            self.call(
+                idl_txns.allocate_table_write_ids,
+                request,
+                about=ref.full_name,
+                read=lambda answer: int(answer.txnToWriteIds[0].writeId),
+            )
+        )
 
     def get_valid_write_ids(
         self, refs: Sequence[TableRef], txns: ValidTxnList
@@ -305,16 +326,23 @@ class MetastoreClient:
         request = idl_txns.GetValidWriteIdsRequest(
             fullTableNames=[ref.full_name for ref in refs], validTxnList=txns.format()
         )
-        return {
-            each.fullTableName: ValidWriteIdList.from_table(
-                each.fullTableName,
-                each.writeIdHighWaterMark,
-                each.invalidWriteIds,
-                each.minOpenWriteId,
-                each.abortedBits,
-            )
-            for each in self.call(idl_txns.get_valid_write_ids, request).tblValidWriteIds
-        }
+
+        def read(answer: Any) -> dict[str, ValidWriteIdList]:
+            return {
+                each.fullTableName: ValidWriteIdList.from_table(
+                    each.fullTableName,
+                    each.writeIdHighWaterMark,
+                    each.invalidWriteIds,
+                    each.minOpenWriteId,
+                    each.abortedBits,
+                )
+                for each in answer.tblValidWriteIds
+            }
+
+        found: dict[str, ValidWriteIdList] = self.call(
+            idl_txns.get_valid_write_ids, request, read=read
+        )
+        return found
 
     def latest_conflicting_txn(self, txn: int) -> int:
         """The youngest committed transaction that conflicts with this one, or 0 (version 4)."""
@@ -352,22 +380,21 @@ class MetastoreClient:
             hostname=host,
             agentInfo=agent_info,
         )
-        return LockAnswer.from_thrift(self.call(idl_txns.lock, request))
+        answer: LockAnswer = self.call(idl_txns.lock, request, read=LockAnswer.from_thrift)
+        return answer
 
     def check_lock(self, lock_id: int, txn: int) -> LockAnswer:
         """Ask whether a waiting lock has been granted; this is a heartbeat, too."""
         request = idl_txns.CheckLockRequest(lockid=lock_id, txnid=txn)
-        return LockAnswer.from_thrift(self.call(idl_txns.check_lock, request))
+        answer: LockAnswer = self.call(idl_txns.check_lock, request, read=LockAnswer.from_thrift)
+        return answer
 
     def show_locks(self, ref: TableRef | None = None) -> list[HeldLock]:
         """All locks, or those on a table and its partitions."""
         request = idl_txns.ShowLocksRequest(
             dbname=ref and ref.database, tablename=ref and ref.name, isExtended=True
         )
-        return [
-            HeldLock.from_thrift(each)
-            for each in self.call(idl_txns.show_locks, request).locks or ()
-        ]
+        return list(self.call(idl_txns.show_locks, request, read=HeldLock.all_from_thrift))
 
 
 def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:

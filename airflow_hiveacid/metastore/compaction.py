@@ -7,7 +7,6 @@ there an advisory lock does it, on a name that nobody else locks.
 import time
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from airflow_hiveacid.acid.compaction import CompactionType
@@ -149,15 +148,6 @@ class Compaction(LiveTransaction):
             self.abort(f"{type(error).__name__} while it began: {error}")
             raise
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._state is not State.ENDED:
-            self.abort("it was not committed" if kind is None else f"{kind.__name__}: {error}")
 
     @property
     def visibility_txn(self) -> int:

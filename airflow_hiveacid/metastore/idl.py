@@ -13,6 +13,8 @@ from typing import Any
 from thrift.protocol.TBase import TBase, TExceptionBase  # noqa: TID253
 from thrift.Thrift import TType  # noqa: TID253
 
+from airflow_hiveacid.metastore.repeating import Repeating
+
 _PRIMITIVES: dict[str, tuple[int, str | None]] = {
     "bool": (TType.BOOL, None),
     "byte": (TType.BYTE, None),
@@ -42,7 +44,7 @@ class Call:
         result: The struct that carries the answer or one of the declared exceptions.
         throws: The fields of `result` that hold exceptions.
         returns: Whether the call answers with a value.
-        repeatable: Whether a second call does no harm when the first one's answer got lost.
+        repeating: What it means to make it a second time.
     """
 
     name: str
@@ -50,7 +52,7 @@ class Call:
     result: Any
     throws: tuple[str, ...]
     returns: bool
-    repeatable: bool
+    repeating: Repeating
 
 
 def struct(name: str, fields: str) -> Any:
@@ -71,7 +73,6 @@ def call(
     *,
     returns: str | None = None,
     throws: str = "",
-    repeatable: bool = True,
 ) -> Call:
     """Declare a call; `throws` lists its exceptions as ``"1:MetaException, 2:..."``."""
     exceptions = [item.split(":") for item in throws.split(", ") if item]
@@ -83,7 +84,7 @@ def call(
         result=_declare(f"{name}_result", ", ".join(results), TBase),
         throws=tuple(f"o{number}" for number, _ in exceptions),
         returns=returns is not None,
-        repeatable=repeatable,
+        repeating=Repeating.of(name),
     )
 
 

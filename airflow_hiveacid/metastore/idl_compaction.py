@@ -37,15 +37,12 @@ FindNextCompactRequest = struct(
 
 compact2 = call("compact2", "1:CompactionRequest rqst", returns="CompactionResponse")
 show_compact = call("show_compact", "1:ShowCompactRequest rqst", returns="ShowCompactResponse")
-# Repeating it would claim a second request.
 find_next_compact2 = call(
     "find_next_compact2",
     "1:FindNextCompactRequest rqst",
     returns="OptionalCompactionInfoStruct",
     throws="1:MetaException",
-    repeatable=False,
 )
-# Repeating it would record the transaction's part in the table twice, which does no harm.
 update_compactor_state = call("update_compactor_state", "1:CompactionInfoStruct cr, 2:i64 txn_id")
 mark_compacted = call("mark_compacted", "1:CompactionInfoStruct cr", throws="1:MetaException")
 mark_cleaned = call("mark_cleaned", "1:CompactionInfoStruct cr", throws="1:MetaException")

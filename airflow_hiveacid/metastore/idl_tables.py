@@ -157,13 +157,11 @@ create_database = call(
     "create_database",
     "1:Database database",
     throws="1:AlreadyExistsException, 2:InvalidObjectException, 3:MetaException",
-    repeatable=False,
 )
 drop_database = call(
     "drop_database",
     "1:string name, 2:bool deleteData, 3:bool cascade",
     throws="1:NoSuchObjectException, 2:InvalidOperationException, 3:MetaException",
-    repeatable=False,
 )
 
 get_all_tables = call(
@@ -186,20 +184,17 @@ create_table = call(
     "1:Table tbl",
     throws="1:AlreadyExistsException, 2:InvalidObjectException, 3:MetaException, "
     "4:NoSuchObjectException",
-    repeatable=False,
 )
 create_table_req = call(
     "create_table_req",
     "1:CreateTableRequest request",
     throws="1:AlreadyExistsException, 2:InvalidObjectException, 3:MetaException, "
     "4:NoSuchObjectException",
-    repeatable=False,
 )
 drop_table = call(
     "drop_table",
     "1:string dbname, 2:string name, 3:bool deleteData",
     throws="1:NoSuchObjectException, 3:MetaException",
-    repeatable=False,
 )
 alter_table_req = call(
     "alter_table_req",

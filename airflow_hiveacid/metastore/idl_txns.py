@@ -82,14 +82,11 @@ AddDynamicPartitions = struct(
     5:list<string> partitionnames, 6:i32 operationType""",
 )
 
-# Repeating it would leave a transaction behind that nobody knows of.
-open_txns = call("open_txns", "1:OpenTxnRequest rqst", returns="OpenTxnsResponse", repeatable=False)
-# The second commit of a transaction that wrote nothing is answered with NoSuchTxnException.
+open_txns = call("open_txns", "1:OpenTxnRequest rqst", returns="OpenTxnsResponse")
 commit_txn = call(
     "commit_txn",
     "1:CommitTxnRequest rqst",
     throws="1:NoSuchTxnException, 2:TxnAbortedException",
-    repeatable=False,
 )
 abort_txn = call("abort_txn", "1:AbortTxnRequest rqst", throws="1:NoSuchTxnException")
 heartbeat_txn_range = call(
@@ -97,13 +94,11 @@ heartbeat_txn_range = call(
     "1:HeartbeatTxnRangeRequest txns",
     returns="HeartbeatTxnRangeResponse",
 )
-# Repeating it would queue a second lock behind whoever waits for the first one.
 lock = call(
     "lock",
     "1:LockRequest rqst",
     returns="LockResponse",
     throws="1:NoSuchTxnException, 2:TxnAbortedException",
-    repeatable=False,
 )
 check_lock = call(
     "check_lock",
@@ -121,7 +116,6 @@ get_valid_write_ids = call(
     returns="GetValidWriteIdsResponse",
     throws="1:NoSuchTxnException, 2:MetaException",
 )
-# One transaction has one write id per table, however often it asks.
 allocate_table_write_ids = call(
     "allocate_table_write_ids",
     "1:AllocateTableWriteIdsRequest rqst",

@@ -6,24 +6,29 @@ from enum import Enum, auto
 from types import TracebackType
 
 from airflow_hiveacid.acid.errors import (
-    AnswerLost,
     CommitUnsettled,
-    MetastoreCallFailed,
+    ConflictError,
     MetastoreError,
-    MetastoreUnreachable,
-    StorageError,
     TransactionAborted,
+    UserError,
     WriteConflict,
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.metastore.answers import TxnType
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.deadline import (
+    LONGEST_SETTLE_PAUSE_SECONDS,
+    MOST_COMMITS,
+    SETTLE_PAUSE_SECONDS,
+    Deadline,
+)
 from airflow_hiveacid.metastore.heartbeat import Heartbeat, txn_timeout_seconds
 from airflow_hiveacid.metastore.settle import Outcome, Owner, outcome
 
 _HEARTBEATS_PER_TIMEOUT = 3
-_SETTLE_PAUSE_SECONDS = 0.5
+# What says itself why the work ended.
+_PLAIN = (UserError, ConflictError, MetastoreError)
 
 
 class State(Enum):
@@ -76,9 +81,9 @@ class LiveTransaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        ended_by_others = isinstance(error, StorageError) and self._aborted_by_others()
+        ended_by_others = self._ended_by_others(error)
         if self._state is not State.ENDED:
-            self.abort("it was not committed" if kind is None else kind.__name__)
+            self.abort(_reason(error))
         if ended_by_others:
             # Its files went with it, which is not what went wrong.
             raise TransactionAborted(
@@ -120,8 +125,6 @@ class LiveTransaction:
             self._state = State.COMMITTING
             try:
                 self._client.commit_txn(self.txn_id)
-            except (AnswerLost, MetastoreUnreachable):
-                self._settle()
             except TransactionAborted as refused:
                 self._state = State.OPEN
                 raise TransactionAborted(
@@ -131,12 +134,9 @@ class LiveTransaction:
             except WriteConflict:
                 self._state = State.OPEN
                 raise
-            except MetastoreCallFailed:
-                # It failed, which may have been after it was carried out.
-                if self._outcome() is not Outcome.COMMITTED:
-                    self._state = State.OPEN
-                    raise
-                self.settled = True
+            except MetastoreError as failure:
+                # Whatever else was said, or not said: it may have been carried out.
+                self._settle(failure)
             self._end()
 
     def abort(self, reason: str) -> None:
@@ -172,28 +172,47 @@ class LiveTransaction:
         """What has become of the transaction."""
         return outcome(self._client, self.txn_id, {})
 
-    def _aborted_by_others(self) -> bool:
+    def _ended_by_others(self, error: BaseException | None) -> bool:
+        """Whether an error is but what follows when a transaction is aborted while it works."""
+        # Its directories are removed then, in the end also those that it reads; what that looks
+        # like depends on who comes across it.
+        unclear = isinstance(error, Exception) and not isinstance(error, _PLAIN)
+        if self._state is not State.OPEN or not unclear:
+            return False
         try:
-            return self._state is State.OPEN and self._outcome() is Outcome.ABORTED
+            # Nobody has asked to commit it: if it is not open, it is aborted, or even forgotten.
+            return self._outcome() is not Outcome.OPEN
         except MetastoreError:
             return False
 
-    def _settle(self) -> None:
-        """Find out whether the commit was carried out, and if not, repeat it."""
-        deadline = time.monotonic() + self._timeout
+    def _settle(self, failure: MetastoreError) -> None:
+        """Find out whether the commit was carried out, and if not, repeat it.
+
+        Args:
+            failure: What was heard of it.
+        """
+        deadline, pause, commits = Deadline(self._timeout), SETTLE_PAUSE_SECONDS, 1
         while True:
             try:
-                found = self._outcome()
-                if found is Outcome.OPEN:
-                    found = self._commit_again()
-                break
-            except (AnswerLost, MetastoreUnreachable) as lost:
-                if time.monotonic() > deadline:
-                    raise CommitUnsettled(
-                        f"Transaction {self.txn_id} was about to commit when the metastore went"
-                        f" away: {lost.what}"
-                    ) from lost
-            time.sleep(_SETTLE_PAUSE_SECONDS)
+                with self._client.within(max(deadline.left, pause)):
+                    found = self._outcome()
+                    if found is Outcome.OPEN and commits < MOST_COMMITS:
+                        commits += 1
+                        found = self._commit_again()
+            except MetastoreError as again:
+                failure = again
+            else:
+                if found is not Outcome.OPEN or commits == MOST_COMMITS:
+                    break
+            if deadline.left <= 0:
+                raise CommitUnsettled(
+                    f"Transaction {self.txn_id} was about to commit when the metastore went"
+                    f" away: {failure.what}"
+                ) from failure
+            time.sleep(min(pause, deadline.left))
+            pause = min(pause * 1.5, LONGEST_SETTLE_PAUSE_SECONDS)
+        if found is Outcome.OPEN:
+            raise failure  # It was sent often enough, and never carried out.
         if found is Outcome.ABORTED:
             raise TransactionAborted(
                 f"The answer to the commit of transaction {self.txn_id} got lost, and it is aborted."
@@ -237,3 +256,7 @@ class LiveTransaction:
             self._heartbeat.stop()
             self._heartbeat = None
         self._state = State.ENDED
+
+
+def _reason(error: BaseException | None) -> str:
+    return "it was not committed" if error is None else f"{type(error).__name__}: {error}"

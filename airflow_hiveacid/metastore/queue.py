@@ -37,6 +37,11 @@ class RequestAnswer:
     state: str
     message: str | None
 
+    @classmethod
+    def from_thrift(cls, answer: Any) -> Self:
+        """Read the metastore's own struct."""
+        return cls(answer.id, answer.accepted, answer.state, answer.errormessage)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedCompaction:
@@ -142,8 +147,10 @@ class CompactionQueue:
             runas=run_as,
             poolName=pool,
         )
-        answer = self._client.call(idl_compaction.compact2, request, about=ref.full_name)
-        return RequestAnswer(answer.id, answer.accepted, answer.state, answer.errormessage)
+        answer: RequestAnswer = self._client.call(
+            idl_compaction.compact2, request, about=ref.full_name, read=RequestAnswer.from_thrift
+        )
+        return answer
 
     def claim(self, worker_id: str, pool: str | None = None) -> QueuedCompaction | None:
         """Take the oldest request of a pool, of whichever table; it cannot be given back.
@@ -225,8 +232,11 @@ class CompactionQueue:
         request = idl_compaction.ShowCompactRequest(
             dbName=ref and ref.database, tbName=ref and ref.name, partName=partition
         )
-        answer = self._client.call(idl_compaction.show_compact, request)
-        shown = [QueuedCompaction.from_thrift(each) for each in answer.compacts]
+        shown: list[QueuedCompaction] = self._client.call(
+            idl_compaction.show_compact,
+            request,
+            read=lambda answer: [QueuedCompaction.from_thrift(each) for each in answer.compacts],
+        )
         # Version 3 shows everything whatever it is asked for.
         return sorted(
             (

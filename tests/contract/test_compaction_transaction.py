@@ -6,7 +6,9 @@ import pytest
 
 from airflow_hiveacid.acid.errors import (
     AlreadyCompacting,
+    CorruptFile,
     LockTimeout,
+    StorageError,
     TransactionAborted,
 )
 from airflow_hiveacid.acid.locks import Operation, TableRef
@@ -295,3 +297,22 @@ def test_phases_are_told_in_their_order(begin: Callable[..., Compaction]) -> Non
     with begin(phases=phases) as compaction:
         finish(compaction)
     assert list(phases.seconds) == [Phase.OPEN, Phase.LOCK, Phase.SNAPSHOT, Phase.COMMIT]
+
+
+@REAL_AND_FAKE
+@pytest.mark.parametrize("error", [FileNotFoundError, StorageError, CorruptFile])
+def test_files_that_are_gone_since_it_was_aborted_are_told_as_the_abort(
+    client: MetastoreClient, begin: Callable[..., Compaction], error: type[Exception]
+) -> None:
+    compaction = begin()
+
+    def work() -> None:
+        with compaction:
+            client.abort_txn(compaction.txn_id)
+            raise error("No such file")
+
+    with pytest.raises(TransactionAborted, match="while it was at work") as aborted:
+        work()
+    assert aborted.value.retryable
+    assert isinstance(aborted.value.__cause__, error)
+    assert client.show_locks() == []

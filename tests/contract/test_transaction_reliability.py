@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.errors import CommitUnsettled, TransactionAborted
+from airflow_hiveacid.acid.errors import CommitUnsettled, MetastoreTroubled, TransactionAborted
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.deadline import MOST_COMMITS
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.settle import Outcome, find_open_transactions, outcome
@@ -185,3 +186,61 @@ def test_a_lost_answer_to_a_commit_that_is_refused_is_no_success(
     with far, pytest.raises(TransactionAborted):
         work(far)
     proxy.close()
+
+
+def noise(_: bytes) -> bytes:
+    return b"\xff" * 64
+
+
+def internal_error(request: bytes) -> bytes:
+    """What a metastore says whose database has failed."""
+    name = request[8 : 8 + int.from_bytes(request[4:8], "big")]
+    text = b"Internal error processing " + name
+    head = b"\x80\x01\x00\x03" + request[4 : 12 + len(name)]
+    message = b"\x0b\x00\x01" + len(text).to_bytes(4, "big") + text
+    return head + message + b"\x08\x00\x02\x00\x00\x00\x06\x00"
+
+
+@pytest.mark.parametrize("says", [noise, internal_error])
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_commit_that_is_answered_wrongly_is_asked_about_and_sent_again(
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    arrives: bool,
+    says: Callable[[bytes], bytes],
+) -> None:
+    removed: list[str] = []
+    proxy = Proxy(hms, "commit_txn", arrives=arrives, says=says)
+    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    with far, begin(far) as transaction:
+        transaction.own(lambda: removed.append("delta"), "delta")
+        transaction.commit()
+    proxy.close()
+    assert proxy.cuts == 1
+    assert transaction.settled
+    assert is_committed(client, transaction)
+    assert removed == []
+
+
+def test_a_commit_that_always_fails_inside_is_given_up_and_undone(
+    hms: EmbeddedMetastore, client: MetastoreClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_hiveacid.metastore.live_transaction.SETTLE_PAUSE_SECONDS", 0.01)
+    removed: list[str] = []
+    proxy = Proxy(hms, "commit_txn", arrives=False, says=internal_error, times=100)
+    transactions: list[Transaction] = []
+
+    def work(far: MetastoreClient) -> None:
+        with begin(far) as transaction:
+            transactions.append(transaction)
+            transaction.own(lambda: removed.append("delta"), "delta")
+            transaction.commit()
+
+    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    with far, pytest.raises(MetastoreTroubled, match="Internal error") as error:
+        work(far)
+    proxy.close()
+    assert error.value.retryable
+    assert proxy.cuts == MOST_COMMITS
+    assert outcome(client, transactions[0].txn_id, {}) is Outcome.ABORTED
+    assert removed == ["delta"]

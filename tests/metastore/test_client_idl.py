@@ -10,7 +10,7 @@ from thrift.protocol.TBinaryProtocol import (
 from thrift.transport.TTransport import TMemoryBuffer
 
 from airflow_hiveacid.metastore import idl_tables, idl_txns
-from airflow_hiveacid.metastore.idl import struct
+from airflow_hiveacid.metastore.idl import call, struct
 
 CODECS = [TBinaryProtocol, TBinaryProtocolAccelerated]
 TABLE = idl_tables.Table(
@@ -86,3 +86,8 @@ def test_a_misspelt_field_is_found_at_once() -> None:
         idl_txns.CommitTxnRequest(txnId=1)
     with pytest.raises(TypeError, match="no field"):
         idl_txns.AbortTxnRequest(1, 2)
+
+
+def test_a_call_without_a_word_on_repeating_it_is_found_at_once() -> None:
+    with pytest.raises(ValueError, match="what it means to repeat drop_everything"):
+        call("drop_everything")

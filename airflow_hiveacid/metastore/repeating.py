@@ -1,0 +1,80 @@
+"""What it means to make a call of the metastore a second time, when its answer got lost."""
+
+from enum import StrEnum
+from typing import Self
+
+
+class Repeating(StrEnum):
+    """READS changes nothing, SETTLES leaves what the first time left, and ASKS must never be blind."""
+
+    READS = "reads"
+    SETTLES = "settles"
+    ASKS = "asks"
+
+    @classmethod
+    def of(cls, call: str) -> Self:
+        """The meaning of a call; one that is not in the list below is found when it is declared."""
+        for meaning, calls in _CALLS.items():
+            if call in calls:
+                return cls(meaning)
+        raise ValueError(f"Say in repeating.py what it means to repeat {call}.")
+
+
+_CALLS: dict[str, frozenset[str]] = {
+    Repeating.READS: frozenset(
+        {
+            "get_all_databases",
+            "get_all_tables",
+            "get_config_value",
+            "get_database",
+            "get_latest_txnid_in_conflict",
+            "get_open_txns",
+            "get_open_txns_info",
+            "get_partition_names",
+            "get_partitions_by_names",
+            "get_partitions_pspec",
+            "get_partitions_with_specs",
+            "get_table_objects_by_name_req",
+            "get_table_req",
+            "get_valid_write_ids",
+            "show_compact",
+            "show_locks",
+        }
+    ),
+    Repeating.SETTLES: frozenset(
+        {
+            "abort_txn",
+            "add_dynamic_partitions",
+            "add_partitions_req",  # Always with ifNotExists where it counts.
+            "allocate_table_write_ids",  # A transaction has one write id per table.
+            "alter_partitions_req",
+            "alter_partitions_with_environment_context",
+            "alter_table_req",
+            "alter_table_with_environment_context",
+            "check_lock",
+            "compact2",  # The second request is refused in favour of the first.
+            "heartbeat_txn_range",
+            "mark_cleaned",
+            "mark_compacted",
+            "mark_failed",
+            "mark_refused",
+            "set_ugi",
+            "update_compactor_state",  # Its part in the table is recorded twice.
+        }
+    ),
+    Repeating.ASKS: frozenset(
+        {
+            # The second commit of a transaction that wrote nothing finds no such transaction.
+            "commit_txn",
+            # The second one finds what the first has created, or finds nothing to drop any more.
+            "create_database",
+            "create_table",
+            "create_table_req",
+            "drop_database",
+            "drop_table",
+            "find_next_compact2",  # Claims a second request.
+            "lock",  # Queues behind whoever waits for the first one.
+            "open_txns",  # Leaves a transaction behind that nobody knows of.
+        }
+    ),
+}
