@@ -78,6 +78,15 @@ def get_provider_info() -> dict[str, Any]:
 
 def _options() -> dict[str, Any]:
     return {
+        "instance_id": {
+            "description": "The name of this Airflow, where several work on one metastore and may "
+            "have DAGs of the same ids: their runs are then never taken for one another. A run that "
+            "is tried again after a change of this is a new one.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "prod",
+            "default": "",
+        },
         "page_connections": {
             "description": "The metastores on the page of tables: connection ids, separated by "
             "commas.",

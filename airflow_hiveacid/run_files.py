@@ -5,19 +5,22 @@ the driver is on the same machine, else below the table's folder, which both sid
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from airflow_hiveacid.acid.errors import StorageError
+from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.names import RUN_NOTES
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import Report
-from airflow_hiveacid.storage import ReadOnlyStorage, Storage
+from airflow_hiveacid.storage import SMALL_FILE, ReadOnlyStorage, Storage
 
 # Replaced by the application's id, which its submitter learns only later on.
 APPLICATION_ID = "{application_id}"
+
+_FORMAT = 1
+# One line for each partition of a table of a hundred thousand.
+_LARGEST_REPORT = 64 << 20
 
 ReportT = TypeVar("ReportT", bound=Report)
 
@@ -78,35 +81,32 @@ class RunFiles:
         self._write(self._name, report.to_dict())
 
     def read_started(self) -> Started | None:
-        """What the application has begun; None when it has not said anything yet."""
-        data = self._read(_started(self._name))
-        return None if data is None else codec.decode(Started, data, "started")
+        """What the application has begun; None when it has not said anything that we understand."""
+        data = self._read(_started(self._name), SMALL_FILE)
+        try:
+            started: Started = codec.decode(Started, data, "started", tolerant=True)
+        except InvalidJob:
+            return None
+        return started
 
     def read_report(self, kind: type[ReportT]) -> ReportT | None:
-        """The report; None when there is none."""
-        data = self._read(self._name)
-        return None if data is None else kind.from_dict(data)
+        """The report; None when there is none that we understand."""
+        data = self._read(self._name, _LARGEST_REPORT)
+        try:
+            return kind.from_dict(data) if isinstance(data, dict) else None
+        except InvalidJob:
+            return None
 
     def _write(self, name: str, data: Any) -> None:
-        """Let a file appear at once, so that nobody reads half of it."""
-        storage = Storage.of(self._folder)
-        unfinished = f"{name}.{os.getpid()}"
-        with storage.create(unfinished) as sink:
-            sink.write(json.dumps(data).encode())
-        storage.delete_file(name)
-        storage.rename(unfinished, name)
+        content = json.dumps({"format": _FORMAT, **data}).encode()
+        Storage.of(self._folder).write_file(name, content, replace=True)
 
-    def _read(self, name: str) -> Any:
-        storage = ReadOnlyStorage.of(self._folder)
-        if not storage.exists(name):
-            return None
+    def _read(self, name: str, limit: int) -> Any:
+        content = ReadOnlyStorage.of(self._folder).read_small(name, limit)
         try:
-            with storage.open_input(name) as source:
-                return json.loads(source.read())
-        except StorageError:
-            if storage.exists(name):
-                raise
-            return None  # Just then it was replaced: the next look finds it.
+            return None if content is None else json.loads(content)
+        except (ValueError, RecursionError):
+            return None
 
 
 def _started(name: str) -> str:

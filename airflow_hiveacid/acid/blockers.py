@@ -42,5 +42,7 @@ def _describe_run(token: str) -> str:
     if not slash or len(parts) != 3:
         return f"run {token}"
     run, task, map_index = parts
+    airflow, colon, dag = dag.rpartition(":")
+    where = f" in Airflow {airflow}" if colon else ""
     mapped = "" if map_index == "-1" else f"[{map_index}]"
-    return f"Airflow task {task}{mapped} of DAG {dag}, run {run}"
+    return f"Airflow task {task}{mapped} of DAG {dag}{where}, run {run}"

@@ -165,6 +165,15 @@ class OutOfOrder(DataError):
     """The rows of files that belong together do not ascend by their row ids."""
 
 
+class UnprovenRun(DataError):
+    """Whether an earlier try of the run was applied can't be found out by a program any more."""
+
+    default_remedy = (
+        "Look whether its rows are there. If they are not, delete the note and run the task again; "
+        "if they are, mark the task as successful."
+    )
+
+
 class UnsupportedFile(DataError):
     """A file is sound but uses something that we do not handle."""
 

@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.quantities import duration_in_words
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.jobs.run_token import unmarked_token
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.answers import TxnInfo
@@ -123,7 +124,7 @@ def _as_json(txn: "TxnInfo") -> dict[str, Any]:
         "txn_id": txn.txn_id,
         "user": txn.user,
         "host": host,
-        "run_token": run_token or None,
+        "run_token": unmarked_token(run_token) or None,
         "started_at": None if txn.started_at is None else txn.started_at.isoformat(),
         "last_heartbeat": None if txn.last_heartbeat is None else txn.last_heartbeat.isoformat(),
     }
@@ -140,7 +141,7 @@ def _as_text(txns: "Sequence[TxnInfo]", aborted: int) -> Iterator[str]:
             if txn.last_heartbeat is None
             else f"heartbeat {duration_in_words(now - txn.last_heartbeat)} ago",
             f"{txn.user}@{txn.host.partition('/')[0]}",
-            txn.host.partition("/")[2],
+            unmarked_token(txn.host.partition("/")[2]),
         )
         for txn in txns
     ]

@@ -138,7 +138,7 @@ class TableCompactor:
                 self._ref,
                 order.partition,
                 order.type,
-                run_token=self._job.run_token,
+                run_token=self._job.token,
                 run_as=table.owner,
                 lock_wait_seconds=self._job.lock_wait_seconds,
                 phases=phases,
@@ -160,7 +160,7 @@ class TableCompactor:
             self._client,
             table=self._ref,
             pool=self._job.pool,
-            run_token=self._job.run_token,
+            run_token=self._job.token,
             lock_wait_seconds=self._job.lock_wait_seconds,
             phases=phases,
         )

@@ -7,7 +7,6 @@ from typing import Self
 from pyspark.sql import SparkSession  # noqa: TID253
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.settled import Fence, settle_run
 from airflow_hiveacid.engine.table_changes import TableChanges
 from airflow_hiveacid.engine.write import Prepare, WriteOptions, run_statements
 from airflow_hiveacid.jobs.options import MetastoreOptions
@@ -19,12 +18,14 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 class TableInTransaction(TableChanges[None]):
     """A table of a MultiTableTransaction: its methods return nothing, and nothing is done yet."""
 
-    def __init__(self, name: str, orc_codec: str | None, statements: list[Prepare]) -> None:
+    def __init__(
+        self, name: str, orc_codec: str | None, statements: list[tuple[TableRef, Prepare]]
+    ) -> None:
         super().__init__(name, orc_codec)
         self._statements = statements
 
     def _run(self, prepare: Prepare) -> None:
-        self._statements.append(prepare)
+        self._statements.append((self.ref, prepare))
 
 
 class MultiTableTransaction:
@@ -66,7 +67,7 @@ class MultiTableTransaction:
         self._client = MetastoreClient(MetastoreOptions.of(metastore))
         self._options = options or WriteOptions()
         self._observers = observers
-        self._statements: list[Prepare] = []
+        self._statements: list[tuple[TableRef, Prepare]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -91,17 +92,3 @@ class MultiTableTransaction:
             orc_codec: The compression of its new files, when it differs from the options'.
         """
         return TableInTransaction(name, orc_codec or self._options.orc_codec, self._statements)
-
-    def settle(self, run_token: str, tables: Sequence[str]) -> RunReport | None:
-        """Find out what earlier tries of a run did, and make sure that they do nothing more.
-
-        Args:
-            run_token: Under which they opened their transactions.
-            tables: The tables they wrote, in the order of their first changes.
-
-        Returns:
-            The report of the try that committed; None when the run is yet to be done.
-        """
-        found = [self._client.get_table(ref) for ref in map(TableRef.parse, dict.fromkeys(tables))]
-        self._observers = (*self._observers, Fence(self._client, found, run_token))
-        return settle_run(self._client, found, run_token)

@@ -128,6 +128,14 @@ class TableOutput(ABC):
         return sorted(name for name in self.places if name is not None)
 
     @property
+    def directories(self) -> list[str]:
+        """Where the directories that get files will be."""
+        return [
+            "/".join(filter(None, [place.folder.root.rstrip("/"), place.folder.path, name]))
+            for place, name in self.staged
+        ]
+
+    @property
     def places(self) -> set[str | None]:
         """The names of the partitions that get files; None is a table without any."""
         return {place.name for place, _ in self.staged}
@@ -249,6 +257,9 @@ class TableOutput(ABC):
         self.txn.own(_deletion(storage, final), f"{place.folder.root}/{final}")
         if place.folder.path:
             storage.make_directory(place.folder.path)
+        # Whoever was stopped for longer than a transaction lives must not show rows of an aborted
+        # one: its write id may be forgotten, and look committed, as soon as a cleaner was there.
+        self.txn.confirm_alive()
         storage.rename(ready, final)
 
     @property

@@ -231,13 +231,13 @@ class PartitionCompactor(ABC):
                     f"{self.storage.location}/{final} exists already.",
                     remedy="Another compactor has been here; look whose it is.",
                 )
-        self.compaction.check_alive()
         for folder, final in ready:
             if not hive3:
                 self.compaction.own(
                     partial(self.storage.delete_directory, final),
                     f"{self.storage.location}/{final}",
                 )
+            self.compaction.confirm_alive()
             # On Hive 3 this is the commit: whoever reads from now on may already need it.
             self.storage.rename(folder, final)
             self._published.append(final)

@@ -15,7 +15,6 @@ from airflow_hiveacid.engine.compact import TableCompactor
 from airflow_hiveacid.engine.failures import translate
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.session import application_session
-from airflow_hiveacid.engine.settled import AlreadyApplied
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write import WriteOptions
 from airflow_hiveacid.jobs import codec
@@ -154,10 +153,7 @@ def _run_one(
     watching = [*observers, PhaseLog(), *([fault] if fault else [])]
     if isinstance(job, CompactJob):
         return _compact(spark, metastore, job, watching)
-    try:
-        done = _write(spark, metastore, job, watching)
-    except AlreadyApplied as applied:
-        done = replace(applied.report, settled=True)
+    done = _write(spark, metastore, job, watching)
     if done.settled and done.txn_id is not None:
         # What an earlier try has done is told as if this one had: nobody may have heard of it.
         for observer in watching:
@@ -172,7 +168,7 @@ def _write(
     observers: Sequence[PhaseObserver],
 ) -> RunReport:
     options = WriteOptions(
-        run_token=job.run_token,
+        run_token=job.token,
         lock_wait_seconds=job.lock_wait_seconds,
         max_restarts=job.max_restarts,
         orc_codec=job.orc_codec,
@@ -181,13 +177,8 @@ def _write(
         with AcidTable(
             job.target, metastore, spark=spark, options=options, observers=observers
         ) as table:
-            done = None if job.run_token is None else table.settle(job.run_token)
-            return table.apply(job) if done is None else replace(done, settled=True)
+            return table.apply(job)
     with MultiTableTransaction(metastore, spark=spark, options=options, observers=observers) as txn:
-        if job.run_token is not None:
-            done = txn.settle(job.run_token, [each.target for each in job.statements])
-            if done is not None:
-                return replace(done, settled=True)
         for statement in job.statements:
             txn.table(statement.target, orc_codec=statement.orc_codec).apply(statement)
     assert txn.report is not None
@@ -201,7 +192,7 @@ def _compact(
     observers: Sequence[PhaseObserver],
 ) -> CompactReport:
     with MetastoreClient(metastore) as client:
-        if job.run_token is not None:
-            # What an earlier try has compacted needs no second time; what it left open must end.
-            abort_open_transactions(client, job.run_token)
+        # What an earlier try has compacted needs no second time; what it left open must end.
+        if job.tokens:
+            abort_open_transactions(client, *job.tokens)
         return TableCompactor(spark, client, job, observers).run()

@@ -11,7 +11,6 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.checks import check_kind, check_readable
 from airflow_hiveacid.engine.compact import TableCompactor
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.settled import Fence, settle_run
 from airflow_hiveacid.engine.table_changes import TableChanges
 from airflow_hiveacid.engine.work import read_rows
 from airflow_hiveacid.engine.write import Prepare, WriteOptions, run_statements
@@ -71,22 +70,6 @@ class AcidTable(TableChanges[RunReport]):
         self._reading.close()
         self._client.close()
 
-    def settle(self, run_token: str) -> RunReport | None:
-        """Find out what earlier tries of a run did, and make sure that they do nothing more.
-
-        Every write from now on looks once more, and raises AlreadyApplied if one was faster.
-
-        Args:
-            run_token: Under which they opened their transactions.
-
-        Returns:
-            The report of the try that committed; None when the run is yet to be done.
-        """
-        table = self._client.get_table(self.ref)
-        check_kind(table, Operation.SELECT)
-        self._observers = (*self._observers, Fence(self._client, [table], run_token))
-        return settle_run(self._client, [table], run_token)
-
     def to_df(self) -> DataFrame:
         """The visible rows, as of now."""
         table = self._client.get_table(self.ref)
@@ -118,7 +101,9 @@ class AcidTable(TableChanges[RunReport]):
         return TableCompactor(self._spark, self._client, job, self._observers).run()
 
     def _run(self, prepare: Prepare) -> RunReport:
-        return run_statements(self._spark, self._client, self._options, self._observers, [prepare])
+        return run_statements(
+            self._spark, self._client, self._options, self._observers, [(self.ref, prepare)]
+        )
 
     def _end_reading(self) -> None:
         # An overwrite waits for every reader, and must not wait for the frames of this very object:

@@ -4,7 +4,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -15,15 +15,18 @@ from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, T
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.acid_output import AcidOutput
 from airflow_hiveacid.engine.checks import check_kind, check_readable, check_writable
+from airflow_hiveacid.engine.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.insert_only_output import InsertOnlyOutput
 from airflow_hiveacid.engine.output import TableOutput
-from airflow_hiveacid.engine.run_note import write_note
 from airflow_hiveacid.engine.session import cancelling_jobs, scan_session
 from airflow_hiveacid.engine.work import Counts, PartitionsMoved, Work
 from airflow_hiveacid.jobs.options import ORC_CODECS
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.jobs.report import RunReport, TableReport
+from airflow_hiveacid.jobs.run_note import RunNote
+from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.jobs.transaction import require_one_change
+from airflow_hiveacid.maintenance.run_notes import FoundNote, mark_committed, write_note
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.transaction import Transaction
@@ -128,23 +131,41 @@ def run_statements(
     client: MetastoreClient,
     options: WriteOptions,
     observers: Sequence[PhaseObserver],
-    prepared: Sequence[Prepare],
+    prepared: Sequence[tuple[TableRef, Prepare]],
 ) -> RunReport:
-    """Run statements in one transaction and commit it.
+    """Run statements in one transaction and commit it, unless an earlier try of the run has.
 
     Args:
         spark: The user's session.
         client: The metastore.
         options: How the write behaves.
         observers: Are told about the phases.
-        prepared: What makes the statements, in their order.
+        prepared: What makes the statements, with their tables, in their order.
 
     Raises:
         InvalidJob: Several of them change the rows of one table.
+        UnprovenRun: An earlier try may have applied the run, which only a person can find out.
     """
     phases = PhaseClock(observers)
-    with ExitStack() as stack:
-        preparation = Preparation(spark, client, options, phases, stack)
+    try:
+        earlier = None
+        if options.run_token is not None:
+            tables = [client.get_table(ref) for ref in dict.fromkeys(ref for ref, _ in prepared)]
+            earlier = EarlierTries(client, tables, options.run_token)
+            earlier.end()
+        return _run_statements(
+            Preparation(spark, client, options, phases, ExitStack()),
+            [prepare for _, prepare in prepared],
+            earlier,
+        )
+    except AlreadyApplied as applied:
+        return replace(applied.report, settled=True)
+
+
+def _run_statements(
+    preparation: Preparation, prepared: Sequence[Prepare], earlier: EarlierTries | None
+) -> RunReport:
+    with preparation.stack:
         statements = [prepare(preparation) for prepare in prepared]
         require_one_change(
             (
@@ -153,11 +174,13 @@ def run_statements(
             )
             for each in statements
         )
-        write = _Write(client, options, phases, statements)
+        write = _Write(
+            preparation.client, preparation.options, preparation.phases, statements, earlier
+        )
         try:
             return write.run([each.locks for each in statements])
         except PartitionsMoved as moved:
-            phases.note(f"Beginning anew: {moved.what}")
+            preparation.phases.note(f"Beginning anew: {moved.what}")
             return write.run([None] * len(statements))
 
 
@@ -199,6 +222,7 @@ class _Write:
     options: WriteOptions
     phases: PhaseClock
     statements: Sequence[Statement]
+    earlier: EarlierTries | None
 
     def run(self, locks: Sequence[Sequence[str] | None]) -> RunReport:
         """Run the statements with locks on these partitions of their tables."""
@@ -213,6 +237,7 @@ class _Write:
             lock_wait_seconds=self.options.lock_wait_seconds,
             max_restarts=self.options.max_restarts,
             phases=self.phases,
+            earlier_tries=self.earlier,
         ) as txn:
             done = [
                 self._stage(number, statement, txn, names)
@@ -226,13 +251,16 @@ class _Write:
             _require_apart(done)
             with self.phases(Phase.REGISTER):
                 self._register(txn, done)
+            note = None
             for each in done:
                 with self.phases(Phase.PUBLISH):
                     if each is done[0]:
-                        self._write_run_note(txn, done)
+                        note = self._write_note(txn, done)
                     report = self._report(txn, [each])
-                    each.output.publish(self._note(txn, each.statement.table, report))
+                    each.output.publish(self._sidecar(txn, each.statement.table, report))
             txn.commit()
+            if note is not None:
+                txn.attempt("mark the note on the run", partial(mark_committed, *note))
             return self._report(txn, done)
 
     def _stage(
@@ -309,22 +337,50 @@ class _Write:
             restarts=txn.restarts,
         )
 
-    def _write_run_note(self, txn: Transaction, done: Sequence[_Done]) -> None:
+    def _write_note(
+        self, txn: Transaction, done: Sequence[_Done]
+    ) -> tuple[Storage, FoundNote] | None:
         """Tell any later try of all tables, in the one place that it knows."""
-        if self.options.run_token is not None:
-            first = self.statements[0].table
-            note = self._note(txn, first, self._report(txn, done))
-            write_note(Storage.of(first.folder), self.options.run_token, note)
+        if self.options.run_token is None:
+            return None
+        home = self.statements[0].table
+        report = self._report(txn, done)
+        found = FoundNote.new(
+            RunNote(
+                run_token=self.options.run_token,
+                txn_id=txn.txn_id,
+                write_ids=report.write_ids,
+                directories=tuple(
+                    where.removeprefix(f"{home.folder.rstrip('/')}/")
+                    for each in done
+                    for where in each.output.directories
+                ),
+                report=report,
+                **self._who(report),
+            )
+        )
+        storage = Storage.of(home.folder)
+        txn.own(partial(storage.delete_file, found.path), f"{storage.location}/{found.path}")
+        write_note(storage, found)
+        return storage, found
 
-    def _note(self, txn: Transaction, table: HiveTable, report: RunReport) -> Mapping[str, object]:
+    def _sidecar(
+        self, txn: Transaction, table: HiveTable, report: RunReport
+    ) -> Mapping[str, object]:
+        token = self.options.run_token
         return {
-            "run_token": self.options.run_token,
-            "operation": report.job,
+            "run_token": token and unmarked_token(token),
             "txn_id": txn.txn_id,
             "write_id": txn.write_ids[table.ref.full_name],
+            **self._who(report),
+            "report": report.to_dict(),
+        }
+
+    def _who(self, report: RunReport) -> dict[str, str]:
+        return {
+            "operation": report.job,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "user": os.environ.get("USER", ""),
-            "report": report.to_dict(),
         }
 
 

@@ -51,7 +51,10 @@ class Applications(Protocol):
     """
 
     def find(self, tag: str) -> list[Application]:
-        """Return the applications that carry a tag, the oldest first."""
+        """Return the applications that carry a tag, the oldest first.
+
+        Everybody in a cluster may give applications any tag: those of other users are left out.
+        """
         ...
 
     def get(self, application_id: str) -> Application | None:
@@ -82,9 +85,12 @@ class Applications(Protocol):
         ...
 
 
-def application_tag(run_token: str) -> str:
-    """Return the tag by which the application of a run is found in a cluster."""
-    return "hiveacid-" + hashlib.sha256(run_token.encode()).hexdigest()[:24]
+def application_tag(token: str) -> str:
+    """Return the tag by which the application of a run is found in a cluster.
+
+    :param token: The name of the run's transactions, see ``Job.token``: it tells the tables, too.
+    """
+    return "hiveacid-" + hashlib.sha256(token.encode()).hexdigest()[:24]
 
 
 def master_of(connection: "Connection") -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_hiveacid.acid.errors import ClusterUnreachable, HiveAcidError
-from airflow_hiveacid.hooks.applications import Application, Applications, application_tag
+from airflow_hiveacid.hooks.applications import Application, Applications
 from airflow_hiveacid.run_files import RunFiles, Started
 
 # A cluster that was restarted may not know its applications for a moment.
@@ -57,18 +57,18 @@ class Look:
 class ClusterRun:
     """Finds, follows and ends the application of a run.
 
-    Everything follows from the run's token, so that it does not matter who has submitted the
+    Everything follows from the run's tag, so that it does not matter who has submitted the
     application, and whether anybody has noted its id.
 
     :param applications: The applications of the cluster.
-    :param run_token: The run's token.
+    :param tag: By which the applications of the run are found.
     :param report: Where the application leaves its report, see RunFiles.
     """
 
-    def __init__(self, applications: Applications, run_token: str, report: str) -> None:
+    def __init__(self, applications: Applications, tag: str, report: str) -> None:
         self.report = report
         self._applications = applications
-        self._tag = application_tag(run_token)
+        self.tag = tag
         self._files = RunFiles(report)
         self._told: Started | None = None
         self._unknown = 0
@@ -76,15 +76,15 @@ class ClusterRun:
 
     def submit_conf(self) -> dict[str, str]:
         """Spark settings that make the run findable."""
-        return self._applications.submit_conf(self._tag)
+        return self._applications.submit_conf(self.tag)
 
     def ids(self) -> set[str]:
         """The ids of all applications of the run, those that have ended too."""
-        return {each.id for each in self._applications.find(self._tag)}
+        return {each.id for each in self._applications.find(self.tag)}
 
     def live(self) -> Application | None:
         """The application of the run that is at work; of several the youngest."""
-        found = [each for each in self._applications.find(self._tag) if not each.state.ended]
+        found = [each for each in self._applications.find(self.tag) if not each.state.ended]
         return found[-1] if found else None
 
     def submitted(self, known: set[str]) -> Application:
@@ -95,12 +95,12 @@ class ClusterRun:
         """
         deadline = time.monotonic() + _SECONDS_TO_APPEAR
         while True:
-            found = [each for each in self._applications.find(self._tag) if each.id not in known]
+            found = [each for each in self._applications.find(self.tag) if each.id not in known]
             if found:
                 return found[-1]
             if time.monotonic() > deadline:
                 raise ClusterUnreachable(
-                    f"The cluster has accepted an application with the tag {self._tag}, and does"
+                    f"The cluster has accepted an application with the tag {self.tag}, and does"
                     " not show it."
                 )
             time.sleep(1)
@@ -136,7 +136,7 @@ class ClusterRun:
 
         :return: The ids of those that were ended.
         """
-        live = [each.id for each in self._applications.find(self._tag) if not each.state.ended]
+        live = [each.id for each in self._applications.find(self.tag) if not each.state.ended]
         for application_id in live:
             self._applications.kill(application_id)
         deadline = time.monotonic() + _SECONDS_TO_END

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9083
 
 
-def abort_transactions(metastore: MetastoreOptions, run_token: str) -> list[int]:
+def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> list[int]:
     """Abort what a run has left open, so that its locks don't outlive it.
 
     :param metastore: The metastore.
-    :param run_token: The run's token.
+    :param tokens: The names of the run's transactions, see ``Job.tokens``.
     :return: The transactions that were open.
     """
     # Thrift is heavy, and this module is imported while DAGs are parsed.
@@ -42,7 +42,7 @@ def abort_transactions(metastore: MetastoreOptions, run_token: str) -> list[int]
     from airflow_hiveacid.metastore.settle import abort_open_transactions
 
     with MetastoreClient(metastore) as client:
-        return abort_open_transactions(client, run_token)
+        return abort_open_transactions(client, *tokens)
 
 
 class HiveAcidMetastoreHook(BaseHook):

@@ -4,9 +4,10 @@ import getpass
 import http.client
 import json
 import os
+import re
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -44,11 +45,15 @@ class YarnApplications:
     :param addresses: The web addresses of the ResourceManagers. Of several, one is active; any may
         be asked.
     :param user: Who asks, where YARN does not find that out by itself.
+    :param submitters: The users that our applications may run as.
     """
 
-    def __init__(self, addresses: Sequence[str], user: str) -> None:
+    def __init__(
+        self, addresses: Sequence[str], user: str, submitters: Collection[str] = ()
+    ) -> None:
         self._addresses = [_with_scheme(address) for address in addresses]
         self._user = user
+        self._submitters = {user, *submitters}
 
     @classmethod
     def from_connection(cls, connection: "Connection") -> "YarnApplications":
@@ -65,16 +70,18 @@ class YarnApplications:
                 "ResourceManager answers.",
                 remedy=f"Set its extra {ADDRESS_EXTRA}, for example to http://rm.example.com:8088.",
             )
-        user = connection.login or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
-        return cls(addresses, user)
+        submitter = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+        # YARN knows a Kerberos principal by its first part.
+        principal = re.split("[/@]", str(connection.extra_dejson.get("principal") or ""))[0]
+        submitters = [submitter, *([principal] if principal else [])]
+        return cls(addresses, connection.login or submitter, submitters)
 
     def find(self, tag: str) -> list[Application]:
         """Return the applications that carry a tag, the oldest first."""
         found = self._ask("GET", "", {"applicationTags": tag})
         listed = ((found or {}).get("apps") or {}).get("app") or []
-        return [
-            self._application(app) for app in sorted(listed, key=lambda app: app["startedTime"])
-        ]
+        ours = [app for app in listed if app["user"] in self._submitters]
+        return [self._application(app) for app in sorted(ours, key=lambda app: app["startedTime"])]
 
     def get(self, application_id: str) -> Application | None:
         """Return an application; None when the ResourceManager does not know it."""

@@ -1,4 +1,8 @@
-"""Jobs and reports as JSON, strictly: what does not fit is an error that names the place."""
+"""Jobs and reports as JSON: what does not fit is an error that names the place.
+
+Jobs, which people write, are read strictly. What a program of another version may have written is
+read tolerantly: keys that are not known are passed over.
+"""
 
 import json
 import math
@@ -77,39 +81,47 @@ def encode(value: Any) -> Any:
     return value
 
 
-def decode(hint: Any, data: Any, where: str) -> Any:
+def decode(hint: Any, data: Any, where: str, *, tolerant: bool = False) -> Any:
     """Turn plain values back into what a type hint asks for.
 
     Args:
         hint: A dataclass, a plain type, Mapping, Sequence or tuple of such, or a union of them.
         data: What JSON gave.
         where: The place, for the error.
+        tolerant: Whether keys that are not known are passed over.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return _decode_union(arguments, data, where)
+        return _decode_union(arguments, data, where, tolerant)
     if is_dataclass(hint):
-        return _decode_dataclass(hint, data, where)
+        return _decode_dataclass(hint, data, where, tolerant)
     if origin is None:
         return _decode_plain(hint, data, where)
     if issubclass(origin, Mapping):
         if not isinstance(data, dict):
             raise _wrong("an object", data, where)
-        return {key: decode(arguments[1], entry, f"{where}.{key}") for key, entry in data.items()}
+        return {
+            key: decode(arguments[1], entry, f"{where}.{key}", tolerant=tolerant)
+            for key, entry in data.items()
+        }
     if not isinstance(data, list):
         raise _wrong("a list", data, where)
-    return tuple(decode(arguments[0], entry, f"{where}[{i}]") for i, entry in enumerate(data))
+    return tuple(
+        decode(arguments[0], entry, f"{where}[{i}]", tolerant=tolerant)
+        for i, entry in enumerate(data)
+    )
 
 
-def _decode_union(arguments: tuple[Any, ...], data: Any, where: str) -> Any:
+def _decode_union(arguments: tuple[Any, ...], data: Any, where: str, tolerant: bool) -> Any:
     choices = [choice for choice in arguments if choice is not types.NoneType]
     if data is None and len(choices) < len(arguments):
         return None
     if len(choices) == 1:
-        return decode(choices[0], data, where)
+        return decode(choices[0], data, where, tolerant=tolerant)
     if not isinstance(data, dict):
         raise _wrong("an object", data, where)
-    return decode(_tagged_class(data, _TAGS[choices[0]][0], choices, where), data, where)
+    chosen = _tagged_class(data, _TAGS[choices[0]][0], choices, where)
+    return decode(chosen, data, where, tolerant=tolerant)
 
 
 def _tagged_class(data: dict[str, Any], key: str, choices: list[type], where: str) -> type:
@@ -120,13 +132,15 @@ def _tagged_class(data: dict[str, Any], key: str, choices: list[type], where: st
     return known[tag]
 
 
-def _decode_dataclass(class_: Any, data: Any, where: str) -> Any:
+def _decode_dataclass(class_: Any, data: Any, where: str, tolerant: bool) -> Any:
     if not isinstance(data, dict):
         raise _wrong("an object", data, where)
     tag = _TAGS.get(class_)
     given = {key: value for key, value in data.items() if tag is None or key != tag[0]}
     hints = _hints(class_)
-    if unknown := given.keys() - hints.keys():
+    if tolerant:
+        given = {key: value for key, value in given.items() if key in hints}
+    elif unknown := given.keys() - hints.keys():
         raise InvalidJob(f"{where} has the unknown key {min(unknown)!r}.")
     required = {
         f.name for f in fields(class_) if f.default is MISSING and f.default_factory is MISSING
@@ -134,7 +148,10 @@ def _decode_dataclass(class_: Any, data: Any, where: str) -> Any:
     if missing := required - given.keys():
         raise InvalidJob(f"{where} lacks the key {min(missing)!r}.")
     return class_(
-        **{key: decode(hints[key], value, f"{where}.{key}") for key, value in given.items()}
+        **{
+            key: decode(hints[key], value, f"{where}.{key}", tolerant=tolerant)
+            for key, value in given.items()
+        }
     )
 
 

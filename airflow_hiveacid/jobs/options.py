@@ -19,6 +19,7 @@ from airflow_hiveacid.jobs.checks import (
     require_text,
     require_uri,
 )
+from airflow_hiveacid.jobs.run_token import marked_token
 
 ORC_CODECS = frozenset({"none", "zlib", "snappy", "lz4", "zstd"})
 PATH_FORMATS = frozenset({"orc", "parquet", "csv", "json"})
@@ -161,6 +162,21 @@ class Job:
         if self.orc_codec is not None:
             require_choice(self.orc_codec, ORC_CODECS, "orc_codec")
         self._validate_own()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that the job writes, by their full names."""
+        return (self.target,)
+
+    @property
+    def token(self) -> str | None:
+        """The name of the job's transactions: the run token, with a mark of the tables."""
+        return self.run_token and marked_token(self.run_token, self.tables)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The names of all transactions that the job may open, of whatever statement."""
+        return () if self.token is None else (self.token,)
 
     def render(self, template: Callable[[str], str]) -> Self:
         """A copy of the job with every text (but no key of a mapping) passed through a template."""

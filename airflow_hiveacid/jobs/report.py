@@ -52,8 +52,12 @@ class Report:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what to_dict made."""
-        report: Self = codec.decode(cls, dict(data), "report")
+        """Read what to_dict made, of this version or of a later one.
+
+        Raises:
+            InvalidJob: It is no report.
+        """
+        report: Self = codec.decode(cls, dict(data), "report", tolerant=True)
         return report
 
 

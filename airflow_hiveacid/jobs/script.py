@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.options import (
     UpdateJob,
     freeze,
 )
+from airflow_hiveacid.jobs.run_token import statement_token
 from airflow_hiveacid.jobs.transaction import MultiTableJob
 
 Statement = (
@@ -29,17 +30,6 @@ Statement = (
     | CreateTableJob
     | ConvertJob
 )
-
-
-def statement_token(run_token: str, number: int) -> str:
-    """The run token of one statement of a run."""
-    return f"{run_token}#{number}"
-
-
-def split_token(run_token: str) -> tuple[str, int | None]:
-    """The run that a token belongs to, and the number of its statement, if it is of one."""
-    run, mark, number = run_token.rpartition("#")
-    return (run, int(number)) if mark and number.isdecimal() else (run_token, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +66,11 @@ class ScriptJob(Job):
                 max_restarts=self.max_restarts,
                 orc_codec=self.orc_codec,
             )
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The names of all transactions of the script."""
+        return tuple(token for job in self.runs() for token in job.tokens)
 
     @property
     def needs_spark(self) -> bool:

@@ -45,6 +45,11 @@ class MultiTableJob(Job):
         if not self.target and self.statements and isinstance(self.statements[0], Job):
             object.__setattr__(self, "target", self.statements[0].target)
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that the job writes, by their full names."""
+        return tuple(each.target for each in self.statements)
+
     def validate(self) -> None:
         """Raise InvalidJob when the job is malformed; touches no server."""
         if not self.statements:

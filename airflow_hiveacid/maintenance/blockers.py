@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.metastore.answers import HeldLock, TxnInfo, TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
 
@@ -79,7 +80,7 @@ def _of_txn(txn: TxnInfo, lock: HeldLock | None) -> Blocker:
         lock_id=None if lock is None else lock.lock_id,
         user=txn.user,
         host=host,
-        run=run or None,
+        run=unmarked_token(run) or None,
         since=txn.started_at,
     )
 

@@ -21,6 +21,7 @@ from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
 from airflow_hiveacid.maintenance.findings import Finding, Inspection
 from airflow_hiveacid.maintenance.places import Place, places_of
+from airflow_hiveacid.maintenance.run_notes import FoundNote, mark_committed
 from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -65,12 +66,12 @@ def clean(
             findings = inspection.look(places)
             findings.append(inspection.look_beside(job.keep_notes_days))
         return _report(job, findings, phases)
-    if job.run_token is not None:
-        abort_open_transactions(client, job.run_token)
+    if job.tokens:
+        abort_open_transactions(client, *job.tokens)
     with Transaction(
         client,
         reads=[table.ref],
-        run_token=job.run_token,
+        run_token=job.token,
         lock_wait_seconds=job.lock_wait_seconds,
         max_restarts=job.max_restarts,
         phases=phases,
@@ -107,7 +108,14 @@ class _Cleaner:
         """Go through the folders, one after the other."""
         requests = self._requests()
         inspection = Inspection(self._client, self._table, besides=self._txn.txn_id)
-        findings: list[Finding] = []
+        # Before any request is marked as cleaned: then the metastore forgets who was aborted. What
+        # is not staged any more can't be published by a writer that was only asleep, and a note
+        # on a run is not mistaken for one that was committed.
+        with self._phases(Phase.READ):
+            beside = inspection.look_beside(job.keep_notes_days)
+        for note in beside.committed_notes:
+            self._mark_note(note)
+        findings = [self._remove(beside)]
         for start in range(0, len(places), _PLACES_AT_A_TIME):
             with self._phases(Phase.READ):
                 found = inspection.look(places[start : start + _PLACES_AT_A_TIME])
@@ -116,9 +124,7 @@ class _Cleaner:
                 for request in requests:
                     if request.partition == finding.place.partition and finding.plan is not None:
                         self._mark_cleaned(request, finding.plan, inspection.txns)
-        with self._phases(Phase.READ):
-            beside = inspection.look_beside(job.keep_notes_days)
-        return [*findings, self._remove(beside)]
+        return findings
 
     def _remove(self, finding: Finding) -> Finding:
         """Remove what may be removed.
@@ -147,6 +153,13 @@ class _Cleaner:
         changed = len(removed) < len(finding.garbage)
         plan = None if changed else finding.plan
         return replace(finding, garbage=tuple(removed), keep=tuple(keep), plan=plan)
+
+    def _mark_note(self, note: FoundNote) -> None:
+        """Let it be known for good that a run was applied, as long as that can be found out."""
+        try:
+            mark_committed(Storage.of(self._table.folder), note)
+        except HiveAcidError as error:
+            self.warnings.append(f"Could not mark the note on run {note.path}: {error}")
 
     def _mark_visible(self, storage: Storage, directory: str) -> None:
         try:

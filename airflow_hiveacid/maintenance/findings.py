@@ -13,17 +13,22 @@ from airflow_hiveacid.acid.cleaning import (
     stale_staging,
 )
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
-from airflow_hiveacid.acid.errors import CorruptFile, DataError
+from airflow_hiveacid.acid.errors import CorruptFile, DataError, HiveAcidError
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import RUN_NOTES, SINCE_FILE, is_hidden
 from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.blockers import blockers_of
 from airflow_hiveacid.maintenance.places import Place
+from airflow_hiveacid.maintenance.run_notes import Belief, FoundNote, RunNotes
 from airflow_hiveacid.maintenance.since import read_since
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.snapshot import Snapshot
 from airflow_hiveacid.storage import ReadOnlyStorage
 
+_NOT_APPLIED = "The run that this note is about was not committed."
+# The metastore overflows its stack when it is asked for many more.
+_TABLES_AT_A_TIME = 200
 _NO_CLEANUP = ("no_cleanup", "NO_CLEANUP")
 
 
@@ -55,12 +60,14 @@ class Finding:
         garbage: What may be removed.
         keep: What stays, and why.
         plan: The decision on its ACID directories; None when there was none to be made.
+        committed_notes: Notes on runs that were committed, which do not say so yet.
     """
 
     place: Place
     garbage: tuple[Garbage, ...] = ()
     keep: tuple[Stay, ...] = ()
     plan: CleaningPlan | None = None
+    committed_notes: tuple[FoundNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +153,7 @@ class Inspection:
             return Finding(place)
         storage = ReadOnlyStorage.of(place.location)
         garbage: list[Garbage] = []
+        committed: list[FoundNote] = []
         if self._table.partition_keys:
             names = storage.list_directories(missing_ok=True)
             for name in stale_staging(names, self.txns):
@@ -163,7 +171,30 @@ class Inspection:
                 for path, size, modified in storage.walk(RUN_NOTES)
                 if size is not None and modified is not None and modified < oldest.timestamp() * 1e9
             ]
-        return Finding(place, tuple(garbage))
+            old = {each.path for each in garbage}
+            for found, belief in self._judged_notes(storage):
+                if found.path in old:
+                    continue
+                if belief is Belief.APPLIED:
+                    committed.append(found)
+                elif belief is Belief.NOT_APPLIED:
+                    garbage.append(Garbage(found.path, 0, _NOT_APPLIED, is_file=True))
+        return Finding(place, tuple(garbage), committed_notes=tuple(committed))
+
+    def _judged_notes(self, storage: ReadOnlyStorage) -> list[tuple[FoundNote, Belief]]:
+        """The notes on runs that do not tell by their names whether they were committed."""
+        name = self._table.ref.full_name
+        notes = RunNotes(storage, name)
+        unmarked = notes.unmarked()
+        others = {other for found in unmarked if found.note for other in found.note.write_ids} - {
+            name
+        }
+        refs = sorted(ref for ref in map(_ref, others) if ref is not None)
+        valid = {name: self._write_ids}
+        for start in range(0, len(refs), _TABLES_AT_A_TIME):
+            asked = refs[start : start + _TABLES_AT_A_TIME]
+            valid |= self._client.get_valid_write_ids(asked, self.txns)
+        return [(found, notes.judge(found, self.txns, valid)) for found in unmarked]
 
     def _list(self, place: Place) -> "_Listing | Finding":
         if place.leads_through_link():
@@ -233,6 +264,13 @@ class Inspection:
             for name in stale_staging(names, self.txns)
             if not storage.is_link(name)
         ]
+
+
+def _ref(name: str) -> TableRef | None:
+    try:
+        return TableRef.parse(name)
+    except HiveAcidError:
+        return None
 
 
 def _forbids(owner: str, parameters: Mapping[str, str]) -> str | None:

@@ -1,7 +1,6 @@
 """The history of a table, as far as its folders tell it."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,15 +17,18 @@ from airflow_hiveacid.acid.history import (
     states_of,
 )
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import METADATA_FILE, RUN_NOTES, SIDECAR_FILE
+from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.run_note import RunNote
+from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes, parted
+from airflow_hiveacid.maintenance.run_notes import RunNotes
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.partition_locations import partition_locations
 from airflow_hiveacid.metastore.snapshot import Snapshot
 from airflow_hiveacid.storage import ReadOnlyStorage
 
-_NOTE_OF_A_RUN = re.compile(rf"{RUN_NOTES}/[0-9a-f]{{64}}\.json")
 # Notes are small files, and an object store takes its time for each.
 _READERS = 8
 
@@ -60,12 +62,13 @@ def table_history(
         found += _directories(DirectorySizes.of(location), {"": name}, snapshot, ref)
     places = {id(entry): place for entry, place in found}
     newest = newest_first((entry for entry, _ in found), limit)
-    write_ids = snapshot.write_ids[ref.full_name]
     with ThreadPoolExecutor(_READERS) as pool:
         entries = list(pool.map(lambda entry: _with_note(entry, *places[id(entry)]), newest))
-        runs = pool.map(lambda path: _note(folder.storage, path), _notes(folder.storage, limit))
-        committed = [note for note in runs if note and write_ids.is_valid(note["write_id"])]
-    gone = entries_of_runs(committed, (entry for entry, _ in found))
+    notes = RunNotes(folder.storage, ref.full_name)
+    committed = notes.committed(snapshot.txns, snapshot.write_ids, limit)
+    gone = entries_of_runs(
+        [_as_sidecar(note, ref) for note in committed], (entry for entry, _ in found)
+    )
     return newest_first([*entries, *gone], limit)
 
 
@@ -115,23 +118,18 @@ def _with_note(entry: HistoryEntry, storage: ReadOnlyStorage, path: str) -> Hist
     return entry if note is None else replace(entry, **facts_of(note))
 
 
-def _notes(storage: ReadOnlyStorage, limit: int) -> list[str]:
-    """The newest notes of runs."""
-    notes = [
-        (written or 0, path)
-        for path, _, written in storage.walk(RUN_NOTES)
-        if _NOTE_OF_A_RUN.fullmatch(path)
-    ]
-    return [path for _, path in sorted(notes, reverse=True)[:limit]]
+def _as_sidecar(note: RunNote, ref: TableRef) -> dict[str, Any]:
+    """A note on a run, as it stands beside the files."""
+    plain: dict[str, Any] = codec.encode(note)
+    token = unmarked_token(note.run_token)
+    return plain | {"run_token": token, "write_id": note.write_ids[ref.full_name]}
 
 
 def _note(storage: ReadOnlyStorage, path: str) -> dict[str, Any] | None:
     """A note of ours; None when there is none, or half of one."""
+    content = storage.read_small(path)
     try:
-        if not storage.exists(path):
-            return None
-        with storage.open_input(path) as source:
-            note = json.loads(source.read())
-    except ValueError:
+        note = None if content is None else json.loads(content)
+    except (ValueError, RecursionError):
         return None
     return note if isinstance(note, dict) else None

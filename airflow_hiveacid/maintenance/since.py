@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.cleaning import Since
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SINCE_FILE
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.storage import ReadOnlyStorage, Storage, storage_error
+from airflow_hiveacid.storage import ReadOnlyStorage, Storage
 
 
 def mark_visible(client: MetastoreClient, storage: Storage, directory: str, ref: TableRef) -> None:
@@ -28,13 +28,7 @@ def mark_visible(client: MetastoreClient, storage: Storage, directory: str, ref:
     # In this order, every lock that belongs to a transaction belongs to one up to the watermark.
     locks = {lock.lock_id for lock in client.show_locks(ref)}
     since = Since(client.get_open_txns().high_watermark, tuple(sorted(locks)))
-    path = f"{directory}/{SINCE_FILE}"
-    storage.delete_file(path)  # One that says nothing, of a process that was killed over it.
-    try:
-        with storage.create(path) as sink:
-            sink.write(since.to_json().encode())
-    except OSError as error:
-        raise storage_error(error, f"{storage.location}/{path}") from error
+    storage.write_file(f"{directory}/{SINCE_FILE}", since.to_json().encode(), replace=True)
 
 
 def read_since(storage: ReadOnlyStorage, directory: str) -> Since | None:
@@ -44,8 +38,5 @@ def read_since(storage: ReadOnlyStorage, directory: str) -> Since | None:
         storage: Where the directory is.
         directory: A base or a delta.
     """
-    path = f"{directory}/{SINCE_FILE}"
-    if not storage.exists(path):
-        return None
-    with storage.open_input(path) as source:
-        return Since.parse(source.read())
+    content = storage.read_small(f"{directory}/{SINCE_FILE}")
+    return None if content is None else Since.parse(content)

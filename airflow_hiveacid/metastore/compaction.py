@@ -202,7 +202,7 @@ class Compaction(LiveTransaction):
         """
         claimed, self._claimed = self._claimed, None
         if claimed is not None:
-            self._try("refuse the request", lambda: self._queue.refused(claimed, reason))
+            self.attempt("refuse the request", lambda: self._queue.refused(claimed, reason))
         self.abort(reason)
 
     def _begin(self) -> None:

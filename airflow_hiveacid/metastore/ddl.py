@@ -46,7 +46,7 @@ def run_ddl(client: MetastoreClient, job: CreateTableJob | ConvertJob) -> RunRep
         warnings = create_table(client, ref, job)
         return RunReport(job="create_table", target=ref.full_name, warnings=warnings)
     warnings = convert_to_acid(
-        client, ref, run_token=job.run_token, lock_wait_seconds=job.lock_wait_seconds
+        client, ref, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
     )
     return RunReport(job="convert", target=ref.full_name, warnings=warnings)
 

@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.errors import (
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
-from airflow_hiveacid.metastore.answers import TxnType
+from airflow_hiveacid.metastore.answers import TxnLiveness, TxnType
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.deadline import (
     LONGEST_SETTLE_PAUSE_SECONDS,
@@ -112,6 +112,25 @@ class LiveTransaction:
         if self._heartbeat is not None:
             self._heartbeat.check()
 
+    def confirm_alive(self) -> None:
+        """Do nothing while the transaction can be committed, as the metastore says just now.
+
+        Raises:
+            TransactionAborted: The metastore has aborted it.
+            MetastoreUnreachable: It did not come back within the time that a transaction lives.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                liveness = self._client.heartbeat(self.txn_id)
+                break
+            except (AnswerLost, MetastoreUnreachable):
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_SETTLE_PAUSE_SECONDS)
+        if liveness is not TxnLiveness.OPEN:
+            raise TransactionAborted(f"Transaction {self.txn_id} was aborted by the metastore.")
+
     def commit(self) -> None:
         """Make everything visible, or nothing.
 
@@ -147,7 +166,7 @@ class LiveTransaction:
         """
         if self._state is State.COMMITTING:
             # Committed or not: only when the metastore accepts the abort may files be removed.
-            if self._try("abort the transaction", self._abort_txn):
+            if self.attempt("abort the transaction", self._abort_txn):
                 self._remove_owned()
             self._end()
         elif self._state is State.OPEN:
@@ -155,7 +174,7 @@ class LiveTransaction:
             try:
                 self._remove_owned()
             finally:
-                self._try("abort the transaction", self._abort_txn)
+                self.attempt("abort the transaction", self._abort_txn)
                 self._end()
 
     def _open(self, kind: TxnType) -> None:
@@ -228,7 +247,7 @@ class LiveTransaction:
 
     def _release(self) -> None:
         """End a transaction that has nothing to make visible."""
-        self._try("release the locks", lambda: self._client.commit_txn(self.txn_id))
+        self.attempt("release the locks", lambda: self._client.commit_txn(self.txn_id))
         self._end()
 
     def _abort_txn(self) -> None:
@@ -237,10 +256,18 @@ class LiveTransaction:
     def _remove_owned(self) -> None:
         while self._owned:
             remove, what = self._owned.pop()
-            self._try(f"remove {what}", remove)
+            self.attempt(f"remove {what}", remove)
 
-    def _try(self, what: str, action: Callable[[], None]) -> bool:
-        """Do what must not hide the error that led here; a failure becomes a warning."""
+    def attempt(self, what: str, action: Callable[[], None]) -> bool:
+        """Do what must not change how the transaction ends; a failure becomes a warning.
+
+        Args:
+            what: What is done, in the words "could not ...".
+            action: Does it.
+
+        Returns:
+            Whether it was done.
+        """
         try:
             action()
         except Exception as error:  # noqa: BLE001
@@ -251,7 +278,7 @@ class LiveTransaction:
 
     def _end(self) -> None:
         for remove, what in self._temporary:
-            self._try(f"remove {what}", remove)
+            self.attempt(f"remove {what}", remove)
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None

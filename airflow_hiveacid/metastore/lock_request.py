@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from airflow_hiveacid.acid.errors import AnswerLost, LockTimeout, TransactionAborted
 from airflow_hiveacid.acid.locks import LockComponent, MetastoreVersion, TableRef, blocks
+from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.metastore.answers import HeldLock, LockAnswer, LockState
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.settle import Owner
@@ -177,7 +178,7 @@ def describe(lock: HeldLock) -> str:
     """Say what is locked, since when and by whom."""
     who = f"user {lock.user}, host {lock.host}"
     if lock.agent_info:
-        who += f", run {lock.agent_info}"
+        who += f", run {unmarked_token(lock.agent_info)}"
     state = (
         "wanted earlier" if lock.acquired_at is None else f"held since {lock.acquired_at:%F %T} UTC"
     )

@@ -1,7 +1,6 @@
 """Who opened a transaction, and what became of it."""
 
 import getpass
-import hashlib
 import socket
 import uuid
 from collections.abc import Mapping
@@ -12,15 +11,12 @@ from typing import Self
 from airflow_hiveacid.acid.errors import TransactionAborted
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.jobs.script import split_token, statement_token
+from airflow_hiveacid.jobs.run_token import agent_info
 from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
 
-# The metastore keeps 128 characters of an agent info and 128 of a host name, which must hold both,
-# and the number of a statement.
-_LONGEST_RUN_TOKEN = 82
+# Of the 128 characters of a host name that the metastore keeps, a run token needs the others.
 _LONGEST_HOST = 40
-_DIGEST_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,47 +57,32 @@ class Owner:
         return f"{self.host}/{self.agent_info}"
 
 
-def agent_info(run_token: str) -> str:
-    """A run token as the metastore can keep it.
-
-    Args:
-        run_token: Of any length.
-    """
-    run, statement = split_token(run_token)
-    if len(run) > _LONGEST_RUN_TOKEN:
-        digest = hashlib.sha256(run.encode()).hexdigest()[:_DIGEST_LENGTH]
-        run = f"{run[: _LONGEST_RUN_TOKEN - _DIGEST_LENGTH - 1]}~{digest}"
-    return run if statement is None else statement_token(run, statement)
-
-
-def find_open_transactions(client: MetastoreClient, run_token: str) -> list[int]:
-    """Find the transactions of a run, and of all its statements, that are still open.
+def find_open_transactions(client: MetastoreClient, *tokens: str) -> list[int]:
+    """Find the transactions of a run that are still open.
 
     Args:
         client: Whom to ask.
-        run_token: The run's token, in full.
+        tokens: The names of the run's transactions, in full; see ``Job.tokens``.
 
     Returns:
         Their ids, oldest first.
     """
-    wanted = agent_info(run_token)
+    wanted = {agent_info(token) for token in tokens}
     return sorted(
         txn.txn_id
         for txn in client.get_open_txns_info()
-        if txn.state is TxnState.OPEN
-        and (info := txn.host.partition("/")[2])
-        and wanted in (info, split_token(info)[0])
+        if txn.state is TxnState.OPEN and txn.host.partition("/")[2] in wanted
     )
 
 
 def abort_open_transactions(
-    client: MetastoreClient, run_token: str, *, before: int | None = None
+    client: MetastoreClient, *tokens: str, before: int | None = None
 ) -> list[int]:
     """Abort what a run has left open, so that nothing of it can be committed any more.
 
     Args:
         client: Whom to tell.
-        run_token: The run's token, in full.
+        tokens: The names of the run's transactions, in full.
         before: Leave this transaction and younger ones as they are.
 
     Returns:
@@ -109,7 +90,7 @@ def abort_open_transactions(
         is not among them.
     """
     aborted = []
-    for txn_id in find_open_transactions(client, run_token):
+    for txn_id in find_open_transactions(client, *tokens):
         if before is not None and txn_id >= before:
             continue
         try:

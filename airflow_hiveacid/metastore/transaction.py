@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from airflow_hiveacid.acid.errors import AnswerLost, SnapshotMoved
 from airflow_hiveacid.acid.locks import (
@@ -24,6 +24,17 @@ from airflow_hiveacid.metastore.lock_request import LockRequest
 from airflow_hiveacid.metastore.rivals import Rivals
 from airflow_hiveacid.metastore.settle import Outcome, Owner, abort_open_transactions, outcome
 from airflow_hiveacid.metastore.snapshot import Snapshot, committed_above
+
+
+class EarlierTries(Protocol):
+    """What earlier tries of the same run may have left."""
+
+    def end(self, before: int | None = None) -> None:
+        """Abort what they have left open; raise if one of them has committed.
+
+        Args:
+            before: This transaction and younger ones are left as they are.
+        """
 
 
 class Transaction(LiveTransaction):
@@ -50,6 +61,7 @@ class Transaction(LiveTransaction):
         lock_wait_seconds: float = 300,
         max_restarts: int = 5,
         phases: PhaseClock | None = None,
+        earlier_tries: EarlierTries | None = None,
     ) -> None:
         """Describe a transaction; nothing happens before it is entered.
 
@@ -63,6 +75,7 @@ class Transaction(LiveTransaction):
             lock_wait_seconds: How long to wait for the locks, restarts included.
             max_restarts: How often to begin anew, not counting what follows upon a wait.
             phases: Is told about the phases.
+            earlier_tries: Must come to an end before the transaction locks anything.
         """
         owner = Owner.of(run_token, user or client.options.user)
         super().__init__(client, owner, phases or PhaseClock())
@@ -75,6 +88,7 @@ class Transaction(LiveTransaction):
         self._reads = tuple(read for read in reads if read not in self._targets)
         self._lock_wait = lock_wait_seconds
         self._max_restarts = max_restarts
+        self._earlier_tries = earlier_tries
         self._waited = False
 
     def __enter__(self) -> Self:
@@ -150,6 +164,8 @@ class Transaction(LiveTransaction):
                 }
                 if self._targets:
                     self._phases.opened(self.txn_id, self.write_ids)
+                if self._earlier_tries is not None:
+                    self._earlier_tries.end(before=self.txn_id)
             with self._phases(Phase.LOCK):
                 if components:
                     lock = LockRequest(self._client, components, self.txn_id, self._owner)

@@ -1,9 +1,11 @@
 """HiveAcidJobOperator: what the operators of all jobs have in common."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 JobT = TypeVar("JobT", bound=Job)
+
+_INSTANCE_ID = re.compile(r"[A-Za-z0-9_.-]{1,20}")
 
 
 class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
@@ -88,10 +92,10 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
     def on_kill(self) -> None:
         """Abort the transactions of the job, so that their locks don't outlive the task."""
         job = self._running
-        if job is None or job.metastore is None or job.run_token is None:
+        if job is None or job.metastore is None or not job.tokens:
             return
         try:
-            aborted = abort_transactions(job.metastore, job.run_token)
+            aborted = abort_transactions(job.metastore, job.tokens)
         except HiveAcidError as error:
             self.log.warning("The transaction is left to the metastore's timeout: %s", error)
         else:
@@ -129,7 +133,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
                 f"once_per of {type(self).__name__} {self.task_id!r} is empty in this run.",
                 remedy="{{ partition_key }}, for example, is there in runs of partitions only.",
             )
-        return f"{ti.dag_id}/{once_per}/{ti.task_id}/{ti.map_index}"
+        return f"{_instance()}{ti.dag_id}/{once_per}/{ti.task_id}/{ti.map_index}"
 
     def _prepare(self, context: "Context") -> JobT:
         job = self._complete(self.job)
@@ -139,3 +143,14 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         job = dataclasses.replace(job, metastore=metastore, run_token=self._run_token(context))
         job.validate()
         return job
+
+
+def _instance() -> str:
+    """How the tokens of this Airflow begin, where several work on one metastore."""
+    instance: str = conf.get("hive_acid", "instance_id", fallback="").strip()
+    if instance and not _INSTANCE_ID.fullmatch(instance):
+        raise InvalidJob(
+            f"[hive_acid] instance_id is {instance!r}.",
+            remedy="Use up to 20 letters, digits, dots, dashes and underscores.",
+        )
+    return f"{instance}:" if instance else ""

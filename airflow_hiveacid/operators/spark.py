@@ -208,7 +208,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             self.defer(
                 trigger=HiveAcidApplicationTrigger(
                     application_id=application.id,
-                    run_token=job.run_token or "",
+                    tag=run.tag,
+                    tokens=list(job.tokens),
                     report=run.report,
                     spark_conn_id=self.spark_conn_id,
                     metastore_conn_id=self.metastore_conn_id,
@@ -321,12 +322,12 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         from airflow_hiveacid.run_files import RunFiles
 
         assert job.metastore is not None
-        assert job.run_token is not None
+        assert job.token is not None
         applications = applications_of(spark_connection(self.spark_conn_id))
         with MetastoreClient(job.metastore) as client:
             table = client.get_table(TableRef.parse(job.target))
-        report = RunFiles.below(table.folder, application_tag(job.run_token))
-        return cluster_run(applications, job.run_token, report)
+        tag = application_tag(job.token)
+        return cluster_run(applications, tag, RunFiles.below(table.folder, tag))
 
     def _report_in(self, files: "RunFiles") -> dict[str, Any]:
         report = files.read_report(self.report_type)

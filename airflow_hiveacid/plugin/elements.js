@@ -48,13 +48,14 @@ const now = () => Date.now() / 1000;
 const age = (since) => (since === null ? "" : duration(now() - since));
 const moment = (since) => (since === null ? "" : calendar.format(since * 1000));
 
-// "dag/run/task/map index": only the first and the last two parts are sure to be free of slashes.
+// "dag/run/task/map index", behind "airflow:" where it has an id: only the first and the last two parts are sure to be free of slashes.
 function run(token) {
   const parts = token.split("/");
   if (parts.length < 4) return { task: token, run: "" };
   const index = parts[parts.length - 1] === "-1" ? "" : `[${parts[parts.length - 1]}]`;
+  const [dag, airflow] = parts[0].split(":").reverse();
   return {
-    task: `${parts[0]} › ${parts[parts.length - 2]}${index}`,
+    task: `${airflow ? `${airflow}: ` : ""}${dag} › ${parts[parts.length - 2]}${index}`,
     run: parts.slice(1, -2).join("/"),
   };
 }

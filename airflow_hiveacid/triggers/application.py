@@ -1,7 +1,7 @@
 """HiveAcidApplicationTrigger: the waiting for an application in the cluster."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk.execution_time.xcom import XCom
@@ -29,7 +29,8 @@ class HiveAcidApplicationTrigger(BaseTrigger):
     Meanwhile, it lets the task's XComs tell which transactions the application has opened.
 
     :param application_id: The application.
-    :param run_token: The token of the run.
+    :param tag: By which the applications of the run are found.
+    :param tokens: The names of the run's transactions.
     :param report: Where the application leaves its report.
     :param spark_conn_id: The Spark connection.
     :param metastore_conn_id: The metastore, where the job does not name one.
@@ -42,7 +43,8 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         self,
         *,
         application_id: str,
-        run_token: str,
+        tag: str,
+        tokens: Sequence[str],
         report: str,
         spark_conn_id: str,
         metastore_conn_id: str,
@@ -52,7 +54,8 @@ class HiveAcidApplicationTrigger(BaseTrigger):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.application_id = application_id
-        self.run_token = run_token
+        self.tag = tag
+        self.tokens = tokens
         self.report = report
         self.spark_conn_id = spark_conn_id
         self.metastore_conn_id = metastore_conn_id
@@ -66,7 +69,8 @@ class HiveAcidApplicationTrigger(BaseTrigger):
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
                 "application_id": self.application_id,
-                "run_token": self.run_token,
+                "tag": self.tag,
+                "tokens": list(self.tokens),
                 "report": self.report,
                 "spark_conn_id": self.spark_conn_id,
                 "metastore_conn_id": self.metastore_conn_id,
@@ -112,7 +116,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         except HiveAcidError as error:
             self.log.warning("The application could not be ended: %s", error)
         metastore = await _airflows(self._metastore)
-        aborted = await asyncio.to_thread(abort_transactions, metastore, self.run_token)
+        aborted = await asyncio.to_thread(abort_transactions, metastore, self.tokens)
         self.log.info("Aborted transactions: %s", aborted or "none was open")
 
     async def _ended_by_user(self) -> bool:
@@ -152,7 +156,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
     async def _cluster_run(self) -> "ClusterRun":
         connection = await _airflows(spark_connection, self.spark_conn_id)
         applications = applications_of(connection)
-        return await asyncio.to_thread(cluster_run, applications, self.run_token, self.report)
+        return await asyncio.to_thread(cluster_run, applications, self.tag, self.report)
 
     def _metastore(self) -> MetastoreOptions:
         if self.metastore is None:
@@ -171,17 +175,17 @@ async def _airflows(function: Callable[..., ResultT], *args: Any, **kwargs: Any)
     return await asyncio.shield(sync_to_async(function)(*args, **kwargs))
 
 
-def cluster_run(applications: Any, run_token: str, report: str) -> "ClusterRun":
-    """Return the run of a token.
+def cluster_run(applications: Any, tag: str, report: str) -> "ClusterRun":
+    """Return the run of a tag.
 
     :param applications: The applications of the cluster.
-    :param run_token: The run's token.
+    :param tag: By which the applications of the run are found.
     :param report: Where its application leaves its report.
     """
     # Arrow takes a second to import, and DAG files import this module.
     from airflow_hiveacid.hooks.cluster_run import ClusterRun
 
-    return ClusterRun(applications, run_token, report)
+    return ClusterRun(applications, tag, report)
 
 
 def xcoms_of(started: "Started") -> Mapping[str, Any]:

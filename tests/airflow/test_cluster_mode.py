@@ -23,6 +23,7 @@ from airflow_hiveacid.hooks.failures import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
+from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
@@ -95,7 +96,8 @@ def followed(cluster: SparkCluster, context: Context, number: int = 1) -> str:
 def open_txns(hms4: EmbeddedMetastore) -> Iterator[Callable[[], list[bool]]]:
     """Whether a transaction of the run, and one of another, are still open."""
     with MetastoreClient(hms4.options) as client:
-        own, other = (Transaction(client, run_token=token) for token in (RUN_TOKEN, "d/r/t/0"))
+        tokens = (marked_token(token, ["shop.orders"]) for token in (RUN_TOKEN, "d/r/t/0"))
+        own, other = (Transaction(client, run_token=token) for token in tokens)
         with own, other:
 
             def are_open() -> list[bool]:

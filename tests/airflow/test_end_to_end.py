@@ -29,6 +29,7 @@ from airflow_hiveacid import (
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.settle import find_open_transactions
@@ -101,7 +102,7 @@ def orders(hms4, tmp_path_factory):
             insert=insert,
             report=insert.execute(context("insert")),
             rows=lambda: rows_of(hms4.uri, str(TABLE)),
-            open=lambda token: find_open_transactions(client, token),
+            open=lambda token: find_open_transactions(client, marked_token(token, [str(TABLE)])),
         )
         client.drop_database(TABLE.database, cascade=True)
 
@@ -194,7 +195,8 @@ def test_on_kill_stops_spark_and_aborts_the_transaction(orders, eventually):
 
     def kill():
         with MetastoreClient(orders.metastore.options) as client:
-            opened = lambda: find_open_transactions(client, token)  # noqa: E731
+            marked = marked_token(token, [str(TABLE)])
+            opened = lambda: find_open_transactions(client, marked)  # noqa: E731
             eventually("the driver opened a transaction", opened, seconds=300)
         operator.on_kill()
 

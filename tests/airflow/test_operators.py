@@ -38,6 +38,7 @@ from airflow_hiveacid.hooks.failures import (
 )
 from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.transaction import Transaction
@@ -334,7 +335,8 @@ def test_killing_the_task_aborts_its_transaction_and_no_other(spark_submit, cont
     )
     with MetastoreClient(hms4.options) as client:
         # What the driver would have opened, and another map index of the same task.
-        own, other = (Transaction(client, run_token=token) for token in ("d/r/t/-1", "d/r/t/0"))
+        tokens = (marked_token(token, ["db.t"]) for token in ("d/r/t/-1", "d/r/t/0"))
+        own, other = (Transaction(client, run_token=token) for token in tokens)
         with own, other:
             killed = when_submitted(spark_submit, operator.on_kill)
             with pytest.raises(AirflowException):

@@ -55,7 +55,7 @@ def run_driver(application, job, fault, folder):
 def left_behind(job, tables):
     """The transactions that a job still has open, and what lies staged in the tables' folders."""
     with MetastoreClient(job.metastore) as client:
-        left = find_open_transactions(client, job.run_token)
+        left = find_open_transactions(client, *job.tokens)
         for table in tables:
             folder = urlsplit(client.get_table(table).location).path
             left += [name for name in os.listdir(folder) if name.startswith(STAGING_PREFIX)]

@@ -67,5 +67,5 @@ def test_a_cleaning_that_is_killed_at_each_removal_is_completed_by_the_next(
     assert folders.directories() == sorted(live)
     assert len(gone) == (1 if edge == "before" else 5)
     assert not (folders.root / "_tmp_hiveacid_1_x").exists()
-    assert find_open_transactions(client, job.run_token) == []
+    assert find_open_transactions(client, *job.tokens) == []
     assert rows_of(hms.uri, str(folders.ref)) == before

@@ -58,7 +58,7 @@ def test_a_killed_compaction_changes_nothing_and_the_next_run_completes_it(
     clean(client, CleanJob(target=name, metastore=hms.options))
     clean(client, CleanJob(target=name, metastore=hms.options))
     assert rows_of(hms.uri, name) == rows
-    assert find_open_transactions(client, job.run_token) == []
+    assert find_open_transactions(client, *job.tokens) == []
     left = os.listdir(Path(urlsplit(table.location).path))
     assert len([entry for entry in left if entry.startswith("base_")]) == 1, left
     assert not [entry for entry in left if entry.startswith(("delta_", STAGING_PREFIX))], left

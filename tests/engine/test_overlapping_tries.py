@@ -56,7 +56,7 @@ def test_a_try_that_is_overtaken_at_work_can_not_commit(spark, hms, table, job):
 def test_a_try_ends_what_an_older_one_opened_after_it_had_looked(spark, hms, client, table, job):
     with ExitStack() as older:
         txn = Transaction(
-            client, targets=[Target(table.ref, Operation.INSERT)], run_token=job.run_token
+            client, targets=[Target(table.ref, Operation.INSERT)], run_token=job.token
         )
         report = run(spark, job, [At(Phase.OPEN, lambda: older.enter_context(txn))])
         assert not report.settled
@@ -64,3 +64,19 @@ def test_a_try_ends_what_an_older_one_opened_after_it_had_looked(spark, hms, cli
         with pytest.raises(TransactionAborted):
             txn.commit()
     assert ids(spark, hms, table) == [1]
+
+
+def test_a_writer_that_was_asleep_shows_nothing_of_an_aborted_transaction(
+    spark, hms, client, table, job
+):
+    """Its last heartbeat was well; then it was stopped, and aborted before it goes on to publish."""
+    opened = []
+
+    class Aborting(At):
+        def opened(self, txn_id, write_ids):
+            opened.append(txn_id)
+
+    asleep = Aborting(Phase.PUBLISH, lambda: client.abort_txn(opened[-1]))
+    with pytest.raises(TransactionAborted):
+        run(spark, job, [asleep])
+    assert [name for name in files(table) if "delta_" in name] == []

@@ -267,4 +267,4 @@ def test_a_job_is_applied_once_however_often_it_is_run(shop, hms, client):
         first.tables,
     )
     assert shop.both() == [[(1, "ann"), (2, "bea")], sorted(SALES * 2)]
-    assert find_open_transactions(client, job.run_token) == []
+    assert find_open_transactions(client, *job.tokens) == []

@@ -13,8 +13,8 @@ from airflow_hiveacid.jobs.options import (
     TableSource,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.script import ScriptJob, split_token
-from airflow_hiveacid.metastore.settle import agent_info
+from airflow_hiveacid.jobs.run_token import agent_info, unmarked_token
+from airflow_hiveacid.jobs.script import ScriptJob
 
 ID = ColumnSpec("id", "int")
 
@@ -31,16 +31,23 @@ def test_the_options_of_a_script_are_those_of_its_statements() -> None:
     runs = list(script.runs())
     assert [run.metastore for run in runs] == [metastore] * 2
     assert [run.lock_wait_seconds for run in runs] == [7, 7]
-    assert [split_token(run.run_token) for run in runs] == [("run", 1), ("run", 2)]
+    assert [run.run_token for run in runs] == ["run#1", "run#2"]
 
 
 @pytest.mark.parametrize("token", ["d/r/t/-1", "x" * 200, "d/r#t/-1", "d/r#x"])
 def test_the_transactions_of_statements_can_be_told_by_the_run(token: str) -> None:
     script = ScriptJob(target="a.b", statements=[DeleteJob(target="a.b")] * 11, run_token=token)
-    infos = [agent_info(job.run_token) for job in script.runs()]
+    infos = [agent_info(token) for token in script.tokens]
     assert len(set(infos)) == 11
-    assert {split_token(info)[0] for info in infos} == {agent_info(token)}
+    assert [unmarked_token(info) for info in infos] == [
+        f"{agent_info(token)}#{number}" for number in range(1, 12)
+    ]
     assert max(map(len, infos)) <= 87
+
+
+def test_the_same_run_on_other_tables_has_other_transactions() -> None:
+    jobs = [DeleteJob(target=target, run_token="d/r/t/-1") for target in ("a.b", "A.B", "a.c")]
+    assert jobs[0].token == jobs[1].token != jobs[2].token
 
 
 def test_only_definitions_need_no_spark() -> None:

@@ -11,6 +11,7 @@ import pytest
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.hooks.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.hooks.yarn import YarnApplications
+from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
@@ -73,6 +74,10 @@ class Merge:
     def token(self) -> str:
         return f"{self.dag_id}/{self.run_id}/{TASK}/-1"
 
+    @property
+    def marked(self) -> str:
+        return marked_token(self.token, [str(self.table)])
+
     def trigger(self, dag_id: str = DEFERRED) -> None:
         self.dag_id = dag_id
         self.run_id = self.api.trigger(dag_id, {"table": str(self.table), "feed": str(self.feed)})
@@ -82,13 +87,13 @@ class Merge:
         return Transaction(self.client, targets=[Target(self.table, Operation.UPDATE)])
 
     def open(self) -> list[int]:
-        return find_open_transactions(self.client, self.token)
+        return find_open_transactions(self.client, self.marked)
 
     def xcom(self, key: str) -> Any:
         return self.api.xcom(self.dag_id, self.run_id, TASK, key)
 
     def applications(self) -> list[Application]:
-        return YarnApplications([self.yarn.address], "hive").find(application_tag(self.token))
+        return YarnApplications([self.yarn.address], "hive").find(application_tag(self.marked))
 
     def states(self) -> list[ApplicationState]:
         return [application.state for application in self.applications()]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
@@ -52,7 +53,7 @@ def accounts(hms4: EmbeddedMetastore) -> Iterator[SimpleNamespace]:
             applied=lambda: applied(client, TABLE),
             # It lets nobody else write; given up, it was never there.
             locked=lambda: Transaction(client, targets=[Target(TABLE, Operation.UPDATE)]),
-            open=lambda token: find_open_transactions(client, token),
+            open=lambda token: find_open_transactions(client, marked_token(token, [str(TABLE)])),
         )
         client.drop_database(TABLE.database, cascade=True)
 

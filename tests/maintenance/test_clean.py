@@ -294,7 +294,7 @@ class AfterDeciding(PhaseObserver):
 
     def leave(self, phase, seconds):
         self.reads += phase is Phase.READ
-        if self.reads == 2:  # The first one was for the folders.
+        if self.reads == 3:  # The first two were for the folders, and for what lies beside them.
             self.reads += 1
             self.action()
 

@@ -5,9 +5,11 @@ import shutil
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.acid.errors import PermissionRefused
+from airflow_hiveacid.acid.names import STAGING_PREFIX, Base
 from airflow_hiveacid.metastore.compaction import Compaction
 from airflow_hiveacid.metastore.queue import READY_FOR_CLEANING, CompactionQueue
+from airflow_hiveacid.storage import LocalStorage
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 
 pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
@@ -118,3 +120,32 @@ def test_only_requests_of_the_cleaned_partitions_are_ended(client, database):
     first, second = states(folders)
     assert folders.clean(partitions=["p=1"]).requests_cleaned == (first,)
     assert states(folders) == {first: "succeeded", second: READY_FOR_CLEANING}
+
+
+def test_nobody_is_forgotten_while_something_staged_could_still_appear(
+    client, database, monkeypatch
+):
+    """A writer that was asleep when it was aborted goes on by renaming what it has staged."""
+    folders = AcidFolders.create(client, f"{database}.parted", ["p=1"])
+    folders.insert("p=1")
+    folders.insert("p=1")
+    asleep = client.open_txn("writer", "localhost", None)
+    client.allocate_write_id(asleep, folders.ref)
+    staged = folders.root / f"{STAGING_PREFIX}{asleep}_0123abcd"
+    staged.mkdir()
+    client.abort_txn(asleep)
+    compact(folders, "p=1")
+    delete = LocalStorage.delete_directory
+
+    def refuse(storage, path):
+        if path.startswith(STAGING_PREFIX):
+            raise PermissionRefused(f"Access to {path} is refused.")
+        delete(storage, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "delete_directory", refuse)
+        with pytest.raises(PermissionRefused):
+            folders.clean()
+    assert set(states(folders).values()) == {READY_FOR_CLEANING}
+    assert len(folders.clean().requests_cleaned) == 1
+    assert not staged.exists()

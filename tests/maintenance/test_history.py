@@ -1,6 +1,5 @@
 """What the folders of a table tell of its past."""
 
-import hashlib
 import json
 import shutil
 
@@ -9,6 +8,7 @@ import pytest
 from airflow_hiveacid.acid.errors import NotTransactional
 from airflow_hiveacid.acid.history import VersionState
 from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.maintenance.history import table_history
 from tests.maintenance.acid_folders import AcidFolders
@@ -43,11 +43,21 @@ def note(write_id, **more):
     } | more
 
 
-def leave_run_note(folders, note):
+def leave_run_note(folders, write_id, *, marked=True, token=None, files=1):
+    """What a run of ours writes beside the table, and marks after its commit."""
+    said = note(write_id)
+    report = said["report"] | {"job": "merge", "target": folders.ref.full_name, "files": files}
+    token = token or said["run_token"]
+    content = said | {
+        "format": 1,
+        "run_token": token,
+        "write_ids": {folders.ref.full_name: write_id},
+        "report": report,
+    }
     runs = folders.root / "_hiveacid_runs"
     runs.mkdir(exist_ok=True)
-    name = hashlib.sha256(note["run_token"].encode()).hexdigest()
-    (runs / f"{name}.json").write_text(json.dumps(note))
+    name = f"{digest_of(token)}.{said['txn_id']}{'.committed' * marked}.json"
+    (runs / name).write_text(json.dumps(content))
 
 
 def test_every_directory_is_an_entry_with_its_state(folders):
@@ -101,9 +111,9 @@ def test_notes_of_jobs_tell_who_wrote_what_and_when(folders):
 def test_runs_whose_directories_are_gone_are_told_by_their_notes(folders):
     for write_id in (1, 2, 3):
         folders.insert()
-        leave_run_note(folders, note(write_id))
-    leave_run_note(folders, note(4))  # It was never committed.
-    leave_run_note(folders, note(3, run_token="empty", report=note(3)["report"] | {"files": 0}))
+        leave_run_note(folders, write_id)
+    leave_run_note(folders, 4, marked=False)  # It was never committed.
+    leave_run_note(folders, 3, token="empty", files=0)
     (folders.root / "_hiveacid_runs" / f"{'0' * 64}.application.json").write_text('"app"')
     base = folders.compact(Base(2))
     for write_id in (1, 2):

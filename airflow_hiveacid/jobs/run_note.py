@@ -1,0 +1,103 @@
+"""The note that a run leaves beside the files of its first table, for a later try to find."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.run_notes import digest_of
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import RunReport
+
+FORMAT = 1
+# What is larger is none of ours, and is not read.
+MOST_BYTES = 1 << 20
+# One directory of a transaction is as good a proof as all of them.
+_MOST_DIRECTORIES = 8
+_NO_PARTITIONS = "The names of the partitions were too many to be kept for this try."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNote:
+    """What a transaction is about to commit.
+
+    Attributes:
+        run_token: The run, as its transactions are named.
+        txn_id: The transaction.
+        write_ids: Its write id for each table.
+        directories: Where some of its directories are: below the table's folder, or as a url.
+        operation: What it does.
+        time: When, in ISO format.
+        user: Who ran it.
+        report: What it will have done.
+    """
+
+    run_token: str
+    txn_id: int
+    write_ids: Mapping[str, int]
+    report: RunReport
+    directories: tuple[str, ...] = ()
+    operation: str = ""
+    time: str | None = None
+    user: str = ""
+
+    @property
+    def wrote_nothing(self) -> bool:
+        """Whether the transaction left no file, so that it can be run again."""
+        return self.report.files == 0
+
+    def to_bytes(self) -> bytes:
+        """The content of the note's file."""
+        few = replace(self, directories=self.directories[:_MOST_DIRECTORIES])
+        content = few._encoded()
+        if len(content) <= MOST_BYTES:
+            return content
+        tables = tuple(replace(each, partitions=()) for each in few.report.tables)
+        warnings = (*few.report.warnings, _NO_PARTITIONS)
+        report = replace(few.report, partitions=(), tables=tables, warnings=warnings)
+        return replace(few, report=report)._encoded()
+
+    def _encoded(self) -> bytes:
+        return json.dumps({"format": FORMAT, **codec.encode(self)}, indent=1).encode()
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self | None:
+        """Read a note; None when it is none, whatever else it may be.
+
+        Keys that a later version may have added are passed over.
+        """
+        try:
+            data = json.loads(content)
+            if not isinstance(data, dict):
+                return None
+            data = _of_first_version(data) if "format" not in data else data
+            note: Self = codec.decode(cls, data, "note", tolerant=True)
+        except (ValueError, RecursionError, InvalidJob):
+            return None
+        return note
+
+    def is_of(self, digest: str, txn_id: int | None) -> bool:
+        """Whether the name of the file fits."""
+        return digest_of(self.run_token) == digest and txn_id in (None, self.txn_id)
+
+
+def _of_first_version(data: dict[str, Any]) -> dict[str, Any]:
+    """A note of the version that had no format number, and did not say where it wrote."""
+    report = data.get("report")
+    if not isinstance(report, dict):
+        raise InvalidJob("note.report is missing.")
+    tables = report.get("tables") or []
+    partitions = tables[0].get("partitions") if tables and isinstance(tables[0], dict) else []
+    write_id = data.get("write_id")
+    if not isinstance(write_id, int) or not isinstance(partitions, list):
+        raise InvalidJob("note.write_id is missing.")
+    names = (
+        Base(write_id).name,
+        Delta(write_id, write_id, 0).name,
+        Delta(write_id, write_id, 0, is_delete=True).name,
+    )
+    folders = [f"{name}/" for name in partitions] or [""]
+    directories = [f"{folder}{name}" for folder in folders for name in names]
+    return {**data, "write_ids": report.get("write_ids"), "directories": directories}

@@ -1,0 +1,67 @@
+"""Run tokens: the names under which the metastore and our notes know what belongs to one run.
+
+A token is "dag/run/task/map index", behind the Airflow's own id where one is configured. The engine
+adds which statement of a script it is, and a mark of the job's tables: two Airflows on one metastore
+may have equal DAGs, and settling a run must not touch what another one does to other tables.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+# The metastore keeps 128 characters of an agent info and 128 of a host name, which must hold both,
+# the number of a statement and the mark of the tables.
+_LONGEST_RUN = 73
+_DIGEST_LENGTH = 16
+_MARK_LENGTH = 8
+_TOKEN = re.compile(rf"(.*?)(#[0-9]+)?(@[0-9a-f]{{{_MARK_LENGTH}}})?", re.DOTALL)
+
+
+def statement_token(run_token: str, number: int) -> str:
+    """The run token of one statement of a script.
+
+    Args:
+        run_token: That of the script.
+        number: The statement's number.
+    """
+    return f"{run_token}#{number}"
+
+
+def marked_token(run_token: str, tables: Iterable[str]) -> str:
+    """A run token with a mark of the tables that the job writes.
+
+    Args:
+        run_token: The token.
+        tables: Their full names; case and order do not matter.
+    """
+    names = ",".join(sorted({name.lower() for name in tables}))
+    return f"{run_token}@{hashlib.sha256(names.encode()).hexdigest()[:_MARK_LENGTH]}"
+
+
+def unmarked_token(token: str) -> str:
+    """A token as a person knows it, without the mark of its tables.
+
+    Args:
+        token: A run token, or what the metastore has kept of it.
+    """
+    run, statement, _ = _parts(token)
+    return run + statement
+
+
+def agent_info(token: str) -> str:
+    """A token as the metastore can keep it.
+
+    Args:
+        token: A run token of any length, marked or not.
+    """
+    run, statement, mark = _parts(token)
+    if len(run) > _LONGEST_RUN:
+        digest = hashlib.sha256(run.encode()).hexdigest()[:_DIGEST_LENGTH]
+        run = f"{run[: _LONGEST_RUN - _DIGEST_LENGTH - 1]}~{digest}"
+    return run + statement + mark
+
+
+def _parts(token: str) -> tuple[str, str, str]:
+    match = _TOKEN.fullmatch(token)
+    assert match is not None
+    return match[1], match[2] or "", match[3] or ""

@@ -1,0 +1,179 @@
+"""The notes on runs in the folder of a table: written, judged and marked.
+
+A note has a place of its own, and not only beside the data, because a compaction may take the
+directories away, and because a run that changed nothing has none.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Self
+
+from airflow_hiveacid.acid.errors import MalformedName, OutsideTable
+from airflow_hiveacid.acid.names import RUN_NOTES, SIDECAR_FILE
+from airflow_hiveacid.acid.run_notes import (
+    NoteName,
+    Standing,
+    digest_of,
+    holds_write,
+    standing,
+)
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.jobs.run_note import MOST_BYTES, RunNote
+from airflow_hiveacid.storage import ReadOnlyStorage, Storage
+
+# Notes are small files, and an object store takes its time for each.
+_READERS = 8
+
+
+class Belief(Enum):
+    """What a note says about its run."""
+
+    APPLIED = auto()
+    NOT_APPLIED = auto()
+    OPEN = auto()  # Its transaction may still commit.
+    UNPROVEN = auto()  # It looks committed, and so would one that was aborted and forgotten.
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNote:
+    """A note in a table's folder.
+
+    Attributes:
+        name: What its name says.
+        note: What it says; None when that is nothing that we wrote.
+    """
+
+    name: NoteName
+    note: RunNote | None
+
+    @classmethod
+    def new(cls, note: RunNote) -> Self:
+        """A note that is yet to be written."""
+        return cls(NoteName.of(note.run_token, note.txn_id), note)
+
+    @property
+    def path(self) -> str:
+        """Where it is, below the table's folder."""
+        return f"{RUN_NOTES}/{self.name.name}"
+
+
+class RunNotes:
+    """The notes in the folder of one table.
+
+    Args:
+        storage: The table's folder.
+        table: The table's full name.
+    """
+
+    def __init__(self, storage: ReadOnlyStorage, table: str) -> None:
+        self._storage = storage
+        self._table = table
+
+    def of_run(self, token: str) -> list[FoundNote]:
+        """The notes on the tries of a run, the oldest first."""
+        digest = digest_of(token)
+        return self._read([name for name in self._names() if name.digest == digest])
+
+    def unmarked(self) -> list[FoundNote]:
+        """The notes of all runs that nobody has marked after their commit."""
+        return self._read([name for name in self._names() if not name.marked])
+
+    def committed(
+        self, txns: ValidTxnList, valid: Mapping[str, ValidWriteIdList], limit: int
+    ) -> list[RunNote]:
+        """The newest notes, of runs that are known to have been committed.
+
+        Args:
+            txns: A fresh list of transactions.
+            valid: A fresh list of the table's write ids.
+            limit: How many notes are looked at.
+        """
+        found = self._read(self._names()[-limit:])
+        applied = (each for each in found if self.judge(each, txns, valid) is Belief.APPLIED)
+        notes = [each.note for each in applied if each.note is not None]
+        return [note for note in notes if self._table in note.write_ids]
+
+    def judge(
+        self, found: FoundNote, txns: ValidTxnList, valid: Mapping[str, ValidWriteIdList]
+    ) -> Belief:
+        """Decide whether a note's transaction has applied its run.
+
+        Args:
+            found: The note.
+            txns: A fresh list of transactions.
+            valid: Fresh lists of the write ids of the tables that it names.
+        """
+        if found.name.marked:
+            return Belief.UNPROVEN if found.note is None else Belief.APPLIED
+        note = found.note
+        if note is None:
+            return Belief.NOT_APPLIED
+        told = standing(self._table, note.txn_id, note.write_ids, txns, valid)
+        if told is Standing.OPEN:
+            return Belief.OPEN
+        if told is not Standing.VALID or note.wrote_nothing:
+            return Belief.NOT_APPLIED
+        return Belief.APPLIED if self._has_directory(note) else Belief.UNPROVEN
+
+    def _names(self) -> list[NoteName]:
+        parsed = (
+            NoteName.parse(path.rpartition("/")[2]) for path, *_ in self._storage.walk(RUN_NOTES)
+        )
+        return sorted(
+            (name for name in parsed if name is not None), key=lambda name: name.txn_id or 0
+        )
+
+    def _read(self, names: Sequence[NoteName]) -> list[FoundNote]:
+        if len(names) < 2:
+            return [self._content(name) for name in names]
+        with ThreadPoolExecutor(_READERS) as pool:
+            return list(pool.map(self._content, names))
+
+    def _content(self, name: NoteName) -> FoundNote:
+        content = self._storage.read_small(FoundNote(name, None).path, MOST_BYTES)
+        note = None if content is None else RunNote.parse(content)
+        return FoundNote(name, note if note and note.is_of(name.digest, name.txn_id) else None)
+
+    def _has_directory(self, note: RunNote) -> bool:
+        """Whether a directory of the transaction is there, or was until just now."""
+        return any(self._is_directory_of(note, location) for location in note.directories)
+
+    def _is_directory_of(self, note: RunNote, location: str) -> bool:
+        parent, _, name = location.rpartition("/")
+        try:
+            if not any(holds_write(name, own) for own in note.write_ids.values()):
+                return False
+            outside = ":/" in parent
+            storage = ReadOnlyStorage.of(parent) if outside else self._storage
+            path = name if outside else location
+            content = storage.read_small(f"{path}/{SIDECAR_FILE}", MOST_BYTES)
+            sidecar = None if content is None else json.loads(content)
+        except (MalformedName, OutsideTable, ValueError, RecursionError):
+            return False
+        return isinstance(sidecar, dict) and sidecar.get("txn_id") == note.txn_id
+
+
+def write_note(storage: Storage, found: FoundNote) -> None:
+    """Leave a note, before the commit.
+
+    Args:
+        storage: The table's folder.
+        found: The note.
+    """
+    assert found.note is not None
+    storage.write_file(found.path, found.note.to_bytes())
+
+
+def mark_committed(storage: Storage, found: FoundNote) -> None:
+    """Rename a note, now that its transaction is known to be committed.
+
+    Args:
+        storage: The table's folder.
+        found: The note.
+    """
+    assert found.note is not None
+    name = NoteName(found.name.digest, found.note.txn_id, marked=True)
+    storage.rename(found.path, FoundNote(name, found.note).path)

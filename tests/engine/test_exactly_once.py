@@ -1,0 +1,276 @@
+"""A run is applied once, whatever became of its earlier tries and of what they left."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.acid.errors import TransactionAborted, UnprovenRun
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.run_notes import digest_of
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.options import InsertJob, QuerySource
+from airflow_hiveacid.jobs.phases import Phase
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.run_note import RunNote
+from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.transaction import Transaction
+from tests.engine.acid_tables import create, folder, rows_of
+from tests.observers import At
+
+GOLDEN = Path(__file__).parent.parent / "data" / "run_notes"
+
+
+class Killed(BaseException):
+    """The process is gone: nothing is undone."""
+
+
+class Events:
+    """A table, and a run that inserts the row 1."""
+
+    def __init__(self, spark: Any, client: MetastoreClient, table: Any) -> None:
+        self.spark, self.client, self.table = spark, client, table
+        self.job = InsertJob(
+            target=table.ref.full_name,
+            source=QuerySource(sql="SELECT 1 AS id"),
+            metastore=client.options,
+            run_token="d/r/t/-1",
+        )
+        self.notes = folder(table) / "_hiveacid_runs"
+
+    def insert(self, *observers: At) -> RunReport:
+        report = run(self.spark, self.job, observers)
+        assert isinstance(report, RunReport)
+        return report
+
+    def append(self, number: int) -> None:
+        source = QuerySource(sql=f"SELECT {number} AS id")
+        run(self.spark, replace(self.job, source=source, run_token=f"d/{number}/t/-1"))
+
+    def compact_and_clean(self) -> None:
+        """Let the metastore forget which transactions were aborted."""
+        options = {"target": self.job.target, "metastore": self.client.options}
+        run(self.spark, CompactJob(**options, type="major"))
+        for _ in range(2):
+            clean(self.client, CleanJob(**options))
+
+    def ids(self) -> list[int]:
+        with AcidTable(self.job.target, self.client.options, spark=self.spark) as opened:
+            return [row[0] for row in rows_of(opened.to_df())]
+
+    def names(self) -> set[str]:
+        """The names of the notes on the run, without what tells the run."""
+        assert self.job.token is not None
+        digest = digest_of(self.job.token)
+        found = (path.name for path in self.notes.glob("*"))
+        return {name.removeprefix(digest) for name in found if name.startswith(digest)}
+
+
+@pytest.fixture
+def events(spark: Any, client: MetastoreClient, database: str) -> Events:
+    return Events(spark, client, create(client, f"{database}.events", {"id": "int"}))
+
+
+@pytest.fixture
+def killed(events: Events, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
+    """Have a try of the run killed when it enters a phase; its transaction."""
+    begun: list[Transaction] = []
+    leave = Transaction.__exit__
+
+    def without_undoing(txn: Transaction, kind: Any, error: Any, traceback: Any) -> None:
+        if kind is Killed:
+            begun.append(txn)
+        else:
+            leave(txn, kind, error, traceback)
+
+    def die() -> None:
+        raise Killed
+
+    def kill(phase: Phase) -> int:
+        with pytest.raises(Killed):
+            events.insert(At(phase, die))
+        return begun[-1].txn_id
+
+    monkeypatch.setattr(Transaction, "__exit__", without_undoing)
+    yield kill
+    for txn in begun:
+        assert txn._heartbeat is not None
+        txn._heartbeat.stop()
+
+
+def test_a_run_that_never_committed_is_not_taken_for_applied_when_its_abort_is_forgotten(
+    events, killed
+):
+    events.client.abort_txn(killed(Phase.COMMIT))
+    events.append(2)
+    events.compact_and_clean()
+    assert not events.insert().settled
+    assert events.ids() == [1, 2]
+
+
+def test_a_commit_that_failed_leaves_no_note(events, monkeypatch):
+    def refuse(_: Any, txn_id: int) -> None:
+        raise TransactionAborted(f"Transaction {txn_id} is aborted.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetastoreClient, "commit_txn", refuse)
+        with pytest.raises(TransactionAborted):
+            events.insert()
+    assert events.names() == set()
+    assert not events.insert().settled
+
+
+def test_nobody_guesses_when_all_that_could_tell_is_gone(events, killed, monkeypatch):
+    """Some other cleaner has removed the directories, and let the abort be forgotten."""
+    events.client.abort_txn(killed(Phase.COMMIT))
+    note = next(events.notes.glob("*"))
+    content = note.read_bytes()
+    events.append(2)
+    events.compact_and_clean()
+    note.write_bytes(content)
+    if events.client.get_open_txns().aborted_bits.strip(b"\0"):
+        assert not events.insert().settled  # This metastore forgets nothing without Hive.
+        return
+    with pytest.raises(UnprovenRun, match=note.name) as unproven:
+        events.insert()
+    assert "delete the note" in unproven.value.remedy
+    assert events.ids() == [2]
+    note.unlink()
+    assert not events.insert().settled
+    assert events.ids() == [1, 2]
+
+
+def test_a_commit_that_nobody_could_mark_is_proved_by_its_directory(events, killed):
+    txn_id = killed(Phase.COMMIT)
+    events.client.commit_txn(txn_id)
+    assert events.names() == {f".{txn_id}.json"}
+    again = events.insert()
+    assert again.settled
+    assert again.txn_id == txn_id
+    assert events.names() == {f".{txn_id}.committed.json"}
+
+
+def test_a_cleaning_marks_what_it_would_make_unprovable(events, killed):
+    events.client.commit_txn(killed(Phase.COMMIT))
+    events.append(2)
+    events.compact_and_clean()
+    assert events.insert().settled
+    assert events.ids() == [1, 2]
+
+
+def test_a_committed_run_is_known_as_one_however_the_table_is_looked_after(events):
+    first = events.insert()
+    events.append(2)
+    events.compact_and_clean()
+    again = events.insert()
+    assert again.settled
+    assert again.write_ids == first.write_ids
+
+
+def test_a_late_try_does_not_spoil_the_note_of_the_one_that_committed(events):
+    committed: list[RunReport] = []
+    with pytest.raises(TransactionAborted):
+        events.insert(At(Phase.PUBLISH, lambda: committed.append(events.insert())))
+    again = events.insert()
+    assert again.settled
+    assert again.txn_id == committed[0].txn_id
+    assert events.ids() == [1]
+
+
+def test_a_try_that_is_committing_is_not_taken_for_applied_by_its_rival(events, killed):
+    """The second one aborts it first, so that only the second one is applied."""
+    txn_id = killed(Phase.COMMIT)
+    assert events.insert().txn_id > txn_id
+    with pytest.raises(TransactionAborted):
+        events.client.commit_txn(txn_id)
+    assert events.ids() == [1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b'{"run_tok',
+        b"[1, 2]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"format": 1}',
+        b" " * (2 << 20),
+        '{"format": 1, "run_token": "TOKEN", "txn_id": 7, "write_ids": {"TABLE": -5}, "report":'
+        ' {"job": "insert", "target": "t", "files": 1}}',
+        '{"format": 1, "run_token": "TOKEN", "txn_id": 7, "write_ids": {"TABLE": 999999}, "report":'
+        ' {"job": "insert", "target": "t", "files": 1}}',
+        '{"format": 1, "run_token": "TOKEN", "txn_id": 7, "write_ids": {}, "report":'
+        ' {"job": "insert", "target": "t", "files": 1}}',
+        '{"run_token": "TOKEN", "write_id": 1, "txn_id": 7, "report": []}',
+    ],
+    ids=range(11),
+)
+def test_garbage_is_no_note(events, content):
+    if isinstance(content, str):
+        content = content.replace("TOKEN", events.job.token).replace("TABLE", events.job.target)
+        content = content.encode()
+    events.append(2)
+    events.notes.mkdir(exist_ok=True)
+    digest = digest_of(events.job.token)
+    for name in (f"{digest}.json", f"{digest}.7.json", f"{digest}.{10**17}.json"):
+        (events.notes / name).write_bytes(content)
+    (events.notes / f"{digest}.8.json").mkdir()
+    assert not events.insert().settled
+    assert events.insert().settled
+    assert events.ids() == [1, 2]
+
+
+def test_a_mark_whose_note_is_gone_is_for_a_person(events):
+    events.insert()
+    (note,) = events.notes.glob(f"{digest_of(events.job.token)}*")
+    note.write_bytes(b"")
+    with pytest.raises(UnprovenRun, match="not what"):
+        events.insert()
+
+
+def test_a_note_with_keys_of_a_later_version_is_understood(events):
+    first = events.insert()
+    (note,) = events.notes.glob(f"{digest_of(events.job.token)}*")
+    said = json.loads(note.read_text())
+    note.write_text(json.dumps(said | {"format": 2, "new": 1, "report": said["report"] | {"x": 1}}))
+    assert events.insert().txn_id == first.txn_id
+
+
+def test_a_run_ends_only_what_it_has_begun_on_its_own_tables(events, database):
+    """As when two Airflows have DAGs of the same ids."""
+    other = replace(events.job, target=f"{database}.other")
+    create(events.client, other.target, {"id": "int"})
+    targets = [Target(TableRef.parse(other.target), Operation.INSERT)]
+    with Transaction(events.client, targets=targets, run_token=other.token) as txn:
+        events.insert()
+        txn.commit()
+
+
+def test_a_note_on_a_hundred_thousand_partitions_is_small_enough_to_be_read():
+    partitions = tuple(f"day=2026-11-20/region={number:06d}" for number in range(100_000))
+    report = RunReport(job="insert", target="a.b", partitions=partitions, files=7)
+    note = RunNote(run_token="r", txn_id=1, write_ids={"a.b": 1}, report=report)
+    read = RunNote.parse(note.to_bytes())
+    assert read is not None
+    assert (read.report.files, read.report.partitions) == (7, ())
+
+
+def test_notes_of_every_version_are_read():
+    notes = {path.name: RunNote.parse(path.read_bytes()) for path in sorted(GOLDEN.glob("*.json"))}
+    assert set(notes) == {"format_0.json", "format_1.json"}
+    for note in notes.values():
+        assert note is not None
+        assert (note.txn_id, note.write_ids, note.report.rows_inserted) == (
+            3,
+            {"shop.orders": 2},
+            5,
+        )
+        assert "day=mon/delta_0000002_0000002_0000" in note.directories
