@@ -119,15 +119,16 @@ class LiveTransaction:
             TransactionAborted: The metastore has aborted it.
             MetastoreUnreachable: It did not come back within the time that a transaction lives.
         """
-        deadline = time.monotonic() + self._timeout
+        deadline = Deadline(self._timeout)
         while True:
             try:
-                liveness = self._client.heartbeat(self.txn_id)
+                with self._client.within(max(deadline.left, SETTLE_PAUSE_SECONDS)):
+                    liveness = self._client.heartbeat(self.txn_id)
                 break
-            except (AnswerLost, MetastoreUnreachable):
-                if time.monotonic() > deadline:
+            except MetastoreError as error:
+                if deadline.left <= 0 or not error.retryable:
                     raise
-            time.sleep(_SETTLE_PAUSE_SECONDS)
+            time.sleep(SETTLE_PAUSE_SECONDS)
         if liveness is not TxnLiveness.OPEN:
             raise TransactionAborted(f"Transaction {self.txn_id} was aborted by the metastore.")
 
