@@ -155,6 +155,10 @@ class MalformedSnapshot(DataError):
     """A list of transactions or of write ids cannot be read."""
 
 
+class NanosecondsLost(DataError):
+    """Timestamps have more digits than the microseconds of Spark, which would cut them."""
+
+
 class NotEnoughHistory(DataError):
     """The directories needed for the snapshot have been cleaned."""
 
@@ -179,7 +183,7 @@ class UnsupportedFile(DataError):
 
 
 class BeyondArrow(UnsupportedFile):
-    """A file holds values that Arrow cannot, such as timestamps outside of 1677 to 2262."""
+    """A file holds values that Arrow cannot, or that only Spark can bring to their new type."""
 
 
 class ConflictError(HiveAcidError):

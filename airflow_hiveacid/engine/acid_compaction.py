@@ -28,6 +28,7 @@ from airflow_hiveacid.engine.compact_tasks import (
     InputFile,
     RawWork,
     assemble_bucket,
+    check_digits,
     copy_file,
     count_rows,
     encode_piece,
@@ -203,6 +204,7 @@ class AcidCompactor(PartitionCompactor):
             self._keep_rows(plan, last, file)
         for bucket, why in sorting.items():
             self.phases.note(f"Sorting bucket {bucket.bucket}: {why.what}")
+            self.in_tasks(partial(check_digits, bucket), bucket.inserts)
             whole = replace(
                 bucket,
                 inserts=self._readable(bucket.inserts),
@@ -251,10 +253,10 @@ class AcidCompactor(PartitionCompactor):
                 wanted += piece.rows
             else:
                 self.stripes_encoded += len(piece.stripes)
-                wanted += encoded.rows
-                if encoded.rows_read != piece.rows:
+                wanted += encoded.done.rows_written
+                if encoded.done.rows_read != piece.rows:
                     raise CorruptFile(
-                        f"Bucket {file.bucket} of {self.name}: {encoded.rows_read} rows were read"
+                        f"Bucket {file.bucket} of {self.name}: {encoded.done.rows_read} rows were read"
                         f" where {piece.rows} should be."
                     )
         if file.rows != wanted:

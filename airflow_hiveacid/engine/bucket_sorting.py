@@ -1,8 +1,9 @@
 """The long way to compact a bucket, for what cannot be copied or decoded stripe by stripe.
 
 Spark reads the rows, sorts them by their row ids and writes them. That takes many times as long,
-and is needed for rows that are not in the order of their files, and for timestamps that do not fit
-into the 64-bit nanoseconds of Arrow, or that its ORC library spoils.
+and is needed for rows that are not in the order of their files, and for columns that have got
+another type which only Spark can bring their values to. It must not be taken where timestamps have
+more digits than Spark's, see `compact_tasks.check_digits`.
 """
 
 import uuid

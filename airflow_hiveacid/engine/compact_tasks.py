@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from zipimport import zipimporter
 
-from airflow_hiveacid.acid.errors import CorruptFile, DataError, HiveAcidError
+from airflow_hiveacid.acid.errors import CorruptFile, DataError, HiveAcidError, NanosecondsLost
 from airflow_hiveacid.acid.names import Base, BucketFile, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds
 from airflow_hiveacid.engine.staging import Folder, StagedFile
@@ -25,9 +25,10 @@ from airflow_hiveacid.orc.envelope import Column, Operation, with_column_names, 
 from airflow_hiveacid.orc.key_stream import read_deletes
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout
+from airflow_hiveacid.orc.nanoseconds import finer_column, mark
 from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.readable import copy_readable
-from airflow_hiveacid.orc.reencode import reencode
+from airflow_hiveacid.orc.reencode import Reencoded, reencode, reencoded_part
 from airflow_hiveacid.orc.retype import retyped
 from airflow_hiveacid.orc.stripe_plan import Piece, PlannedFile, StripePlan, plan_stripes
 from airflow_hiveacid.orc.tail import OrcTail
@@ -116,8 +117,7 @@ class EncodedPart:
     """What became of them: a file of rows, less those that were deleted or aborted."""
 
     path: str
-    rows_read: int
-    rows: int
+    done: Reencoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ def encode_piece(work: EncodeWork) -> EncodedPart:
                 deletes=_events(stack, inputs),
                 aborted=inputs.aborted,
             )
-    return EncodedPart(path, done.rows_read, done.rows_written)
+    return EncodedPart(path, done)
 
 
 def assemble_bucket(work: AssembleWork) -> StagedFile:
@@ -270,8 +270,7 @@ def assemble_bucket(work: AssembleWork) -> StagedFile:
         for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
             if encoded is not None:
                 source = stack.enter_context(storage.open_input(encoded.path))
-                tail = retyped(source, OrcTail.read(source), work.plan.layout.types)
-                parts.append(Part(source, tail, None, reencoded=True))
+                parts.append(reencoded_part(source, encoded.done, work.plan.layout.types))
                 continue
             for number in sorted({number for number, _ in piece.stripes}):
                 stripes = tuple(stripe for file, stripe in piece.stripes if file == number)
@@ -282,6 +281,25 @@ def assemble_bucket(work: AssembleWork) -> StagedFile:
     return StagedFile(path, inputs.bucket, written.rows, written.bytes)
 
 
+def check_digits(inputs: BucketInputs, file: InputFile) -> None:
+    """Make sure that Spark can sort the rows of a file without cutting a timestamp.
+
+    Raises:
+        NanosecondsLost: There are some with more digits than microseconds.
+    """
+    with ExitStack() as stack:
+        ((source, tail),) = _open(stack, inputs, [file])
+        with _naming(inputs.root, file.path):
+            column = finer_column(source, tail, {name.lower() for name in inputs.columns})
+    if column is not None:
+        raise NanosecondsLost(
+            f"{inputs.root}/{file.path} has nanoseconds in the column {column}, and can only be"
+            " compacted by Spark, which knows microseconds.",
+            remedy="Let Hive compact the table, or overwrite the partition with its own rows after"
+            " setting the table property hiveacid.nanoseconds to truncate.",
+        )
+
+
 def assemble_sorted(work: SortedWork) -> StagedFile:
     """Make an ACID file out of one in which Spark has written its six columns, in their order."""
     storage = Storage.of(work.folder.root)
@@ -289,6 +307,7 @@ def assemble_sorted(work: SortedWork) -> StagedFile:
     with ExitStack() as stack:
         source = stack.enter_context(storage.open_input(work.path))
         tail = retyped(source, OrcTail.read(source), wrap_types(work.types))
+        tail = replace(tail, user_metadata=mark(tail.rows))
         with _sink(work.folder, path) as sink:
             written = assemble([Part(source, tail)], sink)
     return StagedFile(path, work.bucket, written.rows, written.bytes)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from airflow_hiveacid.acid.errors import OutOfOrder, UnsupportedFile
 from airflow_hiveacid.orc.envelope import Operation, acid_metadata
 from airflow_hiveacid.orc.layout import Layout, is_old, joint_writer, writer_of
+from airflow_hiveacid.orc.nanoseconds import is_marked, mark, without_mark
 from airflow_hiveacid.orc.output import Output, Sink, Source
 from airflow_hiveacid.orc.span import Span, read_span
 from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
@@ -74,7 +75,11 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
                 f"File {number} cannot be joined to the others; different: {', '.join(different)}."
             )
 
-    metadata = dict(parts[0].tail.user_metadata) if parts else {}
+    metadata = without_mark(parts[0].tail.user_metadata) if parts else {}
+    if all(is_marked(part.tail) for part in parts):
+        metadata |= mark(
+            sum(part.tail.stripes[each].rows for part in parts for each in part.chosen)
+        )
     spans: list[Span] = []
     if layout.is_acid:
         spans = [

@@ -64,9 +64,6 @@ def read_batches(
             if batch.num_rows:
                 yield batch
     except (ArrowException, OSError, ValueError) as error:
-        # Only the words tell this kind of invalid value from all others.
-        if "nanosecond" in str(error):
-            raise BeyondArrow(f"There are timestamps beyond those of Arrow: {error}") from error
         raise CorruptFile(f"The ORC library cannot read the file: {error}") from error
     finally:
         # The thread that runs ahead must be gone before somebody closes the file.

@@ -84,6 +84,17 @@ class Compression:
             return encoded
         return b"".join(self._plain_blocks(encoded))
 
+    def plain_limit(self, encoded: bytes) -> int:
+        """The most bytes that a stream may have when it is read back."""
+        if self.codec is Codec.NONE:
+            return len(encoded)
+        limit = position = 0
+        while position < len(encoded):
+            header = int.from_bytes(encoded[position : position + 3], "little")
+            limit += header >> 1 if header & 1 else self.block_size
+            position += 3 + (header >> 1)
+        return limit
+
     def position(self, chunks: Chunks, offset: int) -> list[int]:
         """How a row index points to the byte `offset` of the plain stream."""
         if self.codec is Codec.NONE:

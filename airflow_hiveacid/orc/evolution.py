@@ -28,6 +28,7 @@ _DIGITS: dict[int, int] = {
     TypeKind.INT: 10,
     TypeKind.LONG: 19,
 }
+_BY_CLOCK_AND_BY_UTC = {TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT}
 _REAL = (TypeKind.FLOAT, TypeKind.DOUBLE)
 _WIDER: dict[int, tuple[TypeKind, ...]] = {
     TypeKind.BYTE: (TypeKind.SHORT, TypeKind.INT, TypeKind.LONG, *_REAL),
@@ -118,20 +119,38 @@ def _holds(before: Message, after: Message) -> bool:
     return new in _WIDER.get(old, ())
 
 
-def _has_other_blanks(
-    old: Sequence[bytes], new: Sequence[bytes], old_column: int = 0, new_column: int = 0
-) -> bool:
+def check_clocks(old: Sequence[bytes], new: Sequence[bytes]) -> None:
+    """Refuse moments by a clock that is not UTC's where moments by UTC are wanted, or vice versa.
+
+    Raises:
+        BeyondArrow: There are some; their numbers would mean something else.
+    """
+    if any(
+        {before.number(TypeField.KIND), after.number(TypeField.KIND)} == _BY_CLOCK_AND_BY_UTC
+        for before, after in _pairs(old, new)
+    ):
+        raise BeyondArrow("A column of timestamps has got another kind of time zone.")
+
+
+def _has_other_blanks(old: Sequence[bytes], new: Sequence[bytes]) -> bool:
     """Whether texts need more or fewer blanks behind them, of which Arrow knows nothing."""
+    for pair in _pairs(old, new):
+        kinds = {message.number(TypeField.KIND) for message in pair}
+        lengths = {message.number(TypeField.MAXIMUM_LENGTH) for message in pair}
+        if TypeKind.CHAR in kinds and (len(kinds) > 1 or len(lengths) > 1):
+            return True
+    return False
+
+
+def _pairs(
+    old: Sequence[bytes], new: Sequence[bytes], old_column: int = 0, new_column: int = 0
+) -> Iterator[tuple[Message, Message]]:
+    """The types of each column that a file and its table both have, nested ones included."""
     before, after = Message.decode(old[old_column]), Message.decode(new[new_column])
-    kinds = {message.number(TypeField.KIND) for message in (before, after)}
-    if TypeKind.CHAR in kinds:
-        lengths = {message.number(TypeField.MAXIMUM_LENGTH) for message in (before, after)}
-        return len(kinds) > 1 or len(lengths) > 1
+    yield before, after
     inside, wanted = _subcolumns(before), _subcolumns(after)
-    return any(
-        _has_other_blanks(old, new, inside[name], wanted[name])
-        for name in inside.keys() & wanted.keys()
-    )
+    for name in inside.keys() & wanted.keys():
+        yield from _pairs(old, new, inside[name], wanted[name])
 
 
 def _subcolumns(type_: Message) -> dict[str, int]:

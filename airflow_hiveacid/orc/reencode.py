@@ -9,16 +9,25 @@ import numpy as np  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.orc.assemble import assemble
+from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.delete_cursor import DeleteCursor
-from airflow_hiveacid.orc.evolution import evolved
+from airflow_hiveacid.orc.evolution import check_clocks, evolved
+from airflow_hiveacid.orc.join_moments import join_moments
 from airflow_hiveacid.orc.keys import Keys, key_names
 from airflow_hiveacid.orc.layout import Layout
-from airflow_hiveacid.orc.moments import check_moments
+from airflow_hiveacid.orc.nanoseconds import is_marked, mark
 from airflow_hiveacid.orc.output import Output, Sink, Source
 from airflow_hiveacid.orc.span import check_ascending
+from airflow_hiveacid.orc.split_moments import (
+    check_nanos,
+    is_finer,
+    moment_clock,
+    split_moments,
+    split_types,
+)
+from airflow_hiveacid.orc.stripe_footer import UTC
 from airflow_hiveacid.orc.tail import OrcTail
 
 _CODECS = {
@@ -40,10 +49,19 @@ _DICTIONARY_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Reencoded:
-    """What became of the rows of some stripes."""
+    """What became of the rows of some stripes.
+
+    Attributes:
+        rows_read: How many there were.
+        rows_written: How many stay.
+        clock: The time zone by which their moments are counted.
+        microseconds: Whether all moments are whole microseconds.
+    """
 
     rows_read: int
     rows_written: int
+    clock: str
+    microseconds: bool
 
 
 def reencode(
@@ -56,7 +74,8 @@ def reencode(
 ) -> Reencoded:
     """Decode stripes and write the rows that stay.
 
-    The new file is a part to be assembled, not one to be published: it lacks Hive's metadata.
+    The new file is a part to be assembled, not one to be published: it lacks Hive's metadata, and
+    its moments are split. `reencoded_part` shows what it stands for.
 
     Args:
         stripes: Files, their tails and the numbers of the stripes, in the order of the row ids.
@@ -69,18 +88,28 @@ def reencode(
         BeyondArrow: There are values that Arrow cannot hold.
         CorruptFile: A stripe does not decode.
         OutOfOrder: The row ids do not ascend.
+        UnsupportedFile: The moments of the stripes are counted by different clocks.
     """
     cursor = DeleteCursor(deletes)
     last: RowId | None = None
     names = key_names(layout.types)
     rows_read = rows_written = 0
+    microseconds = True
+    types = split_types(layout.types)
+    clock = _joint_clock(stripes)
     with _Writer(sink, layout) as writer:
         for source, tail, numbers in stripes:
             same = layout.stores_as(tail.types)
             # Like this, all files decode to the same Arrow types, names of columns included.
             uniform = replace(tail, types=layout.types) if same else tail
-            with closing(read_batches(source, uniform, numbers)) as found:
-                for batch in found if same else evolved(found, tail.types, layout.types):
+            if clock != UTC:
+                check_clocks(tail.types, layout.types)
+            shown = split_moments(source, uniform, numbers)
+            with closing(read_batches(*shown)) as found:
+                for batch in found if same else evolved(found, shown[1].types, types):
+                    check_nanos(batch)
+                    if microseconds and not is_marked(tail):
+                        microseconds = not any(map(is_finer, batch.columns))
                     keys = Keys.of(batch, names)
                     last = check_ascending(keys, last)
                     stays = ~cursor.hits(keys) & ~np.isin(keys.current_write_ids, aborted)
@@ -91,7 +120,34 @@ def reencode(
                         writer.write(batch, stays if kept < len(keys) else None)
     if not rows_written:
         assemble([], sink, layout=layout)
-    return Reencoded(rows_read, rows_written)
+    return Reencoded(rows_read, rows_written, clock, microseconds)
+
+
+def reencoded_part(source: Source, done: Reencoded, types: tuple[bytes, ...]) -> Part:
+    """What `reencode` has written, as a part of a file.
+
+    Args:
+        source: The file.
+        done: What it said.
+        types: The types of its layout.
+    """
+    tail = OrcTail.read(source)
+    if tail.stripes:
+        source, tail = join_moments(source, tail, types, done.clock)
+    metadata = mark(tail.rows) if done.microseconds else {}
+    return Part(source, replace(tail, types=types, user_metadata=metadata), reencoded=True)
+
+
+def _joint_clock(stripes: Sequence[tuple[Source, OrcTail, Sequence[int]]]) -> str:
+    clocks = {
+        clock
+        for source, tail, numbers in stripes
+        for number in numbers
+        if (clock := moment_clock(source, tail, number)) is not None
+    }
+    if len(clocks) > 1:
+        raise UnsupportedFile(f"There are timestamps by the clocks of {', '.join(sorted(clocks))}.")
+    return clocks.pop() if clocks else UTC
 
 
 class _Writer:
@@ -120,7 +176,6 @@ class _Writer:
         if self._writer is None:
             self._writer = self._open()
         kept = batch if stays is None else batch.filter(pa.array(stays))
-        check_moments(kept)
         self._call(self._writer.write, pa.Table.from_batches([kept]))
 
     def _open(self) -> Any:

@@ -18,6 +18,7 @@ from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout, is_old, writer_of
 from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.span import Span, read_span
+from airflow_hiveacid.orc.split_moments import moment_clock
 from airflow_hiveacid.orc.tail import OrcTail
 
 
@@ -80,7 +81,8 @@ def plan_stripes(
     """Choose the stripes that can be copied.
 
     All others are written anew: those that have a deleted or an aborted row, those of other types
-    or of another layout than most, and tiny ones beside each other.
+    or of another layout than most, and tiny ones beside each other. Those whose moments are counted
+    by different clocks do not get into one piece.
 
     Args:
         files: At least one file, in the order of the row ids.
@@ -100,7 +102,8 @@ def plan_stripes(
         check_lossless(file.tail.types, types, file.name)
     layout = _layout(files, types)
     candidates = list(_candidates(files, layout, DeleteCursor(deletes), aborted))
-    return StripePlan(tuple(_pieces(_with_tiny_ones(candidates, tiny), piece)), layout)
+    fated = _with_clocks(_with_tiny_ones(candidates, tiny), files)
+    return StripePlan(tuple(_pieces(fated, piece)), layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ class _Candidate:
     bytes: int
     rows: int
     copy: bool
+    clock: str | None = None
 
 
 def _layout(files: Sequence[PlannedFile], types: tuple[bytes, ...]) -> Layout:
@@ -169,12 +173,26 @@ def _with_tiny_ones(candidates: Sequence[_Candidate], tiny: int) -> Iterator[_Ca
         yield replace(each, copy=each.copy and not (each.bytes < tiny and any(beside)))
 
 
+def _with_clocks(
+    candidates: Iterable[_Candidate], files: Sequence[PlannedFile]
+) -> Iterator[_Candidate]:
+    """Find out by which clocks the moments of stripes are counted that are written anew.
+
+    What is written together is counted by one.
+    """
+    for each in candidates:
+        number, stripe = each.place
+        file = files[number]
+        clock = None if each.copy else moment_clock(file.source, file.tail, stripe)
+        yield replace(each, clock=clock)
+
+
 def _pieces(candidates: Iterable[_Candidate], largest: int) -> Iterator[Piece]:
     group: list[_Candidate] = []
     size = 0
     for each in candidates:
         full = not each.copy and size + each.bytes > largest
-        if group and (full or each.copy != group[0].copy):
+        if group and (full or (each.copy, each.clock) != (group[0].copy, group[0].clock)):
             yield _piece(group)
             group, size = [], 0
         group.append(each)

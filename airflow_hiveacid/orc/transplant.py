@@ -23,6 +23,7 @@ from airflow_hiveacid.orc.envelope import (
     wrap_types,
 )
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, NewColumns, row_groups
+from airflow_hiveacid.orc.nanoseconds import mark
 from airflow_hiveacid.orc.output import Output, Sink, Source
 from airflow_hiveacid.orc.retype import retyped
 from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
@@ -113,12 +114,14 @@ def transplant_all(
         bucket: The bucket property of its rows.
         first_row: The row id of the first row.
         columns: The names that the columns get if the file has none for them.
-        types: What the table calls the types of the columns; those of the file by default.
+        types: What the table calls the types of the columns of a file that Spark has just written,
+            whose moments are whole microseconds; by default those of the file.
     """
     tail = OrcTail.read(source)
     tail = replace(tail, types=with_column_names(tail.types, columns))
     if types is not None:
         tail = retyped(source, tail, types)
+        tail = replace(tail, user_metadata=tail.user_metadata | mark(tail.rows))
     everything = Segment(tail.rows, write_id, bucket, first_row, write_id)
     segments = [everything] if tail.rows else []
     return _Transplant(source, tail, segments).write(Output(sink))

@@ -70,12 +70,11 @@ FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 @pytest.mark.parametrize(
     ("moments", "text", "minor", "major"),
     [
-        # Whether stripes are copied, or Arrow writes them anew; else Spark does.
-        (MOMENTS, "'small'", "encoded", "encoded"),
-        (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "'small'", "", ""),
-        (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, LARGE, "copied", ""),
+        # Whether stripes are copied or written anew.
+        (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "'small'", "encoded", "encoded"),
+        (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, LARGE, "copied", "copiedencoded"),
     ],
-    ids=["within Arrow", "beyond Arrow", "copied"],
+    ids=["encoded", "copied"],
 )
 def test_every_type_in_every_way(
     spark: SparkSession,

@@ -11,8 +11,7 @@ from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.envelope import Operation
 from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.reencode import reencode
-from airflow_hiveacid.orc.retype import retyped
+from airflow_hiveacid.orc.reencode import reencode, reencoded_part
 from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripePlan, plan_stripes
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import Segment, transplant
@@ -81,8 +80,7 @@ def compact(
         anew = io.BytesIO()
         done = reencode(places, anew, layout=plan.layout, deletes=events(deleted), aborted=aborted)
         assert done.rows_read == piece.rows
-        tail = retyped(anew, OrcTail.read(anew), plan.layout.types)
-        part = Part(anew, tail, reencoded=True)
+        part = reencoded_part(anew, done, plan.layout.types)
         assert done.rows_written == part.tail.rows
         parts.append(part)
     sink = io.BytesIO()

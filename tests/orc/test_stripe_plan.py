@@ -38,8 +38,11 @@ def changed(file: PlannedFile, **values) -> PlannedFile:
 
 
 def unreadable(file: PlannedFile) -> PlannedFile:
-    """The same tail, but nothing behind it."""
-    return replace(file, source=io.BytesIO())
+    """The same tail and footers of stripes, but no rows."""
+    content = bytearray(file.source.getvalue())
+    for stripe in file.tail.stripes:
+        content[stripe.offset : stripe.offset + stripe.body_length] = bytes(stripe.body_length)
+    return replace(file, source=io.BytesIO(content))
 
 
 def test_without_reason_everything_is_copied_in_one_piece():

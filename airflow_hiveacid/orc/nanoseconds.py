@@ -1,0 +1,202 @@
+"""Which files have moments with more digits than microseconds, all that Spark knows of.
+
+Only the streams of the nanoseconds are read, and what says where they belong.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_hiveacid.orc.batches import read_batches
+from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
+from airflow_hiveacid.orc.output import Source, read_exactly
+from airflow_hiveacid.orc.split_moments import (
+    MOMENTS,
+    is_finer,
+    zeros_for,
+)
+from airflow_hiveacid.orc.streams import StreamKind, describe_stream
+from airflow_hiveacid.orc.stripe_footer import UTC, StripeFooter, new_footer
+from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
+from airflow_hiveacid.orc.view import Piece, View, length_of
+from airflow_hiveacid.orc.wire import Message, pack
+
+# An entry of a file's user metadata: there are no moments of more digits in its rows, whose number
+# stands there. Who makes another file of its stripes may copy the entry, but has other rows.
+_MARK = "hiveacid.microseconds"
+
+
+def mark(rows: int) -> dict[str, bytes]:
+    """The user metadata of a file of so many rows whose moments are whole microseconds."""
+    return {_MARK: b"%d" % rows}
+
+
+def without_mark(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The rest of a file's user metadata."""
+    return {key: value for key, value in metadata.items() if key != _MARK}
+
+
+def is_marked(tail: OrcTail) -> bool:
+    """Whether a file says that all its moments are whole microseconds."""
+    return tail.user_metadata.get(_MARK) == b"%d" % tail.rows
+
+
+def finer_column(
+    source: Source, tail: OrcTail, columns: Collection[str] | None = None
+) -> str | None:
+    """The first column of a file that has moments of more digits than microseconds.
+
+    Args:
+        source: The file.
+        tail: Its tail.
+        columns: The names of the columns to look at, in lower case; None is all of them.
+
+    Raises:
+        CorruptFile: The file does not decode.
+        UnsupportedFile: There are moments beside the choices of a union.
+    """
+    if is_marked(tail):
+        return None
+    root = Column.ROW if tail.is_acid else Column.ROOT
+    chosen = _Chosen.of(tail.types, root, columns)
+    if not chosen.moments:
+        return None
+    for stripe in range(len(tail.stripes)):
+        with closing(read_batches(*_shown(source, tail, tail.stripes[stripe], chosen))) as batches:
+            for batch in batches:
+                for name, values in _named(batch, nested=tail.is_acid):
+                    if is_finer(values):
+                        return name
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Columns of a file, without most others.
+
+    Attributes:
+        types: Their types, moments being plain ones.
+        places: Their old numbers, and the new ones.
+        moments: The old numbers of the moments.
+    """
+
+    types: tuple[bytes, ...]
+    places: Mapping[int, int]
+    moments: frozenset[int]
+
+    @classmethod
+    def of(cls, types: Sequence[bytes], root: int, columns: Collection[str] | None) -> "_Chosen":
+        """The moments in some columns, what they are in, and the other halves of maps."""
+        messages = [Message.decode(type_) for type_ in types]
+        parents = {
+            child: parent
+            for parent, message in enumerate(messages)
+            for child in message.all_numbers(TypeField.SUBTYPES)
+        }
+        names = dict(
+            zip(
+                messages[root].all_numbers(TypeField.SUBTYPES),
+                messages[root].all_data(TypeField.FIELD_NAMES),
+                strict=False,
+            )
+        )
+        kept: set[int] = set()
+        for column, message in enumerate(messages):
+            if message.number(TypeField.KIND) in MOMENTS:
+                above = _above(column, parents)
+                inside = [
+                    names[each].decode(errors="surrogateescape").lower()
+                    for each in above
+                    if each in names
+                ]
+                if columns is None or any(name in columns for name in inside):
+                    kept.update(above)
+        for column in range(len(messages)):
+            # In the order of their numbers, so that all that is below follows.
+            parent = parents.get(column)
+            if parent in kept and any(
+                messages[each].number(TypeField.KIND) == TypeKind.MAP
+                for each in _above(column, parents)[1:]
+            ):
+                kept.add(column)
+        places = {old: new for new, old in enumerate(sorted(kept))}
+        moments = {each for each in kept if messages[each].number(TypeField.KIND) in MOMENTS}
+        shown = tuple(_shown_type(messages[old], places, old in moments) for old in places)
+        return cls(shown, places, frozenset(moments))
+
+
+def _above(column: int, parents: Mapping[int, int]) -> list[int]:
+    """A column, the one that it is in, and so on up to the root."""
+    found = [column]
+    while found[-1] in parents:
+        found.append(parents[found[-1]])
+    return found
+
+
+def _shown_type(type_: Message, places: Mapping[int, int], is_moment: bool) -> bytes:
+    if is_moment:
+        return Message().add_number(TypeField.KIND, TypeKind.TIMESTAMP).encode()
+    inside = type_.all_numbers(TypeField.SUBTYPES)
+    names = type_.all_data(TypeField.FIELD_NAMES)
+    shown = type_.without(TypeField.SUBTYPES, TypeField.FIELD_NAMES)
+    if inside:
+        shown.add_data(TypeField.SUBTYPES, pack(places[each] for each in inside if each in places))
+    for each, name in zip(inside, names, strict=False):
+        if each in places:
+            shown.add_data(TypeField.FIELD_NAMES, name)
+    return shown.encode()
+
+
+def _shown(
+    source: Source, tail: OrcTail, stripe: Stripe, chosen: _Chosen
+) -> tuple[Source, OrcTail]:
+    """A file of nothing but some columns of one stripe, whose moments are all of one second."""
+    footer = StripeFooter.read(source, tail, stripe)
+    data: list[Piece] = []
+    streams: list[bytes] = []
+    for stream in footer.data:
+        place = chosen.places.get(stream.column)
+        is_moment = stream.column in chosen.moments
+        if place is None or (is_moment and stream.kind == StreamKind.DATA):
+            continue
+        data.append((stream.offset, stream.length))
+        streams.append(describe_stream(stream.kind, place, stream.length))
+        if is_moment and stream.kind == StreamKind.SECONDARY:
+            nanos = read_exactly(source, stream.offset, stream.length)
+            zeros = zeros_for(nanos, tail.compression, footer.encodings[stream.column])
+            data.append(zeros)
+            streams.append(describe_stream(StreamKind.DATA, place, len(zeros)))
+    encodings = [footer.encodings[old] for old in chosen.places]
+    encoded = tail.compression.compress(new_footer(streams, encodings, UTC))
+    shown = replace(
+        stripe,
+        offset=len(MAGIC),
+        index_length=0,
+        data_length=sum(map(length_of, data)),
+        footer_length=len(encoded),
+    )
+    number = tail.stripes.index(stripe)
+    statistics = tail.stripe_statistics[number : number + 1]
+    shown_tail = replace(
+        tail,
+        stride=0,
+        types=chosen.types,
+        stripes=(shown,),
+        stripe_statistics=tuple(
+            tuple(columns[old] for old in chosen.places) for columns in statistics
+        ),
+        file_statistics=tuple(tail.file_statistics[old] for old in chosen.places),
+    )
+    end = len(MAGIC) + shown.length
+    return View(source, [MAGIC, *data, encoded, shown_tail.encode(end)]), shown_tail
+
+
+def _named(batch: Any, *, nested: bool) -> Iterator[tuple[str, Any]]:
+    """The columns of a batch, or those of its only one, with their names."""
+    if not nested:
+        yield from zip(batch.schema.names, batch.columns, strict=True)
+        return
+    (row,) = batch.columns
+    names = [row.type.field(number).name for number in range(row.type.num_fields)]
+    yield from zip(names, row.flatten(), strict=True)

@@ -1,0 +1,115 @@
+"""The footer of a stripe: which streams it has, how they are encoded, and by which clock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.streams import StreamKind
+from airflow_hiveacid.orc.tail import OrcTail, Stripe
+from airflow_hiveacid.orc.wire import Message
+
+UTC = "UTC"
+_NAMES_OF_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z"})
+
+
+class StripeField:
+    """Field numbers of a stripe's footer, and those of the streams it lists."""
+
+    STREAMS = 1
+    ENCODINGS = 2
+    TIME_ZONE = 3
+    ENCRYPTION = 4
+    STREAM_KIND = 1
+    STREAM_COLUMN = 2
+    STREAM_LENGTH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStream:
+    """A stream and where in its file it is."""
+
+    kind: int
+    column: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class StripeFooter:
+    """What the footer of a stripe says.
+
+    Attributes:
+        index: The streams in front: row indexes and bloom filters.
+        data: All others.
+        encodings: The serialized encoding of each column.
+        clock: The time zone of the writer, by one name where it has several; empty if unknown.
+    """
+
+    index: tuple[PlacedStream, ...]
+    data: tuple[PlacedStream, ...]
+    encodings: tuple[bytes, ...]
+    clock: str
+
+    @classmethod
+    def read(cls, source: Source, tail: OrcTail, stripe: Stripe) -> "StripeFooter":
+        """Read the footer of a stripe.
+
+        Raises:
+            CorruptFile: It does not fit its stripe, or its file.
+            UnsupportedFile: There are encrypted columns.
+        """
+        footer = tail.stripe_footer(source, stripe)
+        if footer.has(StripeField.ENCRYPTION):
+            raise UnsupportedFile("The ORC file has encrypted columns.")
+        placed: list[PlacedStream] = []
+        offset = stripe.offset
+        for stream in footer.all_messages(StripeField.STREAMS):
+            kind, column, length = (
+                stream.number(field)
+                for field in (
+                    StripeField.STREAM_KIND,
+                    StripeField.STREAM_COLUMN,
+                    StripeField.STREAM_LENGTH,
+                )
+            )
+            placed.append(PlacedStream(kind, column, offset, length))
+            offset += length
+        index = tuple(each for each in placed if StreamKind.is_index(each.kind))
+        data = tuple(placed[len(index) :])
+        encodings = tuple(footer.all_data(StripeField.ENCODINGS))
+        if (
+            any(StreamKind.is_index(each.kind) for each in data)
+            or sum(each.length for each in index) != stripe.index_length
+            or sum(each.length for each in data) != stripe.data_length
+        ):
+            raise CorruptFile("The streams of a stripe do not add up to its length.")
+        if len(encodings) != len(tail.types) or any(
+            each.column >= len(encodings) for each in placed
+        ):
+            raise CorruptFile("A stripe has other columns than its file.")
+        return cls(index, data, encodings, clock_of(footer))
+
+
+def clock_of(footer: Message) -> str:
+    """The time zone that a stripe's footer names, by one name where it has several."""
+    zone = (footer.data(StripeField.TIME_ZONE) or b"").decode(errors="surrogateescape")
+    return UTC if zone in _NAMES_OF_UTC else zone
+
+
+def new_footer(streams: Sequence[bytes], encodings: Sequence[bytes], clock: str) -> bytes:
+    """Serialize a footer.
+
+    Args:
+        streams: The entries of the streams.
+        encodings: Those of the columns.
+        clock: The time zone; none is named if it is empty.
+    """
+    footer = Message()
+    for stream in streams:
+        footer.add_data(StripeField.STREAMS, stream)
+    for encoding in encodings:
+        footer.add_data(StripeField.ENCODINGS, encoding)
+    if clock:
+        footer.add_data(StripeField.TIME_ZONE, clock.encode(errors="surrogateescape"))
+    return footer.encode()

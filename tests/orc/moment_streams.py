@@ -1,0 +1,169 @@
+"""Moments to the nanosecond: files of any of them, and the numbers that stand in a file.
+
+What is read here is read by ORC's specification in plain Python, not by any library or code of ours.
+"""
+
+import io
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyarrow import orc
+
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.join_moments import join_moments
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.wire import Message
+
+# Seconds since 2015, and nanoseconds.
+Moment = tuple[int, int]
+EPOCH = 1_420_070_400
+PAIR = pa.struct({"seconds": pa.int64(), "nanos": pa.timestamp("ns")})
+_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+
+ODD: list[Moment] = [
+    (0, 0),
+    (1, 123_456_789),
+    (-EPOCH, 1),
+    (-EPOCH - 1, 999_999_999),
+    (-EPOCH - 1, 1),
+    (-EPOCH - 86_400, 500_000_001),
+    (-62_135_596_800 - EPOCH, 0),
+    (-62_135_596_800 - EPOCH, 999),
+    (253_402_300_799 - EPOCH, 999_999_999),
+    (-12_219_292_800 - EPOCH, 100),
+    (-12_219_292_801 - EPOCH, 999_999_999),
+    (1_000_000_000, 120_000_000),
+]
+
+
+def pair(moment: Moment | None) -> dict | None:
+    """A moment as `PAIR` holds it."""
+    if moment is None:
+        return None
+    seconds, nanos = moment
+    return {"seconds": seconds, "nanos": pa.scalar(EPOCH * 10**9 + nanos, pa.timestamp("ns"))}
+
+
+def flat_moments(
+    rows: pa.Table, types: tuple[bytes, ...], clock: str = "UTC", **layout: object
+) -> io.BytesIO:
+    """A flat file of rows with `PAIR` wherever the types have moments."""
+    layout.setdefault("compression", "zlib")
+    sink = io.BytesIO()
+    columns = [_masked(column.combine_chunks()) for column in rows.columns]
+    orc.write_table(pa.table(columns, rows.column_names), sink, **layout)
+    view, _ = join_moments(sink, OrcTail.read(sink), types, clock)
+    view.seek(0)
+    return io.BytesIO(view.read())
+
+
+def _masked(array: pa.Array) -> pa.Array:
+    """Nulls inside of null structs, too: the library's writer takes other values for theirs."""
+    if pa.types.is_struct(array.type):
+        children = [_masked(child) for child in array.flatten()]
+        return pa.StructArray.from_arrays(children, fields=list(array.type), mask=array.is_null())
+    if pa.types.is_map(array.type):
+        parts = _masked(array.keys), _masked(array.items)
+        return pa.MapArray.from_arrays(array.offsets, *parts, mask=array.is_null())
+    if pa.types.is_list(array.type):
+        return pa.ListArray.from_arrays(array.offsets, _masked(array.values), mask=array.is_null())
+    return array
+
+
+def moments_in(file: io.BytesIO) -> dict[int, list[Moment]]:
+    """The numbers of all moments of a file that are not null, by the numbers of their columns."""
+    tail = OrcTail.read(file)
+    kinds = [Message.decode(each).number(TypeField.KIND) for each in tail.types]
+    wanted = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
+    found: dict[int, list[Moment]] = {
+        number: [] for number, kind in enumerate(kinds) if kind in wanted
+    }
+    for stripe in tail.stripes:
+        offset = stripe.offset
+        streams: dict[tuple[int, int], bytes] = {}
+        for stream in tail.stripe_footer(file, stripe).all_messages(1):
+            kind, column, length = (stream.number(field) for field in (1, 2, 3))
+            file.seek(offset)
+            data = file.read(length)
+            offset += length
+            if column in found and kind in (1, 5):
+                streams[column, kind] = tail.compression.decompress(data)
+        for column, moments in found.items():
+            seconds = list(_integers(streams.get((column, 1), b""), signed=True))
+            nanos = [
+                (each >> 3) * (10 ** ((each & 7) + 1) if each & 7 else 1)
+                for each in _integers(streams.get((column, 5), b""), signed=False)
+            ]
+            moments.extend(zip(seconds, nanos, strict=True))
+    return found
+
+
+def clocks_of(file: io.BytesIO) -> list[bytes | None]:
+    """The time zones that the stripes of a file name."""
+    tail = OrcTail.read(file)
+    return [tail.stripe_footer(file, stripe).data(3) for stripe in tail.stripes]
+
+
+def _integers(data: bytes, *, signed: bool) -> Iterator[int]:
+    """Decode runs of integers (RLE version 2)."""
+    at = 0
+    while at < len(data):
+        kind, header = data[at] >> 6, data[at]
+        if kind == 0:
+            width = (header >> 3 & 7) + 1
+            value = int.from_bytes(data[at + 1 : at + 1 + width], "big")
+            yield from [_sign(value, signed)] * ((header & 7) + 3)
+            at += 1 + width
+            continue
+        code, count = header >> 1 & 31, (header & 1) << 8 | data[at + 1]
+        count += 1
+        at += 2
+        if kind == 1:
+            values, at = _packed(data, at, _WIDTHS[code], count)
+            yield from (_sign(value, signed) for value in values)
+        elif kind == 3:
+            base, at = _varint(data, at)
+            step, at = _varint(data, at)
+            value, step = _sign(base, signed), _sign(step, True)
+            yield value
+            steps = [abs(step)] * (count - 1)
+            if code:
+                rest, at = _packed(data, at, _WIDTHS[code], count - 2)
+                steps = [abs(step), *rest]
+            for each in steps:
+                value += each if step >= 0 else -each
+                yield value
+        else:
+            base_width, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
+            gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
+            at += 2
+            base = int.from_bytes(data[at : at + base_width], "big")
+            top = 1 << (base_width * 8 - 1)
+            base = -(base & top - 1) if base & top else base
+            values, at = _packed(data, at + base_width, _WIDTHS[code], count)
+            width = next(each for each in _WIDTHS if each >= gap_width + patch_width)
+            entries, at = _packed(data, at, width, patches)
+            place = 0
+            for entry in entries:
+                place += entry >> patch_width
+                values[place] |= (entry & (1 << patch_width) - 1) << _WIDTHS[code]
+            yield from (base + value for value in values)
+
+
+def _packed(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
+    end = at + (width * count + 7) // 8
+    bits = int.from_bytes(data[at:end], "big") >> -(width * count) % 8
+    return [bits >> width * (count - 1 - n) & (1 << width) - 1 for n in range(count)], end
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 128:
+            return value, at
+
+
+def _sign(value: int, signed: bool) -> int:
+    return value >> 1 ^ -(value & 1) if signed else value

@@ -1,0 +1,218 @@
+"""Stripes with moments are written anew without a change of their numbers."""
+
+import io
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import orc
+
+from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.acid.schema import parse_type, row_struct
+from airflow_hiveacid.orc.layout import Layout
+from airflow_hiveacid.orc.nanoseconds import finer_column, mark
+from airflow_hiveacid.orc.reencode import reencode
+from airflow_hiveacid.orc.row_types import row_types
+from airflow_hiveacid.orc.statistics import TIMESTAMPS
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.transplant import Segment, transplant
+from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.wire import Message
+from tests.orc.bucket_files import BUCKET, compact, planned
+from tests.orc.moment_streams import (
+    EPOCH,
+    ODD,
+    PAIR,
+    Moment,
+    clocks_of,
+    flat_moments,
+    moments_in,
+    pair,
+)
+from tests.orc.orc_tables import CODECS, with_tail
+
+# Hive's type, Arrow's with moments as pairs, and how a value is made of moments.
+PLACES = {
+    "timestamp": (PAIR, lambda a, b: pair(a)),
+    "timestamp with local time zone": (PAIR, lambda a, b: pair(a)),
+    "struct<x:int,y:struct<z:timestamp>>": (
+        pa.struct({"x": pa.int32(), "y": pa.struct({"z": PAIR})}),
+        lambda a, b: None if b is None else {"x": None, "y": {"z": pair(a)}},
+    ),
+    "array<timestamp>": (
+        pa.list_(PAIR),
+        lambda a, b: None if b is None else [pair(a), None, pair(b)],
+    ),
+    "map<timestamp,int>": (
+        pa.map_(PAIR, pa.int32()),
+        lambda a, b: None if a is None else [(pair(a), 1)],
+    ),
+    "map<string,array<timestamp>>": (
+        pa.map_(pa.string(), pa.list_(PAIR)),
+        lambda a, b: [("a", [pair(a)]), ("b", None), ("c", [pair(b), pair(b)])],
+    ),
+}
+TYPES = row_types(
+    row_struct([("id", "bigint"), *((f"c{n}", text) for n, text in enumerate(PLACES))])
+)
+assert all(map(parse_type, PLACES))
+
+
+def acid_moments(
+    moments: list[tuple[Moment | None, Moment | None]],
+    write_id: int,
+    acid: bool = True,
+    **options: object,
+) -> io.BytesIO:
+    """A file of one write id whose rows have moments at all places."""
+    columns = {"id": pa.array(range(len(moments)), pa.int64())}
+    for number, (type_, value) in enumerate(PLACES.values()):
+        columns[f"c{number}"] = pa.array([value(a, b) for a, b in moments], type_)
+    flat = flat_moments(pa.table(columns), TYPES, **options)
+    if not acid:
+        return flat
+    sink = io.BytesIO()
+    transplant(flat, sink, [Segment(len(moments), write_id, BUCKET, 0, write_id)])
+    return sink
+
+
+def values_of(rows: list[tuple[Moment | None, Moment | None]]) -> list[list[Moment]]:
+    """What stands in the columns of moments, in their order."""
+    return [
+        [a for a, _ in rows if a is not None],
+        [a for a, _ in rows if a is not None],
+        [a for a, b in rows if a is not None and b is not None],
+        [each for a, b in rows if b is not None for each in (a, b) if each is not None],
+        [a for a, _ in rows if a is not None],
+        [each for a, b in rows for each in (a, b, b) if each is not None],
+    ]
+
+
+moments = (
+    st.none()
+    | st.sampled_from(ODD)
+    | st.tuples(
+        st.integers(-(1 << 40), 1 << 40),
+        st.integers(0, 10**9 - 1) | st.integers(0, 999).map(lambda millis: millis * 10**6),
+    )
+)
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_every_moment_that_stays_is_the_one_that_was(data):
+    files, rows = [], []
+    for write_id in range(1, data.draw(st.integers(2, 4))):
+        seeds = data.draw(st.lists(st.tuples(moments, moments), min_size=1, max_size=30))
+        found = seeds * data.draw(st.sampled_from([1, 40, 200]))
+        file = acid_moments(
+            found,
+            write_id,
+            compression=data.draw(st.sampled_from(CODECS)).replace("none", "uncompressed"),
+            row_index_stride=data.draw(st.sampled_from([1000, 10_000])),
+            stripe_size=data.draw(st.sampled_from([64 << 10, 64 << 20])),
+            compression_block_size=64 << 10,
+        )
+        assert list(moments_in(file).values()) == values_of(found)
+        files.append(planned(file))
+        rows.append(found)
+    deleted = {
+        (write_id, BUCKET, row)
+        for write_id, found in enumerate(rows, 1)
+        for row in data.draw(st.lists(st.integers(0, len(found) - 1), min_size=1, max_size=5))
+    }
+    plan, found = compact(files, sorted(deleted), piece=data.draw(st.sampled_from([1, 1 << 20])))
+    assert not any(piece.copy for piece in plan.pieces)
+    left = [
+        row
+        for write_id, given_ in enumerate(rows, 1)
+        for number, row in enumerate(given_)
+        if (write_id, BUCKET, number) not in deleted
+    ]
+    assert list(moments_in(found).values()) == values_of(left)
+    assert verify_file(found, kind="insert", bucket=0) == []
+
+
+@pytest.mark.parametrize("clock", ["America/New_York", ""])
+def test_stripes_keep_the_clock_that_they_are_counted_by(clock):
+    rows = [(moment, None) for moment in ODD]
+    clocks = [clock, "GMT", "UTC", clock]
+    files = [
+        planned(acid_moments(rows, write_id, clock=each)) for write_id, each in enumerate(clocks, 1)
+    ]
+    deleted = [(write_id, BUCKET, 0) for write_id in range(1, 5)]
+    plan, found = compact(files, deleted)
+    assert [len(piece.stripes) for piece in plan.pieces] == [1, 2, 1]
+    kept = clock.encode() or None
+    assert clocks_of(found) == [kept, b"UTC", kept]
+    assert list(moments_in(found).values()) == values_of(rows[1:] * 4)
+    # What is known by another clock than UTC's must not be taken for the truth.
+    ranges = [
+        Message.decode(OrcTail.read(found).stripe_statistics[stripe][8]).has(TIMESTAMPS)
+        for stripe in range(3)
+    ]
+    assert ranges == [False, True, False]
+    places = [(file.source, file.tail, [0]) for file in files[:2]]
+    layout = Layout.joint([("file", files[0].tail)], like=files[0].tail)
+    with pytest.raises(UnsupportedFile, match="clocks of"):
+        reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted=[])
+
+
+@given(st.lists(moments.filter(bool), min_size=1, max_size=20))
+@settings(max_examples=100, deadline=None)
+def test_statistics_reach_from_before_the_first_to_behind_the_last(found):
+    file = planned(acid_moments([(each, None) for each in found] + [(None, None)], 1))
+    _, new = compact([file], [(1, BUCKET, len(found))])
+    tail = OrcTail.read(new)
+    statistics = Message.decode(tail.file_statistics[8]).message(TIMESTAMPS)
+    # As ORC's Java reader adds them up.
+    times = [
+        (seconds + EPOCH - (seconds + EPOCH < 0 and nanos > 999_999)) * 1000 + nanos // 10**6
+        for seconds, nanos in found
+    ]
+    assert statistics.signed(3) <= min(times)
+    assert statistics.signed(4) >= max(times)
+    assert max(times) - min(times) + 4000 >= statistics.signed(4) - statistics.signed(3)
+
+
+def test_nanoseconds_that_no_reader_takes_are_damage():
+    """Arrow writes such before 1970."""
+    table = pa.table({"at": pa.array([-1_500_000_000], pa.timestamp("ns"))})
+    flat, sink = io.BytesIO(), io.BytesIO()
+    orc.write_table(table, flat)
+    transplant(flat, sink, [Segment(1, 1, BUCKET, 0, 1)])
+    file = planned(sink)
+    layout = Layout.joint([("file", file.tail)], like=file.tail)
+    with pytest.raises(CorruptFile, match="negative number of nanoseconds"):
+        reencode([(sink, file.tail, [0])], io.BytesIO(), layout=layout, deletes=[], aborted=[])
+
+
+@pytest.mark.parametrize("acid", [True, False])
+@pytest.mark.parametrize("codec", ["zlib", "uncompressed"])
+def test_columns_with_more_digits_than_microseconds_are_found(acid, codec):
+    coarse = [(moment, moment) for moment in [(-EPOCH - 5, 1000), (1 << 39, 999_999_000)]] * 700
+    fine = [*coarse, ((-1 << 39, 1001), (0, 0))]
+    for rows, expected in ((coarse, None), (fine, "c0")):
+        file = acid_moments(rows, 1, acid=acid, compression=codec, stripe_size=1 << 16)
+        assert finer_column(file, OrcTail.read(file)) == expected
+    for number, (type_, value) in enumerate(PLACES.values()):
+        columns = {f"c{n}": pa.nulls(2, each) for n, (each, _) in enumerate(PLACES.values())}
+        columns[f"c{number}"] = pa.array(
+            [value((1, 1000), (1, 1000)), value((1, 1), (1, 1))], type_
+        )
+        table = pa.table({"id": pa.array([1, 2], pa.int64()), **columns})
+        file = flat_moments(table, TYPES)
+        assert finer_column(file, OrcTail.read(file)) == f"c{number}"
+        others = {name for name in columns if name != f"c{number}"}
+        assert finer_column(file, OrcTail.read(file), others) is None
+        assert finer_column(file, OrcTail.read(file), {f"c{number}"}) == f"c{number}"
+
+
+def test_only_the_file_itself_vouches_for_its_digits():
+    file = acid_moments([((1, 1), None)] * 3, 1)
+    tail = OrcTail.read(file)
+    for rows, expected in ((3, None), (2, "c0")):
+        marked = replace(tail, user_metadata=tail.user_metadata | mark(rows))
+        assert finer_column(with_tail(file, marked), marked) == expected
