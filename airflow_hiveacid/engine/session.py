@@ -23,6 +23,8 @@ SCAN_SETTINGS = {
     "spark.sql.sources.useV1SourceList": "json,orc,parquet,text",
     # A snapshot names its files one by one; that list must not become a Spark job of its own.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    # ${env:SECRET} would stand for the driver's own, wherever it is written, and end quotes.
+    "spark.sql.variable.substitute": "false",
     # A file that vanished is an error, never an empty result.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -34,6 +36,7 @@ APPLICATION_SETTINGS = {
     # By its environment, since an executor's Java options may hold the user's own.
     "spark.executorEnv.TZ": "UTC",
 }
+_CALLING_JAVA = ("reflect", "java_method", "try_reflect")
 # They print a page of Java for every error that is raised as well, and that we report in a line.
 _REPEATING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -54,9 +57,15 @@ def scan_session(spark: SparkSession) -> SparkSession:
     """A session on the same Spark with the settings that ACID files need.
 
     The settings are read from the session a scan was made with, also when the frame is later
-    joined with frames of another session: the user's own session stays as it is.
+    joined with frames of another session: the user's own session stays as it is. No expression in
+    it can call Java: conditions and values are often made of texts that others have given.
     """
     session = spark.newSession()
+    jvm = spark._jvm
+    assert jvm is not None
+    known = session._jsparkSession.sessionState().functionRegistry()
+    for name in _CALLING_JAVA:
+        known.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
     for key, value in SCAN_SETTINGS.items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.session.timeZone", session_time_zone(spark))

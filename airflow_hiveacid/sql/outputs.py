@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sqlglot import exp, parse_one
-from sqlglot.errors import ParseError
+from sqlglot.errors import SqlglotError
 
 from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
 
@@ -17,7 +17,7 @@ def with_names(sql: str, names: Sequence[str]) -> str | None:
     """
     try:
         tree = parse_one(sql, read=HiveAcidSql)
-    except ParseError:
+    except (SqlglotError, RecursionError):
         return None
     first: exp.Expr = tree
     while isinstance(first, exp.SetOperation):

@@ -4,16 +4,14 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from sqlglot import exp
-from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from airflow_hiveacid.acid.errors import InvalidJob, SqlError
+from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.jobs import script
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
 from airflow_hiveacid.sql.commands import alter_job, convert_job
-from airflow_hiveacid.sql.dialect import HiveAcidSql
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
-from airflow_hiveacid.sql.statement import Statement
+from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, Statement, tokens_of
 from airflow_hiveacid.sql.tables import create_job, truncate_job
 
 _SUPPORTED = (
@@ -58,9 +56,11 @@ def to_jobs(text: str, database: str = "default") -> tuple[script.Statement, ...
     """
     jobs = []
     for statement in _statements(text, database):
-        job = _job(statement)
         try:
+            job = _job(statement)
             job.validate()
+        except RecursionError:
+            statement.refuse(None, f"It {TANGLED}", UNTANGLE)
         except InvalidJob as error:
             raise statement.error(None, error.what, error.remedy) from error
         jobs.append(job)
@@ -88,12 +88,8 @@ def _job(statement: Statement) -> script.Statement:
 
 
 def _statements(text: str, database: str) -> Iterator[Statement]:
-    try:
-        tokens = HiveAcidSql().tokenize(text)
-    except TokenError as error:
-        raise SqlError(f"A quote or a comment does not end: {error}.") from error
     found: list[Token] = []
-    for token in tokens:
+    for token in tokens_of(text):
         if token.token_type is TokenType.SEMICOLON:
             if found:
                 yield Statement(text, _checked(found, text), database)

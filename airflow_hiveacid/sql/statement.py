@@ -2,15 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, Self
 
 from sqlglot import exp
-from sqlglot.errors import ParseError, UnsupportedError
-from sqlglot.tokenizer_core import Token
+from sqlglot.errors import ParseError, TokenError, UnsupportedError
+from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.errors import HiveAcidError, SqlError
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
+
+# The parser takes some twenty frames for each, and Spark's own is not better.
+_DEEPEST = 40
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+TANGLED = "holds too much that stands in one another."
+UNTANGLE = "Write parts of it as queries of their own, or keep long lists in a table."
 
 Place = exp.Expr | Token | int | None
 
@@ -29,14 +36,25 @@ class Statement:
     tokens: Sequence[Token]
     database: str
 
+    @classmethod
+    def of(cls, text: str, database: str) -> Self:
+        """The only statement of a text.
+
+        Raises:
+            SqlError: A quote or a comment in it does not end.
+        """
+        return cls(text, tokens_of(text), database)
+
     def parse(self) -> exp.Expr:
         """The statement as a tree.
 
         Raises:
             SqlError: It is none.
         """
+        if (deep := _too_deep(self.tokens)) is not None:
+            self.refuse(deep, f"More than {_DEEPEST} brackets stand in one another.")
         try:
-            (tree,) = HiveAcidSql().parser().parse(list(self.tokens), self.text)
+            trees = HiveAcidSql().parser().parse(list(self.tokens), self.text)
         except ParseError as error:
             found = error.errors[0]
             # sqlglot counts up to the end of a word.
@@ -45,9 +63,9 @@ class Statement:
                 self._offset(found["line"], column),
                 f"It cannot be read at {found['highlight']!r}: {_in_words(found['description'])}.",
             )
-        if tree is None:
-            self.refuse(None, "There is no statement.")
-        return tree
+        if len(trees) != 1 or trees[0] is None:
+            self.refuse(None, "It must be one statement.")
+        return trees[0]
 
     def refuse(self, at: Place, what: str, remedy: str = "") -> NoReturn:
         """Raise SqlError with the position of a word, or of the statement."""
@@ -126,9 +144,13 @@ class Statement:
     def spark(self, node: exp.Expr) -> str:
         """A tree as text for Spark."""
         try:
-            return to_spark(node)
+            text = to_spark(node)
+            text.encode()
         except UnsupportedError as error:
             raise self.error(node, f"It cannot be told to Spark: {error}.") from error
+        except UnicodeEncodeError as error:
+            raise self.error(node, "It has half of a character, which Spark refuses.") from error
+        return text
 
     def _start(self, at: Place) -> int:
         if isinstance(at, int):
@@ -142,6 +164,28 @@ class Statement:
     def _offset(self, line: int, column: int) -> int:
         lines = self.text.split("\n")
         return sum(len(each) + 1 for each in lines[: line - 1]) + column - 1
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The words of a text.
+
+    Raises:
+        SqlError: A quote or a comment in it does not end.
+    """
+    try:
+        return HiveAcidSql().tokenize(text)
+    except TokenError as error:
+        raise SqlError(f"A quote or a comment does not end: {error}.") from error
+
+
+def _too_deep(tokens: Sequence[Token]) -> Token | None:
+    """The first bracket that stands in too many others."""
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth > _DEEPEST:
+            return token
+    return None
 
 
 def _in_words(description: str) -> str:

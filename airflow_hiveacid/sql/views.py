@@ -1,17 +1,18 @@
 """The queries that the metastore keeps as views."""
 
 from sqlglot import exp
-from sqlglot.errors import TokenError
 
 from airflow_hiveacid.acid.errors import SqlError
 from airflow_hiveacid.jobs.options import QuerySource
-from airflow_hiveacid.sql.dialect import HiveAcidSql
 from airflow_hiveacid.sql.inputs import Inputs
-from airflow_hiveacid.sql.statement import Statement
+from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, Statement
+from airflow_hiveacid.sql.view_syntax import check_view, made_plain
 
 
 def view_query(text: str, database: str, view: str) -> QuerySource:
     """The query of a view, the tables that it reads as its inputs.
+
+    Spark gets what was understood and found to be harmless, written anew: never the text itself.
 
     Args:
         text: What the metastore keeps.
@@ -19,14 +20,37 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
         view: The view's name.
 
     Raises:
-        SqlError: It cannot be read.
+        SqlError: It cannot be read, or says what a view may not.
     """
     try:
-        statement = Statement(text, HiveAcidSql().tokenize(text), database)
-        tree = statement.parse()
-        if not isinstance(tree, exp.Query):
-            statement.refuse(None, "It is no query.")
+        statement = Statement.of(text, database)
+        tree = made_plain(_query(statement))
+        check_view(statement, tree)
         # Apart from what the query that reads the view calls by a name of its own.
-        return Inputs(statement, tree, f"_{view}_").query(tree)
-    except (SqlError, TokenError) as error:
+        source = Inputs(statement, tree, f"_{view}_").query(tree)
+        _check_again(source)
+    except RecursionError:
+        raise SqlError(f"The query of the view {view} {TANGLED}", remedy=UNTANGLE) from None
+    except SqlError as error:
         raise SqlError(f"The query of the view {view} cannot be read. {error}") from error
+    return source
+
+
+def _query(statement: Statement) -> exp.Expr:
+    tree = statement.parse()
+    if not isinstance(tree, exp.Query):
+        statement.refuse(None, "It is no query.")
+    return tree
+
+
+def _check_again(source: QuerySource) -> None:
+    """Make sure that what Spark will read says what was checked, and reads nothing but inputs."""
+    statement = Statement.of(source.sql, "")
+    tree = _query(statement)
+    check_view(statement, tree)
+    known = {*source.inputs, *(cte.alias for cte in tree.find_all(exp.CTE))}
+    for table in tree.find_all(exp.Table):
+        if table.db or table.name not in known:
+            statement.refuse(table, "A view reads tables by their names only.")
+    if statement.spark(tree) != source.sql:
+        statement.refuse(None, "It says different things to different readers.")

@@ -1,0 +1,128 @@
+"""Texts that somebody else has put into the metastore, or into a condition, against a real Spark."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.errors import SqlError, UserError
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.jobs.options import QuerySource, TableSource
+from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.sql.view_syntax import FUNCTIONS
+from tests.engine.acid_tables import rows_of
+
+COLUMNS = (Column("id", "int"), Column("name", "string"))
+REFLECT = "reflect('java.lang.System', 'getProperty', 'user.name')"
+
+
+@pytest.fixture
+def table(spark: SparkSession, hms: EmbeddedMetastore, database: str, client: MetastoreClient):
+    ref = TableRef(database, "t")
+    client.create_table(HiveTable.new(ref, COLUMNS))
+    with AcidTable(ref.full_name, hms.uri, spark=spark) as opened:
+        opened.append(spark.createDataFrame([(1, "a"), (2, "b")], "id int, name string"))
+        yield opened
+
+
+def view(client: MetastoreClient, database: str, text: str) -> TableSource:
+    created = HiveTable.new(TableRef(database, "v"), COLUMNS, owner="olga")
+    created.raw.tableType = "VIRTUAL_VIEW"
+    created.raw.parameters = {}
+    created.raw.viewOriginalText = created.raw.viewExpandedText = text
+    client.call(idl_tables.create_table, created.raw)
+    return TableSource(f"{database}.v")
+
+
+@pytest.mark.parametrize("hms", ["4.0.1", "3.1.3"], indirect=True)
+def test_a_view_runs_no_program(
+    table: AcidTable, client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    text = f"SELECT TRANSFORM(id, name) USING 'touch {ran}; cat' AS (id, name) FROM t"
+    with pytest.raises(SqlError, match="is not allowed in a view"):
+        table.append(view(client, database, text))
+    assert not ran.exists()
+    assert len(rows_of(table.to_df())) == 2
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT id, {REFLECT} FROM t",
+        "SELECT 1, value FROM text.`{secret}`",
+        "SELECT 1, value FROM text.`file:{secret}`",
+        "SELECT 1, (SELECT max(value) FROM text.`{secret}`)",
+    ],
+)
+def test_a_view_reads_tables_alone(
+    table: AcidTable, client: MetastoreClient, database: str, tmp_path: Path, text: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    with pytest.raises(SqlError):
+        table.append(view(client, database, text.replace("{secret}", str(secret))))
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_values_of_a_view_mean_to_spark_what_they_say(
+    table: AcidTable, client: MetastoreClient, database: str
+) -> None:
+    values = [
+        "it's",
+        "\\",
+        "\\'",
+        "/* no */ -- comment",
+        "`",
+        '"',
+        "\n\t\0é😀",
+        "${x}",
+        "${env:PATH}",
+        "%_",
+        "\\u0041",
+    ]
+    texts = [value.replace("\\", "\\\\").replace("'", "\\'") for value in values]
+    selects = [f"SELECT {number}, '{text}'" for number, text in enumerate(texts)]
+    table.overwrite(view(client, database, " UNION ALL ".join(selects)))
+    assert rows_of(table.to_df()) == list(enumerate(values))
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_no_condition_and_no_value_calls_java(table: AcidTable, spark: SparkSession) -> None:
+    source = QuerySource("SELECT 1 AS id, 'x' AS name", {})
+    attempts = [
+        lambda: table.delete(f"name = {REFLECT}"),
+        lambda: table.update({"name": REFLECT}),
+        lambda: table.append(QuerySource(f"SELECT 1 AS id, {REFLECT} AS name", {})),
+        lambda: (
+            table.merge(source, f"t.id = s.id AND {REFLECT} <> ''").when_matched_delete().execute()
+        ),
+        lambda: table.merge(source, "t.id = s.id").when_matched_update({"name": REFLECT}).execute(),
+    ]
+    attempts += [
+        lambda other=other: table.delete(f"name = {REFLECT.replace('reflect', other)}")
+        for other in ("java_method", "try_reflect")
+    ]
+    for attempt in attempts:
+        with pytest.raises(UserError, match=r"reflect|java_method"):
+            attempt()
+    # It is taken from the sessions of jobs alone.
+    assert spark.sql(f"SELECT {REFLECT}").count() == 1
+    assert rows_of(table.to_df()) == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_no_condition_and_no_value_reads_the_environment(table: AcidTable) -> None:
+    table.delete("name = '${env:PATH}' OR id = 2")
+    table.update({"name": "'${env:PATH}'"})
+    assert rows_of(table.to_df()) == [(1, "${env:PATH}")]
+
+
+def test_spark_has_every_function_of_views_built_in(spark: SparkSession) -> None:
+    known = {row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    assert FUNCTIONS - known == set()

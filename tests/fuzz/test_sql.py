@@ -1,0 +1,148 @@
+"""Texts of SQL: scripts, views and the queries that lineage and names are taken from."""
+
+import re
+
+from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.sql.outputs import with_names
+from airflow_hiveacid.sql.script import to_jobs
+from airflow_hiveacid.sql.view_syntax import FUNCTIONS
+from airflow_hiveacid.sql.views import view_query
+from tests.fuzz.driver import AMOUNTS, WORDS, fuzz
+from tests.sql.test_sql_errors import UNSUPPORTED
+from tests.sql.test_sql_jobs import CASES
+
+SCRIPTS = [case[0] for case in CASES] + [case[0] for case in UNSUPPORTED]
+PARTS = (
+    *WORDS, "reflect('a','b')", " USING 'id'", "TRANSFORM(a)", "text.`/etc/passwd`", "/*+ X */", "-- x\n",
+    "${env:PATH}", "IDENTIFIER('a')", "SELECT", " FROM t", " AS x", " LATERAL VIEW explode(a) x AS y",
+    "MAP ", "REDUCE ", "(((((((((((((((((((((((((((((((((((((((((", "NOT " * 2000, " + 1" * 2000, "a.b.c.d.e",
+    "CASE WHEN ", " OVER (", " WITHIN GROUP (", "x -> ", "r'", "X'", "N'", "\\u0027", "{", "::", "?", ":a",
+    "CAST(a AS ", "struct<a:int>", "INTERVAL ", "@", "#", "$$", " WITH c AS (", "VALUES (1)", "<=>", "||",
+)  # fmt: skip
+VIEWS = (
+    "SELECT upper(a), 'it\\'s', `b``c` FROM t WHERE a IN (SELECT b FROM u) -- comment",
+    "WITH c AS (SELECT a FROM t) SELECT c.a AS x, count(*) OVER (PARTITION BY a) FROM c /* x */ JOIN d ON 1 = 1",
+    "SELECT TRANSFORM(a) USING 'id; cat' AS b FROM t",
+    "SELECT transform(a, x -> x + 1), cast(b AS decimal(10,2)) FROM t LATERAL VIEW explode(a) e AS f",
+    "SELECT reflect('java.lang.System', 'exit') FROM text.`/etc/passwd`",
+    "SELECT CASE WHEN a THEN \"b\" ELSE INTERVAL 1 DAY END, a.b.c, d['k'][0] FROM t UNION ALL SELECT 1, 2, 3",
+)  # fmt: skip
+# As Spark's own lexer has them.
+QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`", re.DOTALL)
+CALLED = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
+# What comes before a bracket, and calls nothing.
+KEYWORDS = frozenset(
+    [
+        "all",
+        "and",
+        "any",
+        "as",
+        "between",
+        "by",
+        "case",
+        "cast",
+        "char",
+        "cube",
+        "decimal",
+        "div",
+        "distinct",
+        "else",
+        "end",
+        "except",
+        "except",
+        "exists",
+        "extract",
+        "filter",
+        "from",
+        "group",
+        "having",
+        "in",
+        "int",
+        "intersect",
+        "is",
+        "join",
+        "like",
+        "not",
+        "on",
+        "or",
+        "over",
+        "overlay",
+        "rlike",
+        "rollup",
+        "select",
+        "sets",
+        "some",
+        "substring",
+        "then",
+        "trim",
+        "try_cast",
+        "union",
+        "using",
+        "values",
+        "varchar",
+        "when",
+        "where",
+        "with",
+        "for",
+        "locate",
+        "transform",
+        "limit",
+        "offset",
+        "both",
+        "leading",
+        "trailing",
+        "placing",
+        "array",
+        "map",
+        "struct",
+        "distribute",
+        "cluster",
+        "sort",
+        "order",
+        "date",
+        "timestamp",
+        "interval",
+        "binary",
+        "double",
+        "float",
+        "string",
+        "boolean",
+        "bigint",
+        "smallint",
+        "tinyint",
+        "text",
+        "if",
+        "desc",
+        "asc",
+        "last",
+        "first",
+    ]
+)
+
+
+@AMOUNTS
+def test_scripts(inputs):
+    fuzz(to_jobs, lambda source: source.text(SCRIPTS, PARTS), inputs)
+
+
+@AMOUNTS
+def test_columns_of_queries(inputs):
+    fuzz(lambda text: with_names(text, ["x"]), lambda source: source.text(SCRIPTS, PARTS), inputs)
+
+
+@AMOUNTS
+def test_a_view_becomes_nothing_that_runs_or_reads_anything_else(inputs):
+    def read(text):
+        try:
+            sql = view_query(text, "shop", "shop.v").sql
+        except HiveAcidError:
+            return
+        bare = QUOTED.sub(" q ", sql)
+        assert not re.search(r"['`\"\\{}@#$?;]|/\*|--", bare), sql
+        assert not re.search(r"\b(reflect|java_method|try_reflect|identifier)\b", bare, re.I), sql
+        assert not re.search(r"transform\s*\([^()]*\)\s*using", bare, re.I), sql
+        assert not re.search(r"(text|parquet|csv|json|orc|avro)\s*\.\s*q", bare, re.I), sql
+        called = {name.lower() for name in CALLED.findall(bare)}
+        assert called <= FUNCTIONS | KEYWORDS | {"q", "e", "x"}, sql
+
+    fuzz(read, lambda source: source.text(VIEWS, PARTS), inputs)
