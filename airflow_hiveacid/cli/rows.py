@@ -1,31 +1,36 @@
-"""The visible rows of one directory of an ACID table, stripe by stripe.
+"""The visible rows of one directory of an ACID table, some at a time.
 
 Rows come out in the order of buckets, then of directories, then of the files themselves. In memory
-are one stripe and the delete events of one bucket, never a whole table.
+are some rows and the delete events of one bucket, never a whole table.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
-from pyarrow import orc  # noqa: TID253
 
 from airflow_hiveacid.acid.deletes import delete_applies
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.acid.errors import CorruptFile, DataError, UnsupportedFile
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import WriteIdList
 from airflow_hiveacid.listing import DataFile, data_files, open_data, read_tail
+from airflow_hiveacid.orc.arrow_bounds import rows_at_a_time
+from airflow_hiveacid.orc.batches import read_batches
+from airflow_hiveacid.orc.envelope import TypeField
+from airflow_hiveacid.orc.keys import key_names
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.wire import Message
 from airflow_hiveacid.storage import Storage, storage_error
 
-# Hive's query-based compaction writes these names in lower case: compared without case, by position.
-_ACID_COLUMNS = ("operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row")
+_MOST_ROWS = 65_536
+_ROW_ID_PARTS = 4
 _WRITE_ID, _BUCKET, _ROW_NUMBER, _CURRENT_WRITE_ID, _ROW = range(1, 6)
 # Rows of a file without a bucket number in its name have no row ids; nothing can delete them.
 _NO_BUCKET = -1
@@ -122,12 +127,12 @@ def visible_rows(
                 for delete, events in loaded
                 if rules is Rules.HIVE3 or delete_applies(file.directory, delete)
             ]
-            stripes = (
-                _numbered_stripes(storage, file, ids[file.path])
+            found = (
+                _numbered_rows(storage, file, ids[file.path])
                 if file.raw
-                else _acid_stripes(storage, file, write_ids)
+                else _acid_rows(storage, file, write_ids)
             )
-            for batch, keep in stripes:
+            for batch, keep in found:
                 yield from _visible(batch, keep, applied)
 
 
@@ -135,44 +140,54 @@ def _synthetic_ids(storage: Storage, raw: Sequence[DataFile]) -> dict[str, Synth
     """The row ids of files that have none in them, by their paths."""
     rows: dict[Base | Delta | None, dict[str, int]] = {}
     for file in raw:
-        rows.setdefault(file.directory, {})[file.path] = _open(storage, file).nrows
+        tail = read_tail(storage, file.path, file.size)
+        rows.setdefault(file.directory, {})[file.path] = tail.rows
     counted = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
     return {ids.path: ids for group in counted for ids in group}
 
 
-def _open(storage: Storage, file: DataFile) -> orc.ORCFile:
-    return _guard(storage, file, lambda: orc.ORCFile(open_data(storage, file)))
-
-
-def _read_stripes(
-    storage: Storage, file: DataFile, positions: Sequence[int]
-) -> Iterator[list[pa.Array]]:
-    opened = _open(storage, file)
-    found = tuple(name.lower() for name in opened.schema.names)
-    if found != _ACID_COLUMNS:
+def _columns(storage: Storage, file: DataFile, tail: OrcTail) -> list[str]:
+    """What a file of a full ACID table calls its six columns."""
+    fields = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
+    names = [name.decode() for name in fields]
+    if not tail.is_acid:
         raise UnsupportedFile(
-            f"{_full_path(storage, file)} has the columns {', '.join(opened.schema.names)} "
+            f"{_full_path(storage, file)} has the columns {', '.join(names)} "
             "instead of those of an ACID file.",
             remedy="Look who wrote it: its name says that it has row ids.",
         )
-    columns = [opened.schema.names[position] for position in positions]
-    for stripe in range(opened.nstripes):
-        batch = _guard(storage, file, partial(opened.read_stripe, stripe, columns=columns))
-        yield batch.columns
+    return names
 
 
-def _guard(storage: Storage, file: DataFile, read: Callable[[], Any]) -> Any:
+def _read(
+    storage: Storage, file: DataFile, tail: OrcTail, columns: Sequence[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of a file, or all of them."""
     try:
-        return read()
-    except (OSError, pa.ArrowException) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise storage_error(error, _full_path(storage, file)) from error
-        if "out of range for nanosecond" in str(error):
+        if columns is not None:
+            key_names(tail.types)
+        with open_data(storage, file) as source:
+            stripes = range(len(tail.stripes))
+            rows = min((rows_at_a_time(source, tail, stripe) for stripe in stripes), default=1)
+            with closing(
+                read_batches(source, tail, columns=columns, rows=min(rows, _MOST_ROWS))
+            ) as batches:
+                for batch in batches:
+                    if columns is not None and any(
+                        batch.column(name).null_count for name in columns[:_ROW_ID_PARTS]
+                    ):
+                        raise CorruptFile("There are rows whose row id is null.")
+                    yield batch
+    except OSError as error:
+        raise storage_error(error, _full_path(storage, file)) from error
+    except DataError as error:
+        path = _full_path(storage, file)
+        if "nanosecond" in error.what:
             raise UnsupportedFile(
-                f"{_full_path(storage, file)} holds a timestamp before 1677 or after 2262.",
+                f"{path} holds a timestamp before 1677 or after 2262.",
                 remedy="Read the table with Spark or Hive instead.",
             ) from error
-        raise CorruptFile(f"{_full_path(storage, file)} cannot be read as ORC: {error}.") from error
+        raise type(error)(f"{path}: {error.what}", remedy=error.remedy) from error
 
 
 def _full_path(storage: Storage, file: DataFile) -> str:
@@ -182,44 +197,48 @@ def _full_path(storage: Storage, file: DataFile) -> str:
 def _load_events(storage: Storage, file: DataFile, write_ids: WriteIdList) -> DeleteEvents:
     empty = np.empty(0, dtype=np.int64)
     parts = [(empty, empty, empty)]
+    tail = read_tail(storage, file.path, file.size)
+    names = _columns(storage, file, tail)
     positions = (_WRITE_ID, _BUCKET, _ROW_NUMBER, _CURRENT_WRITE_ID)
-    for stripe in _read_stripes(storage, file, positions):
-        *key, current = (_int64s(column) for column in stripe)
+    for batch in _read(storage, file, tail, [names[position] for position in positions]):
+        *key, current = (_int64s(column) for column in batch.columns)
         keep = _valid(current, write_ids)
         parts.append((key[0][keep], key[1][keep], key[2][keep]))
     return DeleteEvents(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _acid_stripes(
+def _acid_rows(
     storage: Storage, file: DataFile, write_ids: WriteIdList
 ) -> Iterator[tuple[RowBatch, Bools]]:
     """The rows of a file that has row ids, and which of them were written visibly."""
+    tail = read_tail(storage, file.path, file.size)
+    names = _columns(storage, file, tail)
     positions = (_WRITE_ID, _BUCKET, _ROW_NUMBER, _CURRENT_WRITE_ID, _ROW)
-    julian = read_tail(storage, file.path, file.size).is_julian
-    for stripe in _read_stripes(storage, file, positions):
-        *keys, row = stripe
+    for batch in _read(storage, file, tail, [names[position] for position in positions]):
+        *keys, row = batch.columns
         write_id, bucket, number, current = (_int64s(column) for column in keys)
         columns = pa.RecordBatch.from_arrays(
             row.flatten(), names=[field.name for field in row.type]
         )
-        yield RowBatch(write_id, bucket, number, columns, julian), _valid(current, write_ids)
+        yield (
+            RowBatch(write_id, bucket, number, columns, tail.is_julian),
+            _valid(current, write_ids),
+        )
 
 
-def _numbered_stripes(
+def _numbered_rows(
     storage: Storage, file: DataFile, ids: SyntheticIds
 ) -> Iterator[tuple[RowBatch, Bools]]:
     """The rows of a file without row ids, which all are visible, with the ids that Hive counts."""
-    opened = _open(storage, file)
-    julian = read_tail(storage, file.path, file.size).is_julian
+    tail = read_tail(storage, file.path, file.size)
     first = ids.first_row
-    for stripe in range(opened.nstripes):
-        columns = _guard(storage, file, partial(opened.read_stripe, stripe))
+    for columns in _read(storage, file, tail, None):
         rows = len(columns)
         write_id = np.full(rows, ids.write_id, dtype=np.int64)
         bucket = np.full(rows, _NO_BUCKET if ids.bucket is None else ids.bucket, dtype=np.int64)
         number = np.arange(first, first + rows, dtype=np.int64)
         first += rows
-        yield RowBatch(write_id, bucket, number, columns, julian), np.ones(rows, dtype=np.bool_)
+        yield RowBatch(write_id, bucket, number, columns, tail.is_julian), np.ones(rows, np.bool_)
 
 
 def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> Iterator[RowBatch]:

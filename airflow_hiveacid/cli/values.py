@@ -1,8 +1,9 @@
-"""Arrow values as JSON values and as text, without losing a digit.
+r"""Arrow values as JSON values and as text, without losing a digit.
 
 | Hive type | JSON |
 |---|---|
-| integers, boolean, string, char, varchar | as they are |
+| integers, boolean | as they are |
+| string, char, varchar | as they are; bytes that are no text as escapes: `"\xff"` |
 | decimal | a string with all digits of its scale: `"1.50"` |
 | float, double | a number; NaN and the infinities are the strings `"NaN"`, `"Infinity"`, `"-Infinity"` |
 | date, timestamp | a string as Hive prints it: `"2024-01-31"`, `"2024-01-31 12:00:00.5"` |
@@ -39,7 +40,11 @@ def json_values(array: pa.Array, *, julian: bool = False) -> list[Any]:
             most writers of ORC do. Arrow does not ask.
     """
     convert = _converter(array.type, julian)
-    values = array.cast(_with_integer_times(array.type)).to_pylist()
+    plain = array.cast(_with_integer_times(array.type))
+    try:
+        values = plain.to_pylist()
+    except UnicodeDecodeError:
+        values = plain.cast(_with_bytes(plain.type)).to_pylist()
     return values if convert is None else [None if v is None else convert(v) for v in values]
 
 
@@ -68,8 +73,23 @@ def _with_integer_times(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def _with_bytes(kind: pa.DataType) -> pa.DataType:
+    """Replace texts by bytes, which Hive does not check to be one."""
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_bytes(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_with_bytes(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_with_bytes(kind.key_type), _with_bytes(kind.item_type))
+    return kind
+
+
 def _converter(kind: pa.DataType, julian: bool) -> Convert | None:
     """The conversion from what Arrow returns to a JSON value; None where nothing is to be done."""
+    if pa.types.is_string(kind):
+        return _text
     if pa.types.is_decimal(kind):
         return lambda value: format(value, "f")
     if pa.types.is_float32(kind):
@@ -91,6 +111,10 @@ def _converter(kind: pa.DataType, julian: bool) -> Convert | None:
     if pa.types.is_map(kind):
         return _map_converter(kind, julian)
     return None
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode(errors="backslashreplace")
 
 
 def _number(value: float) -> float | str:
@@ -138,5 +162,5 @@ def _struct_converter(kind: pa.DataType, julian: bool) -> Convert:
 def _map_converter(kind: pa.DataType, julian: bool) -> Convert:
     key, item = _null_safe(kind.key_type, julian), _null_safe(kind.item_type, julian)
     if pa.types.is_string(kind.key_type):
-        return lambda pairs: {k: item(v) for k, v in pairs}
+        return lambda pairs: {_text(k): item(v) for k, v in pairs}
     return lambda pairs: [[key(k), item(v)] for k, v in pairs]

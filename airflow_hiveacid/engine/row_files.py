@@ -19,6 +19,7 @@ from airflow_hiveacid.engine.staging import FlatFile, StagedFile
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.orc.readable import copy_readable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
 
@@ -96,7 +97,12 @@ class RowFiles:
                 if form is StorageFormat.PARQUET:
                     rows = parquet.read_metadata(source).num_rows
                 elif form is StorageFormat.ORC:
-                    rows = OrcTail.read(source).rows
+                    tail = OrcTail.read(source)
+                    rows = tail.rows
+                    # Not even its statistics are ours to touch if some are encrypted.
+                    if not tail.is_encrypted:
+                        size = copy_readable(source, tail, sink)
+                        return StagedFile(path, flat.bucket, rows, size)
                 source.seek(0)
                 sink.write(header)
                 while piece := source.read(_COPY_BYTES):

@@ -11,7 +11,8 @@ from airflow_hiveacid.orc.nanoseconds import is_marked, mark, without_mark
 from airflow_hiveacid.orc.output import Output, Sink, Source
 from airflow_hiveacid.orc.span import Span, read_span
 from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
-from airflow_hiveacid.orc.tail import MAGIC, WRITER_JAVA, WRITER_VERSION_ORC_135, OrcTail, Stripe
+from airflow_hiveacid.orc.stripe_copy import copy_stripes
+from airflow_hiveacid.orc.tail import MAGIC, WRITER_JAVA, WRITER_VERSION_ORC_135, OrcTail
 from airflow_hiveacid.orc.transplant import Written
 
 
@@ -91,7 +92,11 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
 
     output = Output(sink)
     output.write(MAGIC)
-    stripes = [stripe for part in parts for stripe in _copy_stripes(part, output)]
+    stripes = [
+        stripe
+        for part in parts
+        for stripe in copy_stripes(part.source, part.tail, part.chosen, output)
+    ]
     statistics = [columns for part in parts for columns in part.statistics]
     nothing = (count_statistics(0).encode(),) * len(layout.types)
     tail = replace(
@@ -131,17 +136,3 @@ def _operation(spans: Sequence[Span]) -> Operation:
         if found <= {(operation, operation)}:
             return operation
     raise UnsupportedFile("The ORC files mix inserts and deletes.")
-
-
-def _copy_stripes(part: Part, output: Output) -> Iterator[Stripe]:
-    """Copy stripes, those that touch each other in one go."""
-    start = end = 0
-    for number in part.chosen:
-        stripe = part.tail.stripes[number]
-        if stripe.offset != end:
-            output.copy(part.source, start, end - start)
-            start = end = stripe.offset
-        # So far nothing after `start` has been copied.
-        yield replace(stripe, offset=output.position + end - start)
-        end += stripe.length
-    output.copy(part.source, start, end - start)

@@ -13,9 +13,11 @@ from contextlib import suppress
 from typing import Any
 
 from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.orc.arrow_bounds import rows_at_a_time
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.statistics import BINARIES, COUNT, STRINGS
+from airflow_hiveacid.orc.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.view import StripeView
 from airflow_hiveacid.orc.wire import Message
@@ -52,7 +54,11 @@ def read_batches(
         return
     if columns is None:
         _check_types(tail)
-        rows = min(rows, _rows_of_a_batch(tail, chosen))
+        allowed = (rows_at_a_time(source, tail, number) for number in chosen)
+        rows = min(rows, _rows_of_a_batch(tail, chosen), *allowed)
+    else:
+        for number in chosen:
+            StripeFooter.read(source, tail, tail.stripes[number])
     view = StripeView(source, tail, chosen)
     batches: Iterator[Any] = iter(())
     try:

@@ -9,7 +9,10 @@ from typing import Any
 from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.wire import read_varint
 
-_LARGEST_CHUNK = (1 << 23) - 1
+LARGEST_BLOCK = 1 << 23
+_LARGEST_CHUNK = LARGEST_BLOCK - 1
+# No stream that we read is as long, and no more of it is held in memory.
+LARGEST_STREAM = 256 << 20
 
 
 class Codec(IntEnum):
@@ -48,7 +51,7 @@ class Compression:
     block_size: int
 
     def __post_init__(self) -> None:
-        if self.codec is not Codec.NONE and self.block_size < 1:
+        if self.codec is not Codec.NONE and not 1 <= self.block_size <= LARGEST_BLOCK:
             raise CorruptFile(f"A compressed ORC file has blocks of {self.block_size} bytes.")
 
     @property
@@ -78,11 +81,27 @@ class Compression:
         """Compress a stream."""
         return self.chunks(plain).data
 
-    def decompress(self, encoded: bytes) -> bytes:
-        """Read a whole stream back."""
+    def decompress(self, encoded: bytes, most: int = LARGEST_STREAM) -> bytes:
+        """Read a whole stream back.
+
+        Args:
+            encoded: The stream.
+            most: How many bytes it may have.
+
+        Raises:
+            CorruptFile: It does not decode, or a chunk of it is longer than the file allows.
+            UnsupportedFile: It is too long to be held in memory.
+        """
         if self.codec is Codec.NONE:
             return encoded
-        return b"".join(self._plain_blocks(encoded))
+        plain: list[bytes] = []
+        size = 0
+        for block in self._plain_blocks(encoded):
+            size += len(block)
+            if size > most:
+                raise UnsupportedFile(f"A part of the ORC file is longer than {most >> 20} MB.")
+            plain.append(block)
+        return b"".join(plain)
 
     def plain_limit(self, encoded: bytes) -> int:
         """The most bytes that a stream may have when it is read back."""
@@ -111,7 +130,13 @@ class Compression:
             if len(body) < header >> 1:
                 raise CorruptFile("A compressed part of an ORC file is cut short.")
             position += len(body)
-            yield body if header & 1 else self._decompress_block(body)
+            block = body if header & 1 else self._decompress_block(body)
+            if len(block) > self.block_size:
+                raise CorruptFile(
+                    f"A compressed part of an ORC file is longer than {self.block_size} bytes, "
+                    "which the file allows."
+                )
+            yield block
 
     def _compress_block(self, block: bytes) -> bytes:
         if self.codec is Codec.ZLIB:
@@ -123,19 +148,25 @@ class Compression:
         return block
 
     def _decompress_block(self, body: bytes) -> bytes:
+        """Decode a chunk; of one that is longer than a block, hardly more than a block is made."""
+        most = self.block_size + 1
         plain: bytes
         try:
             if self.codec is Codec.ZLIB:
-                plain = zlib.decompress(body, -15)
+                inflate = zlib.decompressobj(-15)
+                plain = inflate.decompress(body, most)
+                if len(plain) < most and not inflate.eof:
+                    raise ValueError("it is cut short")
             elif self.codec is Codec.SNAPPY:
                 size, _ = read_varint(body, 0)
+                if size > self.block_size:
+                    raise ValueError(f"it claims to have {size} bytes")
                 plain = _pyarrow().decompress(body, size, "snappy", asbytes=True)
             elif self.codec is Codec.ZSTD:
-                plain = (
-                    _pyarrow().CompressedInputStream(_pyarrow().BufferReader(body), "zstd").read()
-                )
+                pa = _pyarrow()
+                plain = pa.CompressedInputStream(pa.BufferReader(body), "zstd").read(most)
             elif self.codec is Codec.LZ4:
-                plain = _decompress_lz4(body)
+                plain = _decompress_lz4(body, most)
             else:
                 raise UnsupportedFile(f"ORC files compressed with {self.codec.name} are not read.")
         except (zlib.error, OSError, ValueError, IndexError) as error:
@@ -152,20 +183,22 @@ def _pyarrow() -> Any:
     return pa
 
 
-def _decompress_lz4(body: bytes) -> bytes:
+def _decompress_lz4(body: bytes, most: int) -> bytes:
     # The block does not say how long its plain form is, which is what library calls want to know.
     plain = bytearray()
     position = 0
-    while position < len(body):
+    while position < len(body) and len(plain) < most:
         token = body[position]
         literals, position = _lz4_length(body, position + 1, token >> 4)
+        if literals > len(body) - position:
+            raise ValueError("lz4 ends in the middle of a text")
         plain += body[position : position + literals]
         position += literals
         if position >= len(body):
             break
         distance = int.from_bytes(body[position : position + 2], "little")
         length, position = _lz4_length(body, position + 2, token & 0x0F)
-        length += 4
+        length = min(length + 4, most)
         start = len(plain) - distance
         if start < 0 or distance == 0:
             raise ValueError("lz4 refers to data before the block")

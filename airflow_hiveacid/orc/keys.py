@@ -9,7 +9,7 @@ from numpy.typing import NDArray  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.orc.envelope import Column, TypeField
+from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.streams import Integers
@@ -96,6 +96,9 @@ class KeyReader:
 
 def key_names(types: Sequence[bytes]) -> list[str]:
     """What a file of these types calls its key columns; some writers have a spelling of their own."""
+    kinds = {Message.decode(types[column]).number(TypeField.KIND) for column in KEY_COLUMNS}
+    if not kinds <= {TypeKind.INT, TypeKind.LONG}:
+        raise CorruptFile("The columns of the row ids are no integers.")
     names = Message.decode(types[0]).all_data(TypeField.FIELD_NAMES)
     return [name.decode() for name in names[: len(KEY_COLUMNS)]]
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from airflow_hiveacid.orc.output import Output, Sink, Source
 from airflow_hiveacid.orc.row_types import spark_types
+from airflow_hiveacid.orc.stripe_copy import copy_stripes
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail
 
 
@@ -18,7 +19,7 @@ def readable(tail: OrcTail) -> OrcTail:
 
 
 def copy_readable(source: Source, tail: OrcTail, sink: Sink) -> int:
-    """Copy the stripes of a file as they are, and write a tail that Spark understands.
+    """Copy the stripes of a file, and write a tail that Spark understands.
 
     Args:
         source: The file.
@@ -28,8 +29,8 @@ def copy_readable(source: Source, tail: OrcTail, sink: Sink) -> int:
     Returns:
         The bytes of the copy.
     """
-    end = max([len(MAGIC), *(stripe.offset + stripe.length for stripe in tail.stripes)])
     output = Output(sink)
-    output.copy(source, 0, end)
-    output.write(readable(tail).encode(end))
+    output.write(MAGIC)
+    stripes = tuple(copy_stripes(source, tail, range(len(tail.stripes)), output))
+    output.write(replace(readable(tail), stripes=stripes).encode(output.position))
     return output.position

@@ -5,12 +5,12 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.orc.ranges import DOUBLES, sound_range
 from airflow_hiveacid.orc.wire import Message, pack
 
 # Field numbers of ColumnStatistics.
 COUNT = 1
 INTEGERS = 2
-DOUBLES = 3
 STRINGS = 4
 BUCKETS = 5
 DECIMALS = 6
@@ -112,17 +112,18 @@ def _signed_range(parts: Sequence[Message]) -> Message:
     return merged
 
 
-def _doubles(parts: Sequence[Message]) -> Message:
+def _doubles(parts: Sequence[Message]) -> Message | None:
+    sound = [range_ for part in parts if (range_ := sound_range(part)) is not None]
+    if len(sound) < len(parts):
+        return None
     merged = Message()
-    # A range with NaN in it says nothing, and NaN compares with nothing.
-    if _all_have(parts, 1, 2) and all(
-        part.real(1) == part.real(1) and part.real(2) == part.real(2) for part in parts
-    ):
-        merged.add_real(1, min(part.real(1) for part in parts))
-        merged.add_real(2, max(part.real(2) for part in parts))
-    if _all_have(parts, 3):
-        merged.add_real(3, sum(part.real(3) for part in parts))
-    return merged
+    if _all_have(sound, 1, 2):
+        merged.add_real(1, min(part.real(1) for part in sound))
+        merged.add_real(2, max(part.real(2) for part in sound))
+    if _all_have(sound, 3):
+        merged.add_real(3, sum(part.real(3) for part in sound))
+    # Infinite sums of both signs add up to none.
+    return sound_range(merged)
 
 
 def _strings(parts: Sequence[Message]) -> Message | None:

@@ -16,7 +16,7 @@ _RUN = 512
 _DIRECT = 0x40
 _DELTA = 0xC0
 # The bit widths that a run can have; their place in the list is what the file stores.
-_WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _NULLS_PER_RUN = 130  # bytes that one byte run can hold
 _LITERALS = 256
 
@@ -27,6 +27,7 @@ class StreamKind(IntEnum):
     PRESENT = 0
     DATA = 1
     LENGTH = 2
+    DICTIONARY_DATA = 3
     SECONDARY = 5
     ROW_INDEX = 6
     BLOOM_FILTER = 7
@@ -126,11 +127,11 @@ def _direct_run(run: Integers) -> bytes:
 
 def _width(largest: int) -> int:
     needed = max(1, largest.bit_length())
-    return next(width for width in _WIDTHS if width >= needed)
+    return next(width for width in WIDTHS if width >= needed)
 
 
 def _header(encoding: int, width: int, length: int) -> bytes:
-    return bytes((encoding | _WIDTHS.index(width) << 1 | (length - 1) >> 8, (length - 1) & 0xFF))
+    return bytes((encoding | WIDTHS.index(width) << 1 | (length - 1) >> 8, (length - 1) & 0xFF))
 
 
 def _pack_bits(unsigned: NDArray[np.uint64], width: int) -> bytes:

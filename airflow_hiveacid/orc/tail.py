@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.orc.bounds import LARGEST_PART, check_statistics, check_stripes, check_types
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import is_envelope
 from airflow_hiveacid.orc.output import Source, read_exactly
+from airflow_hiveacid.orc.ranges import sound_statistics
 from airflow_hiveacid.orc.statistics import integer_range
 from airflow_hiveacid.orc.wire import Message
 
@@ -150,32 +152,44 @@ class OrcTail:
         wanted = metadata_length + footer_length + postscript_length + 1
         if wanted > size:
             raise CorruptFile("The ORC file is shorter than its own footer.")
+        if wanted > LARGEST_PART:
+            raise UnsupportedFile(f"The tail of the ORC file has {wanted >> 20} MB.")
         if wanted > len(end):
             end = read_exactly(source, size - wanted, wanted)
         metadata_start = len(end) - wanted
         footer_start = metadata_start + metadata_length
         footer = Message.decode(
-            compression.decompress(end[footer_start : footer_start + footer_length])
+            compression.decompress(end[footer_start : footer_start + footer_length], LARGEST_PART)
         )
-        metadata = Message.decode(compression.decompress(end[metadata_start:footer_start]))
+        types = tuple(footer.all_data(FooterField.TYPES))
+        check_types(types)
         stripes = tuple(map(Stripe.decode, footer.all_data(FooterField.STRIPES)))
-        if any(stripe.offset + stripe.length > size - wanted for stripe in stripes):
-            raise CorruptFile("A stripe of the ORC file reaches into its tail.")
+        stride = footer.number(FooterField.STRIDE)
+        check_stripes(
+            [(stripe.offset, stripe.length, stripe.rows) for stripe in stripes],
+            size - wanted,
+            stride,
+            footer.number(FooterField.ROWS),
+        )
+        metadata = Message.decode(
+            compression.decompress(end[metadata_start:footer_start], LARGEST_PART)
+        )
+        file_statistics = tuple(footer.all_data(FooterField.STATISTICS))
+        stripe_statistics = _statistics(metadata, len(stripes))
+        check_statistics(len(file_statistics), list(map(len, stripe_statistics)), len(types), size)
         return cls(
             postscript=postscript,
             footer=footer.without(*range(FooterField.HEADER_LENGTH, FooterField.STRIDE + 1)),
             compression=compression,
-            stride=footer.number(FooterField.STRIDE),
+            stride=stride,
             stripes=stripes,
-            types=tuple(footer.all_data(FooterField.TYPES)),
+            types=types,
             user_metadata={
                 (item.data(1) or b"").decode(errors="surrogateescape"): item.data(2) or b""
                 for item in footer.all_messages(FooterField.USER_METADATA)
             },
-            stripe_statistics=tuple(
-                tuple(stripe.all_data(1)) for stripe in metadata.all_messages(1)
-            ),
-            file_statistics=tuple(footer.all_data(FooterField.STATISTICS)),
+            stripe_statistics=stripe_statistics,
+            file_statistics=file_statistics,
         )
 
     @classmethod
@@ -216,6 +230,11 @@ class OrcTail:
         return is_envelope(self.types)
 
     @property
+    def is_encrypted(self) -> bool:
+        """Whether some of the columns are encrypted."""
+        return self.footer.has(FooterField.ENCRYPTION)
+
+    @property
     def is_julian(self) -> bool:
         """Whether days before October 1582 are counted by the calendar of that time.
 
@@ -231,12 +250,16 @@ class OrcTail:
 
     def stripe_footer(self, source: Source, stripe: Stripe) -> Message:
         """Read the list of streams and encodings of a stripe."""
+        if stripe.footer_length > LARGEST_PART:
+            raise UnsupportedFile(
+                f"A stripe of the ORC file has a footer of {stripe.footer_length >> 20} MB."
+            )
         encoded = read_exactly(source, stripe.offset + stripe.body_length, stripe.footer_length)
-        return Message.decode(self.compression.decompress(encoded))
+        return Message.decode(self.compression.decompress(encoded, LARGEST_PART))
 
     def check_movable(self) -> None:
         """Refuse files whose stripes mean something else once they stand in another file."""
-        if self.footer.has(FooterField.ENCRYPTION):
+        if self.is_encrypted:
             raise UnsupportedFile("The ORC file has encrypted columns.")
         version = tuple(self.postscript.all_numbers(PostScriptField.VERSION))
         if version != FILE_VERSION:
@@ -249,12 +272,15 @@ class OrcTail:
             raise UnsupportedFile("The ORC file lacks statistics of its columns.")
 
     def encode(self, content_length: int) -> bytes:
-        """Write the tail of a file whose stripes end at `content_length`."""
+        """Write the tail of a file whose stripes end at `content_length`.
+
+        No statistics leave us that mislead readers; see `ranges`.
+        """
         metadata = Message()
         for columns in self.stripe_statistics:
             stripe_statistics = Message()
             for column in columns:
-                stripe_statistics.add_data(1, column)
+                stripe_statistics.add_data(1, sound_statistics(column))
             metadata.add_data(1, stripe_statistics.encode())
         encoded_metadata = self.compression.compress(metadata.encode())
         encoded_footer = self.compression.compress(self._footer(content_length).encode())
@@ -291,7 +317,7 @@ class OrcTail:
             footer.add_data(FooterField.USER_METADATA, item.encode())
         footer.add_number(FooterField.ROWS, self.rows)
         for statistics in self.file_statistics:
-            footer.add_data(FooterField.STATISTICS, statistics)
+            footer.add_data(FooterField.STATISTICS, sound_statistics(statistics))
         footer.add_number(FooterField.STRIDE, self.stride)
         return Message(footer.fields + self.footer.fields)
 
@@ -301,3 +327,10 @@ def _codec(postscript: Message) -> Codec:
     if kind not in Codec._value2member_map_:
         raise UnsupportedFile(f"The ORC file uses compression kind {kind}, which is unknown.")
     return Codec(kind)
+
+
+def _statistics(metadata: Message, stripes: int) -> tuple[tuple[bytes, ...], ...]:
+    found = metadata.all_data(1)
+    if len(found) > stripes:
+        raise CorruptFile("The ORC file has statistics of stripes that it does not have.")
+    return tuple(tuple(Message.decode(data).all_data(1)) for data in found)

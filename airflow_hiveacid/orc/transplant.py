@@ -27,7 +27,9 @@ from airflow_hiveacid.orc.nanoseconds import mark
 from airflow_hiveacid.orc.output import Output, Sink, Source
 from airflow_hiveacid.orc.retype import retyped
 from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
-from airflow_hiveacid.orc.streams import Encoding, StreamKind, describe_encoding
+from airflow_hiveacid.orc.streams import Encoding, describe_encoding
+from airflow_hiveacid.orc.stripe_copy import StripeIndex
+from airflow_hiveacid.orc.stripe_footer import StripeField, StripeFooter
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.wire import DATA, Message
 
@@ -149,6 +151,7 @@ class _Transplant:
         _check_segments(segments, tail.rows)
         self._source = source
         self._tail = tail
+        self._index = StripeIndex(source, tail)
         self._operation = segments[0].operation if segments else Operation.INSERT
         self._pieces = _Pieces(segments)
 
@@ -198,15 +201,22 @@ class _Transplant:
         return columns.finish(self._tail.compression, self._tail.stride), last.last_row
 
     def _write_stripe(self, output: Output, stripe: Stripe, new: NewColumns) -> Stripe:
-        footer = self._tail.stripe_footer(self._source, stripe)
-        encoded_footer = self._tail.compression.compress(
-            _acid_stripe_footer(footer, stripe, new).encode()
-        )
+        # Its bytes are moved unread: it must be what we think it is.
+        StripeFooter.read(self._source, self._tail, stripe)
+        sound = self._index.sound(stripe)
+        footer = self._tail.stripe_footer(self._source, stripe) if sound is None else sound.footer
+        encoded_footer = self._tail.compression.compress(_acid_stripe_footer(footer, new).encode())
         offset = output.position
         for stream in new.index:
             output.write(stream.data)
-        index_length = output.position - offset + stripe.index_length
-        output.copy(self._source, stripe.offset, stripe.body_length)
+        index_length = output.position - offset
+        if sound is None:
+            index_length += stripe.index_length
+            output.copy(self._source, stripe.offset, stripe.body_length)
+        else:
+            index_length += len(sound.data)
+            output.write(sound.data)
+            output.copy(self._source, stripe.offset + stripe.index_length, stripe.data_length)
         for stream in new.data:
             output.write(stream.data)
         data_length = output.position - offset - index_length
@@ -238,43 +248,16 @@ class _Pieces:
             yield piece
 
 
-class _StripeField:
-    """Field numbers of a stripe's footer, and those of the streams it lists."""
-
-    STREAMS = 1
-    ENCODINGS = 2
-    ENCRYPTION = 4
-    STREAM_KIND = 1
-    STREAM_COLUMN = 2
-    STREAM_LENGTH = 3
-
-
-def _acid_stripe_footer(footer: Message, stripe: Stripe, new: NewColumns) -> Message:
-    if footer.has(_StripeField.ENCRYPTION):
-        raise UnsupportedFile("The ORC file has encrypted columns.")
-    streams = footer.all_messages(_StripeField.STREAMS)
-    _check_layout(streams, stripe)
+def _acid_stripe_footer(footer: Message, new: NewColumns) -> Message:
     listed = [stream.describe() for stream in new.index]
-    for stream in streams:
-        column = stream.number(_StripeField.STREAM_COLUMN)
-        listed.append(stream.with_numbers({_StripeField.STREAM_COLUMN: column + _SHIFT}).encode())
+    for stream in footer.all_messages(StripeField.STREAMS):
+        column = stream.number(StripeField.STREAM_COLUMN)
+        listed.append(stream.with_numbers({StripeField.STREAM_COLUMN: column + _SHIFT}).encode())
     listed += [stream.describe() for stream in new.data]
     encodings = [describe_encoding(Encoding.DIRECT)]
     encodings += [describe_encoding(Encoding.DIRECT_V2)] * len(KEY_COLUMNS)
-    encodings += footer.all_data(_StripeField.ENCODINGS)
-    result = Message((_StripeField.STREAMS, DATA, data) for data in listed)
-    result.fields += [(_StripeField.ENCODINGS, DATA, data) for data in encodings]
-    result.fields += footer.without(_StripeField.STREAMS, _StripeField.ENCODINGS).fields
+    encodings += footer.all_data(StripeField.ENCODINGS)
+    result = Message((StripeField.STREAMS, DATA, data) for data in listed)
+    result.fields += [(StripeField.ENCODINGS, DATA, data) for data in encodings]
+    result.fields += footer.without(StripeField.STREAMS, StripeField.ENCODINGS).fields
     return result
-
-
-def _check_layout(streams: Sequence[Message], stripe: Stripe) -> None:
-    """Make sure that the stripe is what we think it is, for its bytes are moved unread."""
-    lengths = {True: 0, False: 0}
-    for stream in streams:
-        is_index = StreamKind.is_index(stream.number(_StripeField.STREAM_KIND))
-        if is_index and lengths[False]:
-            raise UnsupportedFile("A stripe of the ORC file has data in front of its index.")
-        lengths[is_index] += stream.number(_StripeField.STREAM_LENGTH)
-    if lengths != {True: stripe.index_length, False: stripe.data_length}:
-        raise CorruptFile("The streams of a stripe do not add up to its length.")

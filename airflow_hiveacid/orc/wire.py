@@ -16,6 +16,10 @@ FIXED32 = 5
 
 Field = tuple[int, int, int | bytes]
 
+# A number takes no more bytes than these, and no structure of ORC has more parts.
+_LONGEST_VARINT = 10
+_MOST_PARTS = 1 << 20
+
 
 def varint(value: int) -> bytes:
     """Encode an unsigned number, or a negative one as its 64-bit two's complement."""
@@ -32,14 +36,17 @@ def varint(value: int) -> bytes:
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """Return the number that starts at `position` and the position behind it."""
+    if position < len(data) and data[position] < 0x80:
+        return data[position], position + 1
     value = shift = 0
-    while position < len(data):
-        byte = data[position]
+    for byte in data[position : position + _LONGEST_VARINT]:
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value & 0xFFFF_FFFF_FFFF_FFFF, position
         shift += 7
+    if shift == 7 * _LONGEST_VARINT:
+        raise CorruptFile("An ORC structure has a number of more than ten bytes.")
     raise CorruptFile("An ORC structure ends in the middle of a number.")
 
 
@@ -72,6 +79,8 @@ class Message:
         fields: list[Field] = []
         position = 0
         while position < len(data):
+            if len(fields) >= _MOST_PARTS:
+                raise CorruptFile(f"An ORC structure has more than {_MOST_PARTS} fields.")
             key, position = read_varint(data, position)
             number, wire_type = key >> 3, key & 7
             if wire_type == VARINT:
@@ -156,6 +165,8 @@ class Message:
                 continue
             position = 0
             while position < len(value):
+                if len(numbers) >= _MOST_PARTS:
+                    raise CorruptFile(f"An ORC structure has more than {_MOST_PARTS} numbers.")
                 unpacked, position = read_varint(value, position)
                 numbers.append(unpacked)
         return numbers
@@ -193,3 +204,10 @@ class Message:
             if not replaced.has(number):
                 replaced.add_number(number, value)
         return replaced
+
+    def with_data(self, values: dict[int, bytes]) -> "Message":
+        """A copy with fields of bytes, texts or messages replaced where they stand."""
+        return Message(
+            (field[0], DATA, values[field[0]]) if field[0] in values else field
+            for field in self.fields
+        )

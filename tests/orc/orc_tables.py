@@ -164,3 +164,18 @@ def _first_value(run: bytes) -> int:
     width = widths[run[0] >> 1 & 31]
     bits = "".join(f"{byte:08b}" for byte in itertools.islice(run[2:], (width + 7) // 8))
     return unzigzag(int(bits[:width], 2))
+
+
+def double_ranges(file: BinaryIO) -> Iterator[list[float]]:
+    """Smallest value, largest value and sum of all statistics of doubles in a file."""
+    tail = OrcTail.read(file)
+    found = [*tail.file_statistics, *(data for each in tail.stripe_statistics for data in each)]
+    for streams in _stripes(file):
+        for (kind, _), data in streams.items():
+            if kind == StreamKind.ROW_INDEX:
+                index = Message.decode(tail.compression.decompress(data))
+                found += [entry.data(2) or b"" for entry in index.all_messages(1)]
+    for statistics in found:
+        doubles = Message.decode(statistics).message(3)
+        if doubles is not None:
+            yield [doubles.real(field) for field in (1, 2, 3) if doubles.has(field)]

@@ -41,7 +41,7 @@ def test_a_chunk_that_does_not_decode_is_corrupt(codec, stream):
 
 
 def test_a_chunk_never_outgrows_its_header():
-    compression = Compression(Codec.LZ4, 64 << 20)
+    compression = Compression(Codec.LZ4, 8 << 20)
     plain = bytes(9 << 20)
     assert compression.decompress(compression.compress(plain)) == plain
 

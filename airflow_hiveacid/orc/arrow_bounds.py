@@ -1,0 +1,125 @@
+"""How many rows of a stripe the ORC library of Arrow may be asked for at a time, if any.
+
+It makes room for whatever the lengths in a stripe say, without a look at how much there is: made-up
+ones end the process, and true ones may take all memory.
+"""
+
+from dataclasses import dataclass
+
+from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.orc.bounds import most_rows
+from airflow_hiveacid.orc.compression import Codec
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.lengths import Lengths
+from airflow_hiveacid.orc.output import Source, read_exactly
+from airflow_hiveacid.orc.streams import StreamKind
+from airflow_hiveacid.orc.stripe_footer import StripeFooter
+from airflow_hiveacid.orc.tail import OrcTail, Stripe
+from airflow_hiveacid.orc.wire import Message
+
+# What the rows of a batch may take at most, and what one value takes beside its text.
+_BATCH_MEMORY = 512 << 20
+_VALUE_MEMORY = 16
+# Where texts claim to have no more than this, it does no harm if they are not there.
+_HARMLESS = 64 << 20
+_TEXTS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.BINARY)
+_LISTS = (TypeKind.LIST, TypeKind.MAP)
+# The encodings of a column: with a dictionary, and with the first version of the integer encoding.
+_DICTIONARIES = (1, 3)
+_OLD = (0, 1)
+
+
+def rows_at_a_time(source: Source, tail: OrcTail, stripe: int) -> int:
+    """So many rows of a stripe take no more memory than we have, all columns read.
+
+    Raises:
+        CorruptFile: The stripe claims to hold more than there is in it.
+        BeyondArrow: A single row may take too much, or the stripe has too much to look at.
+    """
+    return _Stripe(source, tail, tail.stripes[stripe]).rows_at_a_time()
+
+
+@dataclass(slots=True)
+class _Values:
+    """The values of a column in a stripe.
+
+    Attributes:
+        all: How many there are at most.
+        of_row: How many of them one row may have.
+    """
+
+    all: int
+    of_row: int
+
+
+class _Stripe:
+    def __init__(self, source: Source, tail: OrcTail, stripe: Stripe) -> None:
+        self._source = source
+        self._tail = tail
+        self._stripe = stripe
+        footer = StripeFooter.read(source, tail, stripe)
+        self._encodings = [Message.decode(encoding) for encoding in footer.encodings]
+        self._streams = {(stream.kind, stream.column): stream for stream in footer.data}
+
+    def rows_at_a_time(self) -> int:
+        rows = self._stripe.rows
+        values = {0: _Values(rows, 1)}
+        everything = row = 0
+        for column, type_ in enumerate(self._tail.types):
+            message = Message.decode(type_)
+            kind = message.number(TypeField.KIND)
+            mine = inside = values.get(column, _Values(rows, 1))
+            everything += mine.all * _VALUE_MEMORY
+            row += mine.of_row * _VALUE_MEMORY
+            if kind in _TEXTS:
+                texts, longest = self._texts(column, mine)
+                everything += texts
+                row += min(mine.of_row * longest, texts)
+            elif kind in _LISTS:
+                inside = self._elements(column, mine)
+            values |= dict.fromkeys(message.all_numbers(TypeField.SUBTYPES), inside)
+        if everything <= _BATCH_MEMORY:
+            return max(rows, 1)
+        if row > _BATCH_MEMORY:
+            raise BeyondArrow(f"A row may take more than {_BATCH_MEMORY >> 20} MB of memory.")
+        return _BATCH_MEMORY // row
+
+    def _texts(self, column: int, values: _Values) -> tuple[int, int]:
+        """The length of all texts of a column, and that of the longest."""
+        lengths = self._lengths(column)
+        encoding = self._encodings[column]
+        is_dictionary = encoding.number(1) in _DICTIONARIES
+        if is_dictionary and encoding.number(2) > lengths.count:
+            raise CorruptFile("A dictionary in the ORC file has fewer entries than it says.")
+        contents = StreamKind.DICTIONARY_DATA if is_dictionary else StreamKind.DATA
+        if lengths.total > _HARMLESS and lengths.total > self._room(contents, column):
+            raise CorruptFile("Texts in a stripe of the ORC file are shorter than they say.")
+        return values.all * lengths.largest if is_dictionary else lengths.total, lengths.largest
+
+    def _elements(self, column: int, lists: _Values) -> _Values:
+        """The elements of the lists of a column."""
+        lengths = self._lengths(column)
+        if lengths.total > most_rows(self._stripe.length):
+            raise CorruptFile("Lists in a stripe of the ORC file are shorter than they say.")
+        return _Values(lengths.total, min(lists.of_row * lengths.largest, lengths.total))
+
+    def _lengths(self, column: int) -> Lengths:
+        stream = self._streams.get((StreamKind.LENGTH, column))
+        if stream is None:
+            return Lengths()
+        encoded = read_exactly(self._source, stream.offset, stream.length)
+        plain = self._tail.compression.decompress(encoded)
+        version = 1 if self._encodings[column].number(1) in _OLD else 2
+        return Lengths.of(plain, version=version)
+
+    def _room(self, kind: StreamKind, column: int) -> int:
+        """How many bytes a stream can have when it is decompressed."""
+        stream = self._streams.get((kind, column))
+        if stream is None or self._tail.codec is Codec.NONE:
+            return 0 if stream is None else stream.length
+        offset, end, room = stream.offset, stream.offset + stream.length, 0
+        while offset < end:
+            header = int.from_bytes(read_exactly(self._source, offset, 3), "little")
+            room += header >> 1 if header & 1 else self._tail.block_size
+            offset += 3 + (header >> 1)
+        return room
