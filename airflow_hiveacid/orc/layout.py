@@ -206,8 +206,10 @@ def _needed_calendar(tail: OrcTail) -> int | None:
 
     Hive and Trino declare different ones, and both write into the same tables.
     """
-    columns = zip(tail.types, tail.file_statistics, strict=True)
-    if all(_is_modern(_kind(type_), Message.decode(found)) for type_, found in columns):
+    columns = zip(tail.types, tail.file_statistics, strict=False)
+    if len(tail.file_statistics) == len(tail.types) and all(
+        _is_modern(_kind(type_), Message.decode(found)) for type_, found in columns
+    ):
         return None
     return _calendar(tail)
 

@@ -105,7 +105,7 @@ class OrcTail:
         stripes: The stripes in file order.
         types: Serialized types, the root first.
         user_metadata: Key and value pairs, for instance Hive's `hive.acid.stats`.
-        stripe_statistics: For each stripe the serialized statistics of every column.
+        stripe_statistics: For each stripe the serialized statistics of every column, or none.
         file_statistics: The statistics of every column over the whole file.
     """
 
@@ -333,4 +333,5 @@ def _statistics(metadata: Message, stripes: int) -> tuple[tuple[bytes, ...], ...
     found = metadata.all_data(1)
     if len(found) > stripes:
         raise CorruptFile("The ORC file has statistics of stripes that it does not have.")
-    return tuple(tuple(Message.decode(data).all_data(1)) for data in found)
+    known = tuple(tuple(Message.decode(data).all_data(1)) for data in found)
+    return known + ((),) * (stripes - len(known))

@@ -1,0 +1,325 @@
+"""ORC files from outside: tails, stripes, row indexes, row ids, chunks, and all of it together."""
+
+import io
+import zlib
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.orc.assemble import Part, assemble
+from airflow_hiveacid.orc.batches import read_batches
+from airflow_hiveacid.orc.compression import Codec, Compression
+from airflow_hiveacid.orc.delete_file import write_delete_file
+from airflow_hiveacid.orc.envelope import KEY_INDEX, parse_key_index
+from airflow_hiveacid.orc.key_stream import read_deletes, read_keys
+from airflow_hiveacid.orc.layout import Layout
+from airflow_hiveacid.orc.lengths import Lengths
+from airflow_hiveacid.orc.ranges import sound_index, sound_statistics
+from airflow_hiveacid.orc.readable import copy_readable
+from airflow_hiveacid.orc.reencode import reencode
+from airflow_hiveacid.orc.span import read_span
+from airflow_hiveacid.orc.statistics import merge
+from airflow_hiveacid.orc.stripe_footer import StripeFooter
+from airflow_hiveacid.orc.tail import MAGIC, OrcTail
+from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.wire import DATA, Field, Message
+from tests.fuzz.driver import AMOUNTS, Source, fuzz
+from tests.orc.hostile import HOSTILE
+from tests.orc.orc_tables import CODECS, flat_file, table
+
+GOLDEN = Path(__file__).parent.parent / "data"
+BUCKET = encode_bucket(0)
+# Numbers at which lengths, counts and offsets turn over.
+EDGES = (
+    *(0, 1, 2, 3, 127, 128, 255, 256, 10_000, 65_535, 65_536, 1 << 20, (1 << 23) - 1, 1 << 23),
+    *((1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1),
+)  # fmt: skip
+BOMB = zlib.compressobj(9, zlib.DEFLATED, -15)
+BOMB_BODY = BOMB.compress(bytes(64 << 20)) + BOMB.flush()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _memory():
+    """Arrow's own memory pools map more than they use, which the driver counts."""
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    # Whatever is loaded and started once.
+    for file in flat_files():
+        read_all(io.BytesIO(file))
+    yield
+    pa.set_memory_pool(before)
+
+
+@cache
+def flat_files() -> tuple[bytes, ...]:
+    return tuple(flat_file(table(60), codec, stride=20).getvalue() for codec in CODECS)
+
+
+@cache
+def acid_files() -> tuple[bytes, ...]:
+    files = []
+    for flat in flat_files():
+        sink = io.BytesIO()
+        transplant_all(io.BytesIO(flat), sink, write_id=3, bucket=BUCKET)
+        files.append(sink.getvalue())
+    sink = io.BytesIO()
+    types = OrcTail.read(io.BytesIO(flat_files()[0])).types
+    write_delete_file(sink, [3] * 9, [BUCKET] * 9, range(9), write_id=4, row_types=types)
+    return (*files, sink.getvalue())
+
+
+@cache
+def all_files() -> tuple[bytes, ...]:
+    """Ours, and those of Hive and Trino that are small."""
+    golden = [
+        path.read_bytes()
+        for path in sorted(GOLDEN.rglob("*"))
+        if path.is_file() and path.stat().st_size < 6000
+    ]
+    return (*flat_files(), *acid_files(), *(each for each in golden if each.startswith(MAGIC)))
+
+
+def edited(source: Source, data: bytes, depth: int = 3) -> bytes:
+    """A message with one of its numbers, fields or inner messages changed."""
+    try:
+        fields = Message.decode(data).fields
+    except Exception:  # noqa: BLE001
+        fields = []
+    if not fields or source.random.random() < 0.05:
+        return source.data([data])
+    at = source.random.randrange(len(fields))
+    number, wire_type, value = fields[at]
+    changed: list[Field]
+    match source.random.randrange(8):
+        case 0:
+            changed = []
+        case 1:
+            changed = [fields[at]] * source.random.choice((2, 50))
+        case 2:
+            changed = [(source.random.randrange(1, 14), wire_type, value)]
+        case 3 if isinstance(value, bytes):
+            changed = [(number, DATA, source.data([value]))]
+        case _ if isinstance(value, int):
+            changed = [(number, wire_type, source.random.choice((*EDGES, value + 1, value - 1)))]
+        case _ if depth and wire_type == DATA:
+            changed = [(number, DATA, edited(source, value, depth - 1))]
+        case _:
+            changed = [(number, DATA, source.data([value]))]
+    return Message([*fields[:at], *changed, *fields[at + 1 :]]).encode()
+
+
+def rebuilt(source: Source, data: bytes) -> bytes:
+    """A file with one part changed, and all that says how long it is made to fit."""
+    file = io.BytesIO(data)
+    tail = OrcTail.read(file)
+    compression = tail.compression
+    body, stripes = bytearray(MAGIC), []
+    wanted = source.random.choice(("stream", "stripe", "tail", "tail"))
+    chosen = source.random.randrange(max(len(tail.stripes), 1))
+    for number, stripe in enumerate(tail.stripes):
+        footer = tail.stripe_footer(file, stripe)
+        streams = footer.all_messages(1)
+        hit = source.random.randrange(max(len(streams), 1))
+        parts, index_length, offset = [], 0, stripe.offset
+        for place, stream in enumerate(streams):
+            length = stream.number(3)
+            part = data[offset : offset + length]
+            offset += length
+            if (wanted, number, place) == ("stream", chosen, hit):
+                plain = compression.decompress(part)
+                spoilt = source.data([plain])
+                if stream.number(1) == 6 and source.random.random() < 0.7:
+                    spoilt = edited(source, plain)
+                part = compression.compress(spoilt)
+                if source.random.random() < 0.05:
+                    part = (len(BOMB_BODY) << 1).to_bytes(3, "little") + BOMB_BODY
+            parts.append(part)
+            streams[place] = stream.with_numbers({3: len(part)})
+            index_length += len(part) if stream.number(1) in (6, 7, 8) else 0
+        fields = [(1, DATA, stream.encode()) for stream in streams]
+        encoded = Message([*fields, *footer.without(1).fields]).encode()
+        if (wanted, number) == ("stripe", chosen):
+            encoded = edited(source, encoded)
+        encoded = compression.compress(encoded)
+        stripes.append(
+            replace(
+                stripe,
+                offset=len(body),
+                index_length=index_length,
+                data_length=sum(map(len, parts)) - index_length,
+                footer_length=len(encoded),
+            )
+        )
+        body += b"".join(parts) + encoded
+    end = replace(tail, stripes=tuple(stripes)).encode(len(body))
+    if wanted != "tail":
+        return bytes(body) + end
+    postscript = end[-1 - end[-1] : -1]
+    lengths = Message.decode(postscript)
+    footer_at = len(end) - 1 - len(postscript) - lengths.number(1)
+    metadata = compression.decompress(end[: lengths.number(5)])
+    footer = compression.decompress(end[footer_at : footer_at + lengths.number(1)])
+    match source.random.randrange(4):
+        case 0:
+            metadata = edited(source, metadata)
+        case 1:
+            postscript = edited(source, postscript)[:255]
+            return bytes(body) + end[: -1 - end[-1]] + postscript + bytes((len(postscript),))
+        case _:
+            footer = edited(source, footer)
+    first, second = compression.compress(metadata), compression.compress(footer)
+    postscript = lengths.with_numbers({1: len(second), 5: len(first)}).encode()
+    return bytes(body) + first + second + postscript + bytes((len(postscript),))
+
+
+def spoilt(source: Source, files: tuple[bytes, ...]) -> bytes:
+    data = source.random.choice(files)
+    return rebuilt(source, data) if source.random.random() < 0.8 else source.data([data])
+
+
+def read_tail(data: bytes) -> None:
+    file = io.BytesIO(data)
+    tail = OrcTail.read(file)
+    parse_key_index(tail.user_metadata.get(KEY_INDEX, b""))
+    for number, stripe in enumerate(tail.stripes):
+        tail.int_range(number, 2)
+        StripeFooter.read(file, tail, stripe)
+    Layout.joint([("file", tail)], like=tail).tail(tail.block_size, (0, 6)).encode(3)
+    tail.encode(3)
+
+
+def read_all(file: io.BytesIO) -> None:
+    for batch in read_batches(file, OrcTail.read(file)):
+        batch.validate()
+
+
+@AMOUNTS
+def test_tails(inputs):
+    fuzz(read_tail, lambda source: spoilt(source, all_files()), inputs)
+
+
+@AMOUNTS
+def test_rows(inputs):
+    fuzz(
+        lambda data: read_all(io.BytesIO(data)), lambda source: spoilt(source, all_files()), inputs
+    )
+
+
+@AMOUNTS
+def test_row_ids_and_deletes(inputs):
+    def read(data):
+        file = io.BytesIO(data)
+        tail = OrcTail.read(file)
+        if not tail.is_acid:
+            return
+        for number in range(len(tail.stripes)):
+            read_span(file, tail, number)
+        for _ in read_keys(file, tail):
+            pass
+        for _ in read_deletes([(file, tail), (io.BytesIO(acid_files()[-1]), tail)]):
+            pass
+
+    fuzz(read, lambda source: spoilt(source, acid_files()), inputs)
+
+
+@AMOUNTS
+def test_verifying(inputs):
+    def verify(data):
+        for kind in ("insert", "delete"):
+            verify_file(io.BytesIO(data), kind=kind, bucket=0, write_ids=range(1, 9))
+
+    fuzz(verify, lambda source: spoilt(source, acid_files()), inputs)
+
+
+@AMOUNTS
+def test_copying(inputs):
+    def copy(data):
+        file = io.BytesIO(data)
+        tail = OrcTail.read(file)
+        copy_readable(file, tail, io.BytesIO())
+        if tail.is_acid:
+            assemble([Part(file, tail), Part(file, tail, range(1))], io.BytesIO())
+        else:
+            transplant_all(file, io.BytesIO(), write_id=1, bucket=BUCKET)
+
+    fuzz(copy, lambda source: spoilt(source, all_files()), inputs)
+
+
+@AMOUNTS
+def test_writing_anew(inputs):
+    sound = OrcTail.read(io.BytesIO(acid_files()[1]))
+    layout = Layout.joint([("file", sound)], like=sound)
+
+    def write(data):
+        file = io.BytesIO(data)
+        tail = OrcTail.read(file)
+        if tail.is_acid:
+            places = [(file, tail, range(len(tail.stripes)))]
+            reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted=[7])
+
+    fuzz(write, lambda source: spoilt(source, acid_files()), inputs)
+
+
+@AMOUNTS
+def test_chunks(inputs):
+    names = {Codec.LZ4: "lz4_raw", Codec.SNAPPY: "snappy", Codec.ZSTD: "zstd"}
+    plains = (b"", b"a" * 9000, bytes(range(256)) * 9, b"abcabcab" * 40, flat_files()[0])
+
+    def make(source):
+        codec = source.random.choice((Codec.ZLIB, *names))
+        plain = source.random.choice(plains)
+        if codec is Codec.ZLIB:
+            deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
+            body = deflate.compress(plain) + deflate.flush()
+        else:
+            body = pa.compress(plain, names[codec], asbytes=True)
+        if source.random.random() < 0.05:
+            codec, body = Codec.ZLIB, BOMB_BODY
+        chunk = (len(body) << 1).to_bytes(3, "little") + body
+        block = source.random.choice((100, 8192, 1 << 18, 1 << 23))
+        return codec, block, source.data([chunk, chunk * 3])
+
+    def read(given):
+        codec, block, stream = given
+        plain = Compression(codec, block).decompress(stream)
+        assert len(plain) <= block * (len(stream) // 3)
+
+    fuzz(read, make, inputs)
+
+
+@AMOUNTS
+def test_row_indexes_statistics_and_lengths(inputs):
+    file = io.BytesIO(acid_files()[0])
+    tail = OrcTail.read(file)
+    footer = StripeFooter.read(file, tail, tail.stripes[0])
+    indexes = [acid_files()[0][each.offset :][: each.length] for each in footer.index]
+    lengths = [
+        acid_files()[0][each.offset :][: each.length] for each in footer.data if each.kind == 2
+    ]
+
+    def make(source):
+        return (
+            edited(source, source.random.choice(indexes)),
+            edited(source, source.random.choice(tail.file_statistics)),
+            source.data(lengths),
+        )
+
+    def read(given):
+        index, statistics, numbers = given
+        sound_index(index)
+        sound_statistics(statistics)
+        merge([Message.decode(statistics), Message.decode(tail.file_statistics[10])])
+        Lengths.of(numbers, version=1 + len(numbers) % 2)
+
+    fuzz(read, make, inputs)
+
+
+def test_every_known_trick():
+    for made in [make().getvalue() for make in HOSTILE.values()]:
+        for read in (read_tail, lambda data: read_all(io.BytesIO(data))):
+            fuzz(read, lambda _, made=made: made, 1)
