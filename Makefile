@@ -55,6 +55,9 @@ differential: setup ## Compare 2,000 random statements with DuckDB (slow)
 fuzz: setup ## Give everything that reads from outside a million hostile inputs (hours)
 	@$(RUN) python -m pytest -m fuzz --numprocesses $(WORKERS) tests/fuzz
 
+faults: setup ## Kill, stop, starve and garble every operation at every step (an hour)
+	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) tests/faults tests/crash
+
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live
 

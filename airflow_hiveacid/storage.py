@@ -18,6 +18,7 @@ from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
+from airflow_hiveacid.acid.names import UNFINISHED_PREFIX
 
 _LOCATION = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
@@ -201,7 +202,9 @@ class Storage(ReadOnlyStorage):
                 sink.write(content)
             return
         folder, _, name = path.rpartition("/")
-        unfinished = f"{folder}/" * bool(folder) + f"_unfinished_{uuid.uuid4().hex[:8]}_{name}"
+        unfinished = (
+            f"{folder}/" * bool(folder) + f"{UNFINISHED_PREFIX}{uuid.uuid4().hex[:8]}_{name}"
+        )
         try:
             with _translated(self._show(path)), self.create(unfinished) as sink:
                 sink.write(content)

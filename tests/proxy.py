@@ -1,42 +1,77 @@
-"""A network that loses or changes an answer, or a question, exactly when a test wants it to."""
+"""A network that spoils an answer, or loses a question, exactly when a test wants it to."""
 
 import select
 import socket
+import struct
 import threading
 import time
-from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol
 
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore, free_port
+from airflow_hiveacid.metastore.embedded import free_port
+
+# Thrift's binary protocol: the version with the kind of message, the length of the name, the name,
+# the number of the call.
+_CALL, _EXCEPTION = b"\x80\x01\x00\x01", b"\x80\x01\x00\x03"
+_INTERNAL_ERROR = 6
+
+
+class Harm(StrEnum):
+    """What becomes of an answer."""
+
+    LOSE = "lose"  # The connection ends in its place.
+    CUT = "cut"  # The connection ends in the middle of it.
+    GARBLE = "garble"  # It is noise.
+    SPOIL = "spoil"  # It begins as an answer, and then is noise.
+    FAIL = "fail"  # The server says that it failed inside.
+    HOLD = "hold"  # It does not come while anybody waits for it.
+
+
+class Server(Protocol):
+    """What has an address."""
+
+    @property
+    def uri(self) -> str: ...
 
 
 class Proxy:
-    """Forwards connections to a metastore, and breaks the one that makes a certain call, once.
+    """Forwards connections to a metastore, and does harm to some calls.
 
-    It counts how many there are at a time, and remembers when each began, too.
-
-    Args:
-        metastore: Where to.
-        call: The call.
-        arrives: Whether the metastore hears of it.
-        says: Makes what is answered instead from the request; without it the connection ends.
-        times: How often that happens.
+    Attributes:
+        calls: The names of all calls, in their order.
+        cuts: How many have been harmed.
+        open: How many connections there are.
+        most_open: How many there were at a time.
+        begun: When each began.
     """
 
     def __init__(
         self,
-        metastore: EmbeddedMetastore,
-        call: str = "none",
+        metastore: Server,
+        call: str | None = "none",
         *,
         arrives: bool = True,
-        says: Callable[[bytes], bytes] | None = None,
+        harm: Harm = Harm.LOSE,
+        after: int = 0,
         times: int = 1,
     ) -> None:
-        self._says = says
-        self._times = times
+        """Listen.
+
+        Args:
+            metastore: Where to forward to.
+            call: The name of the call; None is any.
+            arrives: Whether the question arrives, so that the call is carried out.
+            harm: What becomes of the answer.
+            after: How many of these calls pass unharmed before.
+            times: How many are harmed then.
+        """
         self._address = ("127.0.0.1", int(metastore.uri.rpartition(":")[2]))
-        # How a call begins in Thrift's binary protocol: version and kind, length, name.
-        self._wanted = b"\x80\x01\x00\x01" + len(call).to_bytes(4, "big") + call.encode()
+        self._call = call
         self._arrives = arrives
+        self._harm = harm
+        self._after = after
+        self._times = times
+        self.calls: list[str] = []
         self.cuts = 0
         self.open = self.most_open = 0
         self.begun: list[float] = []
@@ -64,32 +99,71 @@ class Proxy:
             self.most_open = max(self.most_open, self.open)
         try:
             self._carry(inner)
+        except ConnectionError:
+            return  # Somebody was killed.
         finally:
             with self._counting:
                 self.open -= 1
 
     def _carry(self, inner: socket.socket) -> None:
-        muted: bytes | None = None
+        harmed: bytes | None = None
         with inner, socket.create_connection(self._address) as outer:
             while True:
                 for ready in select.select([inner, outer], [], [])[0]:
                     data = ready.recv(1 << 16)
                     if not data:
                         return
-                    if ready is outer and muted is not None:
-                        # Carried out and answered, but nobody will ever hear of it.
-                        if self._says is None:
-                            return
-                        data, muted = self._says(muted), None
                     if ready is outer:
-                        inner.sendall(data)
+                        if harmed is None:
+                            inner.sendall(data)
+                        elif not self._do_harm(inner, harmed, data):
+                            return
+                        elif harmed:
+                            harmed = b""  # What else comes of the answer goes nowhere.
                         continue
-                    if self._wanted in data and self.cuts < self._times:
-                        self.cuts += 1
-                        if not self._arrives:
-                            if self._says is None:
-                                return
-                            inner.sendall(self._says(data))
-                            continue
-                        muted = data
-                    outer.sendall(data)
+                    if data.startswith(_CALL):
+                        harmed = data if self._strikes(_name(data)) else None
+                    if harmed is None or self._arrives:
+                        outer.sendall(data)
+                    elif not self._do_harm(inner, harmed, b""):
+                        return
+
+    def _strikes(self, name: str) -> bool:
+        with self._counting:
+            self.calls.append(name)
+            if self._call not in (None, name) or self.cuts >= self._times:
+                return False
+            self._after -= 1
+            if self._after >= 0:
+                return False
+            self.cuts += 1
+            return True
+
+    def _do_harm(self, inner: socket.socket, call: bytes, answer: bytes) -> bool:
+        """Deal with an answer.
+
+        Returns:
+            Whether the connection goes on.
+        """
+        if not call:
+            return True
+        header = call[4 : 12 + len(_name(call))]
+        noise = b"\xff" * max(len(answer), 64)
+        match self._harm:
+            case Harm.CUT:
+                inner.sendall(answer[: len(answer) // 2])
+            case Harm.GARBLE:
+                inner.sendall(noise)
+            case Harm.SPOIL:
+                inner.sendall(answer[: 4 + len(header)] + noise)
+            case Harm.FAIL:
+                text = f"Internal error processing {_name(call)}".encode()
+                fields = struct.pack(">bhi", 11, 1, len(text)) + text
+                fields += struct.pack(">bhib", 8, 2, _INTERNAL_ERROR, 0)
+                inner.sendall(_EXCEPTION + header + fields)
+        return self._harm in (Harm.GARBLE, Harm.FAIL, Harm.HOLD)
+
+
+def _name(call: bytes) -> str:
+    length = int.from_bytes(call[4:8], "big")
+    return call[8 : 8 + length].decode()

@@ -16,6 +16,8 @@ SIDECAR_FILE = "_hiveacid.json"
 SINCE_FILE = "_hiveacid_since.json"
 STAGING_PREFIX = "_tmp_hiveacid_"
 RUN_NOTES = "_hiveacid_runs"
+# A small file until it is whole; then it gets its name.
+UNFINISHED_PREFIX = "_unfinished_"
 FLUSH_LENGTH_SUFFIX = "_flush_length"
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 

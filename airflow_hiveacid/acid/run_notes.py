@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from airflow_hiveacid.acid.names import Base, Delta, parse_directory
+from airflow_hiveacid.acid.names import UNFINISHED_PREFIX, Base, Delta, parse_directory
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 
+_UNFINISHED = re.compile(rf"{UNFINISHED_PREFIX}[0-9a-f]+_(.*)")
 _NAME = re.compile(r"([0-9a-f]{64})(?:\.([0-9]{1,18})(\.committed)?)?\.json")
 
 
@@ -45,6 +46,12 @@ class NoteName:
         if match is None:
             return None
         return cls(match[1], None if match[2] is None else int(match[2]), match[3] is not None)
+
+    @classmethod
+    def parse_unfinished(cls, name: str) -> Self | None:
+        """Read the name that a file has until all of the note is in it; None for any other."""
+        match = _UNFINISHED.fullmatch(name)
+        return None if match is None else cls.parse(match[1])
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import Self
 
@@ -125,9 +125,11 @@ class PhaseLog(PhaseObserver):
 
     def note(self, text: str) -> None:
         """Something worth a line."""
-        # In one piece, or lines of compactions that run side by side get mixed up.
-        sys.stdout.write(f"{self._head}{text}\n")
-        sys.stdout.flush()
+        # A log that nobody can write or read any more must not change what is done.
+        with suppress(OSError):
+            # In one piece, or lines of compactions that run side by side get mixed up.
+            sys.stdout.write(f"{self._head}{text}\n")
+            sys.stdout.flush()
 
 
 class InjectedFault(RuntimeError):

@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import RUN_NOTES, SINCE_FILE, is_hidden
+from airflow_hiveacid.acid.run_notes import NoteName
 from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.blockers import blockers_of
 from airflow_hiveacid.maintenance.places import Place
@@ -26,6 +27,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.snapshot import Snapshot
 from airflow_hiveacid.storage import ReadOnlyStorage
 
+_UNFINISHED = "This is the beginning of a note, on a run that was not committed."
 _NOT_APPLIED = "The run that this note is about was not committed."
 # The metastore overflows its stack when it is asked for many more.
 _TABLES_AT_A_TIME = 200
@@ -166,11 +168,13 @@ class Inspection:
         if not storage.is_link(RUN_NOTES):
             oldest = self._now - timedelta(days=keep_notes_days)
             why = f"This note on a run is older than {keep_notes_days:g} days."
-            garbage += [
-                Garbage(path, size, why, is_file=True)
-                for path, size, modified in storage.walk(RUN_NOTES)
-                if size is not None and modified is not None and modified < oldest.timestamp() * 1e9
-            ]
+            for path, size, modified in storage.walk(RUN_NOTES):
+                if size is None:
+                    continue
+                if modified is not None and modified < oldest.timestamp() * 1e9:
+                    garbage.append(Garbage(path, size, why, is_file=True))
+                elif self._nobody_finishes(path):
+                    garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
             old = {each.path for each in garbage}
             for found, belief in self._judged_notes(storage):
                 if found.path in old:
@@ -180,6 +184,13 @@ class Inspection:
                 elif belief is Belief.NOT_APPLIED:
                     garbage.append(Garbage(found.path, 0, _NOT_APPLIED, is_file=True))
         return Finding(place, tuple(garbage), committed_notes=tuple(committed))
+
+    def _nobody_finishes(self, path: str) -> bool:
+        """Whether it is the beginning of a note on a transaction that is over."""
+        name = NoteName.parse_unfinished(path.rpartition("/")[2])
+        if name is None or name.txn_id is None or name.txn_id > self.txns.high_watermark:
+            return False
+        return name.txn_id not in self.txns.open
 
     def _judged_notes(self, storage: ReadOnlyStorage) -> list[tuple[FoundNote, Belief]]:
         """The notes on runs that do not tell by their names whether they were committed."""

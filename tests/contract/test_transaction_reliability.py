@@ -14,7 +14,7 @@ from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.settle import Outcome, find_open_transactions, outcome
 from airflow_hiveacid.metastore.transaction import Transaction
-from tests.proxy import Proxy
+from tests.proxy import Harm, Proxy
 
 TIMEOUT_SECONDS = 4
 TABLE = TableRef("default", "events")
@@ -188,29 +188,16 @@ def test_a_lost_answer_to_a_commit_that_is_refused_is_no_success(
     proxy.close()
 
 
-def noise(_: bytes) -> bytes:
-    return b"\xff" * 64
-
-
-def internal_error(request: bytes) -> bytes:
-    """What a metastore says whose database has failed."""
-    name = request[8 : 8 + int.from_bytes(request[4:8], "big")]
-    text = b"Internal error processing " + name
-    head = b"\x80\x01\x00\x03" + request[4 : 12 + len(name)]
-    message = b"\x0b\x00\x01" + len(text).to_bytes(4, "big") + text
-    return head + message + b"\x08\x00\x02\x00\x00\x00\x06\x00"
-
-
-@pytest.mark.parametrize("says", [noise, internal_error])
+@pytest.mark.parametrize("harm", [Harm.GARBLE, Harm.FAIL])
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_commit_that_is_answered_wrongly_is_asked_about_and_sent_again(
     hms: EmbeddedMetastore,
     client: MetastoreClient,
     arrives: bool,
-    says: Callable[[bytes], bytes],
+    harm: Harm,
 ) -> None:
     removed: list[str] = []
-    proxy = Proxy(hms, "commit_txn", arrives=arrives, says=says)
+    proxy = Proxy(hms, "commit_txn", arrives=arrives, harm=harm)
     far = MetastoreClient(replace(client.options, uris=proxy.uri))
     with far, begin(far) as transaction:
         transaction.own(lambda: removed.append("delta"), "delta")
@@ -227,7 +214,7 @@ def test_a_commit_that_always_fails_inside_is_given_up_and_undone(
 ) -> None:
     monkeypatch.setattr("airflow_hiveacid.metastore.live_transaction.SETTLE_PAUSE_SECONDS", 0.01)
     removed: list[str] = []
-    proxy = Proxy(hms, "commit_txn", arrives=False, says=internal_error, times=100)
+    proxy = Proxy(hms, "commit_txn", arrives=False, harm=Harm.FAIL, times=100)
     transactions: list[Transaction] = []
 
     def work(far: MetastoreClient) -> None:

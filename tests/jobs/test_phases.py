@@ -109,6 +109,22 @@ def test_a_kill_leaves_no_time_for_anything():
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"")
 
 
+def test_a_log_that_cannot_be_written_does_not_end_the_work():
+    program = (
+        "import os, sys\n"
+        "from airflow_hiveacid.jobs.phases import *\n"
+        "with PhaseClock([PhaseLog()])(Phase.COMMIT):\n"
+        "    print('committed', file=sys.stderr)\n"
+        "sys.stderr.flush()\n"
+        "os._exit(0)"
+    )
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, b"committed\n")
+
+
 def test_no_fault_without_the_variable():
     assert FaultInjector.from_environment({}) is None
 

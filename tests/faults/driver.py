@@ -1,0 +1,129 @@
+"""Drivers in processes of their own, which can be killed, stopped and waited for."""
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Self
+
+from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.options import Job
+from tests.faults.effects import Effects, Strike
+from tests.faults.without_spark import carry_out
+
+# Forked from a process that has imported everything: a driver is there in a few milliseconds.
+_CONTEXT = get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.faults.driver", "pandas"])
+_SECONDS = 60
+# The error of a driver that ended by one that is none of the tree's.
+ESCAPED = "escaped"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a driver has said of its work; a killed one nothing.
+
+    Attributes:
+        status: Its exit status.
+        report: The report of a job that it calls done.
+        error: The class of the error.
+        message: What the error says.
+        retryable: Whether the error says that another try can help.
+        changes: What it changed, in words.
+    """
+
+    status: int
+    report: dict[str, Any] | None = None
+    error: str | None = None
+    message: str = ""
+    retryable: bool = False
+    changes: tuple[str, ...] = ()
+
+
+class Driver:
+    """A process that carries out a job."""
+
+    def __init__(self, job: Job, folder: Path, strike: Strike | None = None, below: str = "/"):
+        """Start it.
+
+        Args:
+            job: The job.
+            folder: Gets what it prints and tells.
+            strike: The fault that hits it.
+            below: The folder in which changes count.
+        """
+        self._strike = strike
+        self._told = folder / f"told-{os.urandom(4).hex()}.json"
+        self.log = self._told.with_suffix(".log")
+        arguments = (to_json(job), str(self._told), str(self.log), strike, below)
+        self._process = _CONTEXT.Process(target=_drive, args=arguments, daemon=True)
+        self._process.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+
+    def wait(self) -> Told:
+        """Wait for its end."""
+        self._process.join(_SECONDS)
+        late = self._process.exitcode is None
+        assert not late, f"it did not end in {_SECONDS} s:\n{self.log.read_text()}"
+        if not self._told.exists():
+            return Told(self._process.exitcode)
+        return Told(self._process.exitcode, **json.loads(self._told.read_text()))
+
+    def wait_until_paused(self) -> bool:
+        """Wait until it has stopped itself; False when it was over before."""
+        stat = Path(f"/proc/{self._process.pid}/stat")
+        deadline = time.monotonic() + _SECONDS
+        while time.monotonic() < deadline:
+            if self._process.exitcode is not None:
+                return False
+            if stat.read_text().rpartition(")")[2].split()[0] == "T":
+                return True
+            time.sleep(0.002)
+        raise AssertionError(f"it neither stopped nor ended:\n{self.log.read_text()}")
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+
+def drive(job: Job, folder: Path, strike: Strike | None = None, below: str = "/") -> Told:
+    """Carry out a job in a process of its own, and wait for its end."""
+    with Driver(job, folder, strike, below) as driver:
+        return driver.wait()
+
+
+def _drive(job: str, told: str, log: str, strike: Strike | None, below: str) -> None:
+    output = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    effects = Effects(strike, below)
+    effects.watch()
+    try:
+        done = carry_out(from_json(job))
+        failure = done.error
+        said = (
+            {"report": done.to_dict()}
+            if failure is None
+            else {"error": failure.id, "message": failure.message, "retryable": failure.retryable}
+        )
+    except HiveAcidError as error:
+        said = {"error": error.id, "message": str(error), "retryable": error.retryable}
+    except Exception:  # noqa: BLE001 - the judge must hear of it
+        said = {"error": ESCAPED, "message": traceback.format_exc()}
+    finally:
+        effects.end()
+    sys.stdout.flush()
+    Path(told).write_text(json.dumps(said | {"changes": effects.seen}))

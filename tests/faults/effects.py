@@ -1,0 +1,165 @@
+"""What a process changes outside of itself, counted, so that a fault can strike before any of it.
+
+Nobody names the places: every call that changes something in the metastore, and every file or
+directory that is created, written, renamed or removed, is one, whoever does it and wherever.
+"""
+
+import errno
+import io
+import os
+import resource
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from airflow_hiveacid import storage
+from airflow_hiveacid.metastore.repeating import Repeating
+from airflow_hiveacid.metastore.transport import Connection
+
+# Calls that only say that somebody is still there.
+_GREETINGS = ("set_ugi", "heartbeat_txn_range", "check_lock")
+_CHANGING_FILES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate")
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_NEED_ROOM = ("open", "write", "os.mkdir")
+
+
+class Kind(StrEnum):
+    """What happens at a place."""
+
+    KILL = "kill"  # SIGKILL; of what is being written, half arrives.
+    PAUSE = "pause"  # SIGSTOP, until somebody sends SIGCONT.
+    FULL = "full"  # From now on nothing can be created; of what is being written, half arrives.
+    LIMIT = "limit"  # The same by the kernel: no file of this process can grow any more.
+    READ_ONLY = "read only"  # From now on no file can be changed or removed.
+    LOSE = "lose"  # The file that was written last is gone.
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A fault and its place: before the change of this number, counted from 0."""
+
+    kind: Kind
+    place: int
+
+
+class Effects:
+    """Watches this process, which must be one that is made for it: there is no way back.
+
+    Attributes:
+        seen: All changes so far, in words.
+    """
+
+    def __init__(self, strike: Strike | None, below: str) -> None:
+        """Describe what to watch.
+
+        Args:
+            strike: What is to happen; None only counts.
+            below: The folder that counts: of other files only this process knows.
+        """
+        self.seen: list[str] = []
+        self._strike = strike
+        self._below = below
+        self._lock = threading.RLock()
+        self._written: str | None = None
+        self._refusing: Kind | None = None
+
+    def watch(self) -> None:
+        """Begin."""
+        invoke = Connection.invoke
+
+        def watched(connection: Connection, call: Any, *arguments: Any, **how: Any) -> Any:
+            if call.repeating is not Repeating.READS and call.name not in _GREETINGS:
+                self.happens("call", call.name)
+            return invoke(connection, call, *arguments, **how)
+
+        Connection.invoke = watched  # type: ignore[method-assign]
+        storage.open = self._open  # type: ignore[attr-defined]
+        sys.addaudithook(self._audit)
+
+    def end(self) -> None:
+        """Let this process write again what it has to say."""
+        self._strike = self._refusing = None
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    def happens(self, event: str, what: str) -> bool:
+        """Something is about to be changed.
+
+        Returns:
+            Whether the fault strikes here, and leaves it to the caller to do only half.
+        """
+        if threading.current_thread().name.startswith("heartbeat"):
+            return False
+        with self._lock:
+            number = len(self.seen)
+            self.seen.append(f"{event} {what}")
+            strike = self._strike
+            struck = strike is not None and number == strike.place
+            if struck and not (event == "write" and strike.kind in (Kind.KILL, Kind.FULL)):
+                self.carry_out(strike.kind)
+        self._refuse(event)
+        return struck
+
+    def carry_out(self, kind: Kind) -> None:
+        """Let the fault strike."""
+        match kind:
+            case Kind.KILL:
+                os.kill(os.getpid(), signal.SIGKILL)
+            case Kind.PAUSE:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            case Kind.FULL | Kind.READ_ONLY:
+                self._refusing = kind
+            case Kind.LIMIT:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY))
+            case Kind.LOSE if self._written is not None:
+                self._strike = None
+                if os.path.exists(self._written):
+                    os.unlink(self._written)
+
+    def _refuse(self, event: str) -> None:
+        if event != "call" and self._refusing is Kind.READ_ONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        if event in _NEED_ROOM and self._refusing is Kind.FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            if not isinstance(path, str) or not (flags or 0) & _WRITING:
+                return
+        elif event not in _CHANGING_FILES:
+            return
+        path = arguments[-2 if event == "os.rename" and arguments[-1] == -1 else 0]
+        path = os.fspath(arguments[1] if event == "os.rename" else path)
+        # What shutil removes is named relative to its directory.
+        if not os.path.isabs(path) or path.startswith(self._below):
+            self.happens(event, path.removeprefix(self._below))
+
+    def _open(self, path: str, mode: str) -> Any:
+        if mode == "rb":
+            return open(path, mode)
+        return io.BufferedWriter(_WatchedFile(self, path, mode))
+
+    def wrote(self, path: str) -> None:
+        """A file got something."""
+        self._written = path
+
+
+class _WatchedFile(io.FileIO):
+    """A file whose single writes are changes."""
+
+    def __init__(self, effects: Effects, path: str, mode: str) -> None:
+        self._effects = effects
+        super().__init__(path, mode.replace("b", ""))
+
+    def write(self, data: Any) -> int:
+        if self._effects.happens("write", os.path.basename(str(self.name))):
+            strike = self._effects._strike
+            if strike is not None and strike.kind in (Kind.KILL, Kind.FULL):
+                super().write(memoryview(data)[: len(data) // 2])
+                self._effects.carry_out(strike.kind)
+                self._effects._refuse("write")
+        self._effects.wrote(str(self.name))
+        return super().write(data)

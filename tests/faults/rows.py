@@ -1,0 +1,93 @@
+"""The rows of the tables that faults strike at, and what a job makes of them, by plain Python."""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from airflow_hiveacid.jobs.options import DeleteJob, InsertJob, Job, MergeJob, PathSource, UpdateJob
+
+
+class Row(NamedTuple):
+    """A row of a table partitioned by p."""
+
+    id: int
+    v: str
+    p: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a job changes.
+
+    Attributes:
+        gone: The rows that are deleted, or replaced by others.
+        come: The rows that are written.
+        updated: How many of both are one.
+        replaces: Whether the rows that come replace all those of their partitions.
+    """
+
+    gone: Collection[Row] = ()
+    come: Sequence[Row] = ()
+    updated: int = 0
+    replaces: bool = False
+
+    def of(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows after the change, in order."""
+        emptied = {row.p for row in self.come} if self.replaces else ()
+        kept = [row for row in rows if row not in self.gone and row.p not in emptied]
+        return sorted([*kept, *self.come])
+
+
+def change(job: Job, rows: Iterable[Row]) -> Change:
+    """What a job changes in a table of these rows."""
+    match job:
+        case InsertJob():
+            return Change(
+                come=[Row(*row.values()) for row in _read(job.source)], replaces=job.overwrite
+            )
+        case UpdateJob(set=values, where=where):
+            (text,) = values.values()
+            chosen = _chosen(where, rows)
+            new = [row._replace(v=text.strip("'")) for row in chosen]
+            return Change(chosen, new, updated=len(new))
+        case DeleteJob(where=where):
+            return Change(_chosen(where, rows))
+        case MergeJob():
+            return _merge(_read(job.source), {(row.id, row.p): row for row in rows})
+    return Change()
+
+
+def write_source(path: Path, rows: Iterable[Row]) -> PathSource:
+    """A file of rows, as a source."""
+    path.write_text("\n".join(json.dumps(row._asdict()) for row in rows))
+    return PathSource(path=str(path), format="json", schema="id INT, v STRING, p STRING")
+
+
+def _read(source: object) -> list[dict[str, object]]:
+    assert isinstance(source, PathSource)
+    return [json.loads(line) for line in Path(source.path).read_text().splitlines()]
+
+
+def _chosen(where: str | None, rows: Iterable[Row]) -> list[Row]:
+    """The rows that a condition of the form "id IN (1, 2)" chooses."""
+    ids = set(map(int, re.findall(r"\d+", where or "")))
+    return sorted(row for row in rows if row.id in ids)
+
+
+def _merge(source, known) -> Change:
+    """Delete what the source calls so, update what both have, insert the rest."""
+    gone, come, updated = [], [], 0
+    for row in (Row(*each.values()) for each in source):
+        old = known.get((row.id, row.p))
+        if old is not None:
+            gone.append(old)
+        if old is None or row.v != DELETED:
+            come.append(row)
+            updated += old is not None
+    return Change(gone, come, updated)
+
+
+DELETED = "deleted"
