@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.directory import (
     acid_state,
     parse_metadata_file,
 )
-from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.acid.errors import BadMetadataFile, CorruptFile, UnsupportedFile
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
     SIDECAR_FILE,
@@ -69,14 +69,25 @@ def read_state(
     """
 
     def data_format(directory: str) -> str:
-        with storage.open_input(f"{directory}/{METADATA_FILE}") as marker:
-            return parse_metadata_file(marker.read().decode(errors="replace"))
+        return read_marker(storage, directory)
 
     state = acid_state(
         files, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict
     )
     _check_content(storage, state)
     return state
+
+
+def read_marker(storage: ReadOnlyStorage, directory: str) -> str:
+    """The data format in the marker file of a base.
+
+    Raises:
+        BadMetadataFile: It says something else, or far too much.
+    """
+    content = storage.read_small(f"{directory}/{METADATA_FILE}")
+    if content is None:
+        raise BadMetadataFile(f"{storage.location}/{directory}/{METADATA_FILE} cannot be read.")
+    return parse_metadata_file(content.decode(errors="replace"))
 
 
 def check_notes(

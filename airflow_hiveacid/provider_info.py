@@ -111,6 +111,16 @@ def _options() -> dict[str, Any]:
             "example": '{"max_deltas": 20, "major_after_hours": 168}',
             "default": None,
         },
+        "page_locations": {
+            "description": "Which locations of tables Airflow's web server opens for the page: "
+            "schemes, with hosts or buckets, separated by commas. Nothing means all that are known: "
+            "file, hdfs, viewfs, s3, gs and abfs. A location is what somebody has written into the "
+            "metastore, and it may name any host.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "hdfs://nn1:8020, s3a://warehouse",
+            "default": "",
+        },
         "spark_history_url": {
             "description": "Spark's history server, for the link of a task to its application "
             "where the cluster has no page of its own for it.",

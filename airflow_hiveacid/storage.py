@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, cast
 
+import pyarrow as pa  # noqa: TID253
 from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.acid.directory import FileStatus
@@ -158,6 +159,10 @@ class ReadOnlyStorage:
         parts = PurePosixPath(path).parts
         if path.startswith("/") or ".." in parts or "\0" in path:
             raise OutsideTable(f"{path!r} leaves {self.location}.")
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise StorageError(f"{path!r} cannot be the name of a file.") from None
         return "/".join((self._root.rstrip("/"), *parts)) or "/"
 
     def _below(self, full: str, directory: str) -> str:
@@ -428,3 +433,9 @@ def _translated(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise storage_error(error, path) from error
+    except (ValueError, pa.ArrowException) as error:
+        # A name that is no UTF-8, for example: whoever may write into a folder can make one.
+        raise StorageError(
+            f"{path!r} cannot be looked at: {error}.",
+            remedy="Look there for names that are not UTF-8, and rename or remove them.",
+        ) from error

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, Decision
 from airflow_hiveacid.acid.errors import HiveAcidError, TableNotFound
@@ -30,16 +31,22 @@ class HealthMeter:
     at the latest. One thread at a time uses a meter, any thread.
     """
 
-    def __init__(self, client: MetastoreClient, policy: CompactionPolicy | None = None) -> None:
+    def __init__(
+        self,
+        client: MetastoreClient,
+        policy: CompactionPolicy | None = None,
+        allowed: AllowedLocations | None = None,
+    ) -> None:
         """Prepare a meter.
 
         Args:
             client: The metastore.
             policy: When a partition is worth compacting; tables may set their own thresholds.
+            allowed: Which locations may be opened; None is all.
         """
         self._client = client
         self._policy = policy or CompactionPolicy()
-        self._survey = Survey(client, self._policy, everything=True)
+        self._survey = Survey(client, self._policy, everything=True, allowed=allowed)
         self._requests: dict[TableRef, list[tuple[int, str]]] = {}
 
     def measure(

@@ -1,13 +1,15 @@
 """The history of a table, as far as its folders tell it."""
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from airflow_hiveacid.acid.directory import FileStatus, acid_state, parse_metadata_file
-from airflow_hiveacid.acid.errors import NotTransactional
+from airflow_hiveacid.acid.allowed_locations import AllowedLocations
+from airflow_hiveacid.acid.directory import FileStatus, acid_state
+from airflow_hiveacid.acid.errors import NotTransactional, StorageError
 from airflow_hiveacid.acid.history import (
     HistoryEntry,
     entries_of_runs,
@@ -22,6 +24,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.run_token import unmarked_token
+from airflow_hiveacid.listing import read_marker
 from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes, parted
 from airflow_hiveacid.maintenance.run_notes import RunNotes
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -31,10 +34,17 @@ from airflow_hiveacid.storage import ReadOnlyStorage
 
 # Notes are small files, and an object store takes its time for each.
 _READERS = 8
+# Ours have some hundred bytes; whoever forges them may take a megabyte for each.
+_MOST_BYTES = 32 << 20
 
 
 def table_history(
-    client: MetastoreClient, ref: TableRef, *, limit: int = 500
+    client: MetastoreClient,
+    ref: TableRef,
+    *,
+    limit: int = 500,
+    seconds: float = float("inf"),
+    allowed: AllowedLocations | None = None,
 ) -> list[HistoryEntry]:
     """What has been written to a table and compacted, the newest first.
 
@@ -42,8 +52,13 @@ def table_history(
         client: The metastore.
         ref: The table.
         limit: How many entries, at most.
+        seconds: How long to look. When they are over, or as many notes were read as are worth
+            it, the other entries are without what only their notes tell.
+        allowed: Which locations may be opened; None is all.
 
     Raises:
+        PermissionRefused: The table, or a partition, is at another location.
+        StorageError: There is no time left before all directories were seen.
         DataError: A directory cannot be read.
         NotTransactional: The table is none that has versions.
         TableNotFound: It does not exist.
@@ -52,6 +67,9 @@ def table_history(
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{ref} is not a transactional table.")
     snapshot = Snapshot.take(client, [ref])
+    allowed = allowed or AllowedLocations()
+    reading = _Reading(time.monotonic() + seconds)
+    allowed.require(table.folder)
     folder = DirectorySizes.of(table.folder)
     inside: dict[str, str | None] = {"": None}
     outside: dict[str, str] = {}
@@ -59,11 +77,16 @@ def table_history(
         inside, outside = parted(table.folder, partition_locations(client, table))
     found = list(_directories(folder, inside, snapshot, ref))
     for name, location in outside.items():
+        allowed.require(location)
+        if reading.late:
+            raise StorageError(
+                f"{ref} has too many partitions outside of its folder to look at all in time."
+            )
         found += _directories(DirectorySizes.of(location), {"": name}, snapshot, ref)
     places = {id(entry): place for entry, place in found}
     newest = newest_first((entry for entry, _ in found), limit)
     with ThreadPoolExecutor(_READERS) as pool:
-        entries = list(pool.map(lambda entry: _with_note(entry, *places[id(entry)]), newest))
+        entries = list(pool.map(lambda entry: reading.told(entry, *places[id(entry)]), newest))
     notes = RunNotes(folder.storage, ref.full_name)
     committed = notes.committed(snapshot.txns, snapshot.write_ids, limit)
     gone = entries_of_runs(
@@ -88,8 +111,7 @@ def _directories(
         marked = [name for name in names if f"{prefix}{name}" in folder.marked]
 
         def data_format(directory: str, prefix: str = prefix) -> str:
-            with folder.storage.open_input(f"{prefix}{directory}/{METADATA_FILE}") as marker:
-                return parse_metadata_file(marker.read().decode(errors="replace"))
+            return read_marker(folder.storage, f"{prefix}{directory}")
 
         state = acid_state(
             [
@@ -113,9 +135,29 @@ def _directories(
             yield entry, (folder.storage, f"{prefix}{name}")
 
 
-def _with_note(entry: HistoryEntry, storage: ReadOnlyStorage, path: str) -> HistoryEntry:
-    note = _note(storage, f"{path}/{SIDECAR_FILE}")
-    return entry if note is None else replace(entry, **facts_of(note))
+class _Reading:
+    """Reads the notes beside the files, as long as there is time, and not too much of it."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+        self._bytes = 0
+
+    @property
+    def late(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    def told(self, entry: HistoryEntry, storage: ReadOnlyStorage, path: str) -> HistoryEntry:
+        """An entry with what its note says."""
+        if self.late or self._bytes > _MOST_BYTES:
+            return entry
+        content = storage.read_small(f"{path}/{SIDECAR_FILE}")
+        # Several threads add to it: it need not be exact.
+        self._bytes += len(content or b"")
+        try:
+            note = None if content is None else json.loads(content)
+        except (ValueError, RecursionError):
+            return entry
+        return replace(entry, **facts_of(note)) if isinstance(note, dict) else entry
 
 
 def _as_sidecar(note: RunNote, ref: TableRef) -> dict[str, Any]:
@@ -123,13 +165,3 @@ def _as_sidecar(note: RunNote, ref: TableRef) -> dict[str, Any]:
     plain: dict[str, Any] = codec.encode(note)
     token = unmarked_token(note.run_token)
     return plain | {"run_token": token, "write_id": note.write_ids[ref.full_name]}
-
-
-def _note(storage: ReadOnlyStorage, path: str) -> dict[str, Any] | None:
-    """A note of ours; None when there is none, or half of one."""
-    content = storage.read_small(path)
-    try:
-        note = None if content is None else json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    return note if isinstance(note, dict) else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_hiveacid.acid.compaction_policy import PartitionSize
-from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
+from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
 from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
 )
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range, ValidTxnList
-from airflow_hiveacid.listing import data_files, list_files, read_state, read_tail
+from airflow_hiveacid.listing import data_files, list_files, read_marker, read_state, read_tail
 from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes
 from airflow_hiveacid.storage import ReadOnlyStorage
 
@@ -146,8 +146,7 @@ class PartitionSizes:
             if self._write_ids.is_valid(base.write_id):
                 return "compacted"
             read.append(directory)
-            with folder.storage.open_input(f"{prefix}{directory}/{METADATA_FILE}") as marker:
-                return parse_metadata_file(marker.read().decode(errors="replace"))
+            return read_marker(folder.storage, f"{prefix}{directory}")
 
         state = self._choose(directories, marked, originals, data_format)
         if not read:

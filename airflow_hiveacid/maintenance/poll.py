@@ -13,6 +13,8 @@ from airflow_hiveacid.metastore.table_pattern import tables_of
 
 # How many partitions that need nothing are named one by one.
 _NAMED = 5
+# Of those that cannot be measured.
+_PROBLEMS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,12 @@ class Findings:
     Attributes:
         needs: What is worth compacting, the most useful first.
         log: Why each of these is, and a summary of all others.
+        problems: What could not be measured, and why.
     """
 
     needs: tuple[CompactionNeed, ...]
     log: tuple[str, ...]
+    problems: tuple[str, ...] = ()
 
 
 class CompactionPoll:
@@ -84,7 +88,7 @@ class CompactionPoll:
         )
         if unwritten := len(found) - len({decision.size.table for decision in decisions}):
             log = (*log, f"Not written since the last look, or empty: {_tables(unwritten)}.")
-        return Findings(needs, log)
+        return Findings(needs, log, tuple(_problems(others)))
 
 
 def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
@@ -102,6 +106,16 @@ def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
         yield f"{rest} more of {_tables(tables)} need none."
     if not others and not tables:
         yield "No transactional table matches."
+
+
+def _problems(others: Sequence[Decision]) -> Iterator[str]:
+    """A line for each of what could not be measured, if there are not too many."""
+    unknown = [each.size for each in others if each.size.problem is not None]
+    for size in unknown[:_PROBLEMS]:
+        name = size.table if size.partition is None else f"{size.table}/{size.partition}"
+        yield f"{name} cannot be measured: {size.problem}"
+    if len(unknown) > _PROBLEMS:
+        yield f"{len(unknown) - _PROBLEMS} more cannot be measured."
 
 
 def _tables(count: int) -> str:

@@ -1,10 +1,12 @@
 """What tables need: every partition measured, and a decision with its reason for each."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_policy import (
     CompactionPolicy,
     Decision,
@@ -14,8 +16,10 @@ from airflow_hiveacid.acid.compaction_policy import (
 )
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.errors import (
+    AnswerLost,
+    DataError,
     HiveAcidError,
-    MetastoreError,
+    MetastoreUnreachable,
     NotTransactional,
     TableNotFound,
     UnsupportedTable,
@@ -30,6 +34,8 @@ from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.partition_locations import partition_locations
 from airflow_hiveacid.metastore.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
 
 # Not every change of a table shows in its write ids: a property, a moved partition, a cleaning.
 _TRUSTED = timedelta(hours=1)
@@ -119,6 +125,7 @@ class Survey:
         quiet: Mapping[str, Sequence[str]] | None = None,
         *,
         everything: bool = False,
+        allowed: AllowedLocations | None = None,
     ) -> None:
         """Prepare a survey.
 
@@ -128,7 +135,9 @@ class Survey:
             quiet: The ``quiet`` of a survey with the same policy of the same partitions.
             everything: Measure tables, too, that cannot be compacted; the sizes of their
                 partitions say why.
+            allowed: Which locations may be opened; None is all.
         """
+        self._allowed = allowed or AllowedLocations()
         self._client = client
         self._everything = everything
         self._policy = policy or CompactionPolicy()
@@ -200,7 +209,7 @@ class Survey:
             Each table with the decisions on its partitions, or with why it cannot be measured.
 
         Raises:
-            MetastoreError: The metastore does not answer as it should.
+            MetastoreError: The metastore does not answer.
         """
         look = _Look(
             self._client,
@@ -212,11 +221,17 @@ class Survey:
         for table in tables:
             try:
                 yield table, self._survey(table, look)
-            except MetastoreError:
+            except (MetastoreUnreachable, AnswerLost):
                 raise
             except HiveAcidError as error:
                 self._measured.pop((table, look.partitions), None)
                 yield table, error
+            except Exception as error:
+                # What somebody has put into one table must not hide how all others are.
+                log.warning("%s could not be measured", table, exc_info=True)
+                self._measured.pop((table, look.partitions), None)
+                what = f"{table} could not be measured: {type(error).__name__}: {error}."
+                yield table, DataError(what)
 
     def mistrust(self, table: TableRef) -> None:
         """List a table anew the next time, though nobody may have written it since."""
@@ -269,24 +284,28 @@ class Survey:
         found: list[PartitionSize] = []
         locations, located_at = None, now
         if not table.partition_keys:
-            found += sizes.measure(DirectorySizes.of(table.folder), {"": None}, now)
+            found += sizes.measure(self._listed(table.folder), {"": None}, now)
         elif look.partitions is not None:
             # Some of many: the rest of the table's folder is not of interest.
             for each in self._client.get_partitions(ref, look.partitions):
-                found += sizes.measure(DirectorySizes.of(each.folder), {"": each.name}, now)
+                found += sizes.measure(self._listed(each.folder), {"": each.name}, now)
         else:
             with ThreadPoolExecutor(1) as pool:
                 # Thousands of partitions take both sides their time.
-                listing = pool.submit(DirectorySizes.of, table.folder)
+                listing = pool.submit(self._listed, table.folder)
                 locations, located_at = self._locations(table, now, before)
             inside, outside = parted(table.folder, locations)
             found += sizes.measure(listing.result(), inside, now)
             for name, location in outside.items():
-                found += sizes.measure(DirectorySizes.of(location), {"": name}, now)
+                found += sizes.measure(self._listed(location), {"": name}, now)
         found.sort(key=lambda size: size.partition or "")
         if off or why_not:
             found = [replace(size, auto_off=off, problem=size.problem or why_not) for size in found]
         return _Measured(write_ids, now, policy, tuple(found), sizes.rows, locations, located_at)
+
+    def _listed(self, location: str) -> DirectorySizes:
+        self._allowed.require(location)
+        return DirectorySizes.of(location)
 
     def _locations(
         self, table: HiveTable, now: datetime, before: _Measured | None

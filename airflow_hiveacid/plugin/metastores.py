@@ -7,6 +7,7 @@ from functools import cache
 
 from airflow.providers.common.compat.sdk import conf
 
+from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.health import TableHealth
@@ -43,7 +44,9 @@ class Metastore:
         self._conn_id = conn_id
         self._meter: HealthMeter | None = None
         self._client: MetastoreClient | None = None
-        self._measured_with: tuple[MetastoreOptions, CompactionPolicy] | None = None
+        self._measured_with: tuple[MetastoreOptions, CompactionPolicy, AllowedLocations] | None = (
+            None
+        )
 
     def history(self, table: str) -> list[HistoryEntry]:
         """The newest versions of a table, asked for now.
@@ -57,14 +60,17 @@ class Metastore:
         options = HiveAcidMetastoreHook(self._conn_id).options()
         patience = min(options.read_timeout_seconds, _PATIENCE_SECONDS)
         with MetastoreClient(replace(options, read_timeout_seconds=patience)) as client:
-            return table_history(client, TableRef.parse(table))
+            return table_history(
+                client, TableRef.parse(table), seconds=patience, allowed=page_locations()
+            )
 
     def _measure(self) -> Iterator[TableHealth]:
         # A connection may be edited while this runs; what is remembered of tables goes then.
-        wanted = HiveAcidMetastoreHook(self._conn_id).options(), page_policy()
+        options = HiveAcidMetastoreHook(self._conn_id).options()
+        wanted = options, page_policy(), page_locations()
         if self._meter is None or self._client is None or wanted != self._measured_with:
             self._client = MetastoreClient(wanted[0])
-            self._meter = HealthMeter(self._client, wanted[1])
+            self._meter = HealthMeter(self._client, wanted[1], wanted[2])
             self._measured_with = wanted
         with self._client:
             yield from self._meter.measure()
@@ -86,6 +92,15 @@ def metastore(conn_id: str) -> Metastore:
         conn_id: One of connection_ids().
     """
     return Metastore(conn_id, conf.getfloat(_SECTION, "page_refresh_seconds", fallback=60.0))
+
+
+def page_locations() -> AllowedLocations:
+    """Which locations Airflow's web server opens for the page.
+
+    Raises:
+        InvalidJob: The configuration cannot be read.
+    """
+    return AllowedLocations.parse(conf.get(_SECTION, "page_locations", fallback=""))
 
 
 def page_policy() -> CompactionPolicy:

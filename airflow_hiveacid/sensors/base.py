@@ -77,6 +77,8 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
             store.set(_QUIET, poll.quiet)
         for line in found.log:
             self.log.info("%s", line)
+        for line in found.problems:
+            self.log.warning("%s", line)
         return PokeReturnValue(bool(found.needs), [need.to_dict() for need in found.needs])
 
     def execute(self, context: "Context") -> Any:

@@ -74,6 +74,8 @@ class HiveAcidCompactionTrigger(BaseTrigger):
                 found = await asyncio.to_thread(poll.look, [self.table], self.partitions)
                 for line in found.log:
                     self.log.info("%s", line)
+                for line in found.problems:
+                    self.log.warning("%s", line)
                 if found.needs:
                     break
                 await asyncio.sleep(self.poke_interval)

@@ -1,0 +1,59 @@
+"""Which locations a process opens that others have written into the metastore."""
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from airflow_hiveacid.acid.errors import InvalidJob, PermissionRefused
+
+_RULE = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)(?:://(?P<host>[^/\s]*))?")
+_LOCATION = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?.*", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedLocations:
+    """Schemes, and hosts or buckets.
+
+    Attributes:
+        rules: Pairs of a scheme and a host; None stands for all hosts. Without any rule every
+            location is allowed.
+    """
+
+    rules: tuple[tuple[str, str | None], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``hdfs://nn1:8020, s3a://bucket, gs``.
+
+        Raises:
+            InvalidJob: It is something else.
+        """
+        rules = []
+        for part in filter(None, (each.strip().lower().rstrip("/") for each in text.split(","))):
+            if (match := _RULE.fullmatch(part)) is None:
+                raise InvalidJob(
+                    f"{part!r} does not say which locations are allowed.",
+                    remedy="Write schemes, with hosts or buckets: hdfs://nn1:8020, s3a://bucket, gs.",
+                )
+            rules.append((match["scheme"], match["host"]))
+        return cls(tuple(rules))
+
+    def require(self, location: str) -> None:
+        """Refuse a location that is not allowed.
+
+        Raises:
+            PermissionRefused: It is not.
+        """
+        match = _LOCATION.fullmatch(location)
+        scheme = ((match and match["scheme"]) or "file").lower()
+        host = ((match and match["host"]) or "").lower()
+        if self.rules and not any(
+            scheme == allowed and hosts in (None, host) for allowed, hosts in self.rules
+        ):
+            raise PermissionRefused(
+                f"{location!r} is not among the locations that may be opened here.",
+                remedy="If it should be, add its scheme and host to page_locations in the section"
+                " hive_acid of Airflow's configuration.",
+            )

@@ -1,0 +1,177 @@
+"""What one who may write into one table can do to those who look at all of them."""
+
+import json
+import os
+import time
+
+import pytest
+
+from airflow_hiveacid.acid.allowed_locations import AllowedLocations
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.acid.errors import (
+    HiveAcidError,
+    InvalidJob,
+    PermissionRefused,
+    StorageError,
+)
+from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.maintenance.health import HealthMeter
+from airflow_hiveacid.maintenance.history import table_history
+from airflow_hiveacid.maintenance.poll import CompactionPoll
+from airflow_hiveacid.storage import ReadOnlyStorage
+from tests.maintenance.acid_folders import AcidFolders
+
+pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+
+FORGED = [
+    b"[1, 2]",
+    b"null",
+    b"[" * 100_000,
+    b"\xff\xfe",
+    b"9" * 10_000,
+    json.dumps({"report": 5, "time": 7, "txn_id": "x", "user": {}, "operation": []}).encode(),
+    json.dumps({"report": {"rows_inserted": "x"}, "time": "9999999-1", "txn_id": 10**40}).encode(),
+    json.dumps({"user": "\ud800", "time": "0001-01-01", "run_token": "x" * 10_000}).encode(),
+]
+
+
+@pytest.fixture
+def others(client, database):
+    """Two tables that nobody has done anything to."""
+    tables = [AcidFolders.create(client, f"{database}.{name}") for name in ("a", "z")]
+    for each in tables:
+        for _ in range(11):
+            each.insert()
+    return tables
+
+
+@pytest.fixture
+def bad(client, database):
+    table = AcidFolders.create(client, f"{database}.m")
+    for _ in range(11):
+        table.insert()
+    return table
+
+
+def bad_name(table):
+    (table.root / Delta(1, 1, 0).name).mkdir(exist_ok=True)
+    open(os.fsencode(table.root / Delta(1, 1, 0).name) + b"/bucket_\xff\xfe", "wb").close()
+
+
+def bad_directory(table):
+    os.mkdir(os.fsencode(table.root) + b"/delta_\xff")
+
+
+def bad_number(table):
+    (table.root / f"base_{'9' * 200}").mkdir()
+
+
+@pytest.mark.parametrize("spoil", [bad_name, bad_directory, bad_number])
+def test_one_table_with_a_bad_name_hides_no_other(client, database, hms, others, bad, spoil):
+    spoil(bad)
+    healths = {each.table: each for each in HealthMeter(client).measure(database)}
+    assert [healths[other.ref.full_name].error for other in others] == [None, None]
+    assert all(healths[other.ref.full_name].needs for other in others)
+    shown = healths[bad.ref.full_name]
+    assert shown.score < 100
+    assert shown.error is not None or "cannot be read" in shown.verdict
+    found = CompactionPoll(hms.options, CompactionPolicy()).look([f"{database}.*"])
+    assert {need.table for need in found.needs} == {other.ref.full_name for other in others}
+    (problem,) = found.problems
+    assert problem.startswith(bad.ref.full_name)
+
+
+def test_a_table_that_breaks_the_measuring_itself_hides_no_other(
+    client, database, others, bad, monkeypatch
+):
+    walk = ReadOnlyStorage.walk
+
+    def broken(storage, path=""):
+        if storage.location == bad.table.location:
+            raise KeyError("nobody has thought of this")
+        return walk(storage, path)
+
+    monkeypatch.setattr(ReadOnlyStorage, "walk", broken)
+    healths = {each.table: each for each in HealthMeter(client).measure(database)}
+    assert "nobody has thought of this" in healths[bad.ref.full_name].error.message
+    assert [healths[other.ref.full_name].error for other in others] == [None, None]
+
+
+@pytest.mark.parametrize("content", FORGED, ids=range(len(FORGED)))
+def test_a_forged_note_tells_nothing(client, bad, content):
+    directory = Delta(1, 1, 0).name
+    (bad.root / directory / "_hiveacid.json").write_bytes(content)
+    entries = table_history(client, bad.ref)
+    (entry,) = [each for each in entries if each.directory == directory]
+    assert (entry.rows, entry.run_token, entry.txn_id) in ((None, None, None), (0, None, None))
+    json.dumps([str(each) for each in entries]).encode()
+
+
+def test_notes_of_any_size_are_read_in_little_memory(client, bad):
+    for number in range(1, 4):
+        with open(bad.root / Delta(number, number, 0).name / "_hiveacid.json", "wb") as note:
+            note.truncate(600 << 20)
+    with open(bad.root / Delta(4, 4, 0).name / "_metadata_acid", "wb") as marker:
+        marker.truncate(600 << 20)
+    begun = time.process_time()
+    assert len(table_history(client, bad.ref)) == 11
+    assert time.process_time() - begun < 1
+
+
+def test_a_history_that_takes_too_long_says_so(client, database, tmp_path):
+    table = AcidFolders.create(client, f"{database}.t", ["p=1"])
+    table.add("p=2", location=f"file:{tmp_path}/elsewhere")
+    with pytest.raises(StorageError, match="in time"):
+        table_history(client, table.ref, seconds=0)
+
+
+def test_only_locations_that_are_allowed_are_opened(client, database, others, bad, monkeypatch):
+    opened = []
+    of = ReadOnlyStorage.of
+    monkeypatch.setattr(ReadOnlyStorage, "of", lambda place: opened.append(place) or of(place))
+    allowed = AllowedLocations.parse("hdfs://nn:8020, s3a")
+    for health in HealthMeter(client, allowed=allowed).measure(database):
+        assert health.error.id == "PermissionRefused"
+        assert "page_locations" in health.error.remedy
+    with pytest.raises(PermissionRefused):
+        table_history(client, bad.ref, allowed=allowed)
+    assert opened == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "location", "fine"),
+    [
+        ("", "hdfs://anywhere/x", True),
+        ("hdfs://nn:8020, s3a", "hdfs://nn:8020/x", True),
+        ("hdfs://nn:8020, s3a", "HDFS://NN:8020/x", True),
+        ("hdfs://nn:8020, s3a", "hdfs://nn:80201/x", False),
+        ("hdfs://nn:8020, s3a", "hdfs://nn:8020@evil/x", False),
+        ("hdfs://nn:8020, s3a", "s3a://any/x", True),
+        ("hdfs://nn:8020, s3a", "s3://any/x", False),
+        ("hdfs://nn:8020, s3a", "/etc", False),
+        ("hdfs://nn:8020, s3a", "file:/etc", False),
+        ("file", "/warehouse/t", True),
+        ("s3a://bucket", "s3a://bucket.evil/t", False),
+    ],
+)
+def test_a_rule_names_a_scheme_and_maybe_a_host(hms, rules, location, fine):
+    allowed = AllowedLocations.parse(rules)
+    if fine:
+        allowed.require(location)
+    else:
+        with pytest.raises(PermissionRefused):
+            allowed.require(location)
+
+
+def test_a_rule_that_is_none_is_refused(hms):
+    with pytest.raises(InvalidJob, match="does not say"):
+        AllowedLocations.parse("hdfs://nn/path")
+
+
+def test_a_name_that_no_file_can_have_is_an_error_of_ours(hms, tmp_path):
+    storage = ReadOnlyStorage.of(str(tmp_path))
+    for name in ("a\0b", "\ud800", "../x"):
+        with pytest.raises(HiveAcidError):
+            storage.exists(name)
+        with pytest.raises(HiveAcidError):
+            storage.read_small(name)
