@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark import StorageLevel  # noqa: TID253
 from pyspark.sql import DataFrame  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.engine.columns import all_columns, assignments, quoted
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.kept_rows import keep_rows
 from airflow_hiveacid.engine.pruning import Scope, matching_partitions, without_subqueries
 from airflow_hiveacid.engine.reader import KEY, TableSnapshot
 from airflow_hiveacid.engine.search import search_argument
@@ -76,19 +76,20 @@ def update_rows(work: Work, values: Mapping[str, str], choice: Choice) -> Counts
             new.get(column.name, F.col(f"{choice.alias}.{quoted(column.name)}")).alias(column.name)
             for column in all_columns(table)
         ]
-        # Read once, used twice: the deletes and the inserts must speak of the same rows.
-        changed = chosen.select(*KEY, *columns).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        with work.phases(Phase.READ), spark_errors_as_ours(f"The update of {table.ref.full_name}"):
-            count = changed.count()
-        with work.phases(Phase.WRITE):
-            if count:
-                names = [quoted(column.name) for column in all_columns(table)]
-                work.output.write_deletes(changed.select(*KEY), snapshot.partitions)
-                work.output.write_rows(changed.select(*names), gather=True)
-    finally:
-        changed.unpersist()
-    return Counts(updated=count)
+        # Evaluated once, used twice: deletes and new rows must speak of the same rows.
+        changed = keep_rows(
+            chosen.select(*KEY, *columns),
+            work.spark,
+            table,
+            work.txn,
+            f"The update of {table.ref.full_name}",
+        )
+    with work.phases(Phase.WRITE):
+        if changed.rows:
+            names = [quoted(column.name) for column in all_columns(table)]
+            work.output.write_deletes(changed.frame.select(*KEY), snapshot.partitions)
+            work.output.write_rows(changed.frame.select(*names), gather=True)
+    return Counts(updated=changed.rows)
 
 
 def _snapshot(work: Work, choice: Choice) -> TableSnapshot:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from airflow_hiveacid.acid.cleaning import stale_staging
 from airflow_hiveacid.acid.errors import ConflictError, UnprovenRun
 from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.maintenance.run_notes import Belief, FoundNote, RunNotes, mark_committed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -61,6 +62,8 @@ class EarlierTries:
         """
         # In this order: what could not be aborted, because it committed just now, is then found.
         abort_open_transactions(self._client, self._run_token, before=before)
+        if before is None:
+            abort_open_transactions(self._client, source_token(self._run_token))
         snapshot = Snapshot.take(self._client, [table.ref for table in self._tables])
         for table in self._tables:
             storage = Storage.of(table.folder)

@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.errors import DataError, UnknownColumn, UserError
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.columns import all_columns, find_columns, quoted, stored
 from airflow_hiveacid.engine.pruning import Scope, canonical_values, matching_partitions
+from airflow_hiveacid.engine.session import evaluating_session, in_session
 from airflow_hiveacid.engine.work import Counts, Work
 from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -68,6 +69,7 @@ class Insert:
         """Stage the rows of a source."""
         with work.phases(Phase.WRITE):
             rows = rows_for(work.table, source, self.plan)
+            rows = in_session(rows, evaluating_session(rows.sparkSession))
             work.output.write_rows(rows, gather=False, replace=self.replaces)
             self._refuse_others(work)
             if self.replaces:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark import StorageLevel  # noqa: TID253
 from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
@@ -36,8 +35,6 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 
 # The number of a source row, and of the clause that a pair of rows falls under.
 SOURCE_ROW, CLAUSE = "_ACID_SOURCE_ROW", "_ACID_CLAUSE"
-# A source that is smaller than this in memory is sent to every task instead of shuffling the target.
-BROADCAST_BYTES = 64 * 1024 * 1024
 SHOWN_DUPLICATES = 5
 
 
@@ -48,13 +45,15 @@ class Merge:
     Attributes:
         spark: The session that reads the target.
         table: The target.
-        source: The rows of the source, evaluated once and numbered; see ``number_rows``.
+        source: The rows of the source with their numbers; whenever they are read, they have to be
+            the same.
         on: The condition under which two rows belong together.
         plan: The clauses.
         target_alias: The target's name in expressions.
         source_alias: The source's name in expressions.
         some_columns: Whether a clause that takes all columns is content with those that the
             source has: an update keeps the others, and in new rows they are null.
+        small: Whether the source is sent to every task, instead of shuffling the target.
     """
 
     spark: SparkSession
@@ -65,6 +64,7 @@ class Merge:
     target_alias: str = "t"
     source_alias: str = "s"
     some_columns: bool = False
+    small: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -176,7 +176,7 @@ class Merge:
 
     def _join(self, target: DataFrame) -> DataFrame:
         source = self.source.alias(self.source_alias)
-        if _bytes(self.source) <= BROADCAST_BYTES:
+        if self.small:
             source = F.broadcast(source)
         how = "left" if self.plan.not_matched_by_source else "inner"
         with spark_errors_as_ours("The merge condition"):
@@ -248,24 +248,10 @@ class Merge:
         return named_columns(self.spark, self.on, self.scope)
 
 
-def number_rows(source: DataFrame) -> DataFrame:
-    """A source evaluated once, its rows numbered; ``unpersist`` it afterwards."""
-    numbered = source.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
-    numbered = numbered.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        with spark_errors_as_ours("The source"):
-            numbered.count()
-    except BaseException:
-        numbered.unpersist()
-        raise
-    return numbered
+def numbered(source: DataFrame) -> DataFrame:
+    """A source with the numbers of its rows: other ones whenever it is evaluated."""
+    return source.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
 
 
 def _choose(earlier: Column | None, index: int, value: Column) -> Column:
     return (F if earlier is None else earlier).when(F.col(CLAUSE) == index, value)
-
-
-def _bytes(frame: DataFrame) -> int:
-    """How large Spark thinks a frame is; exact for one that is persisted and counted."""
-    plan = frame._jdf.queryExecution().optimizedPlan()
-    return int(str(plan.stats().sizeInBytes()))

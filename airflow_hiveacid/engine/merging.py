@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pyspark import StorageLevel  # noqa: TID253
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.engine.copies import Reading
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.merge import CLAUSE, Merge, number_rows
+from airflow_hiveacid.engine.kept_rows import keep_rows
+from airflow_hiveacid.engine.merge import CLAUSE, Merge, numbered
 from airflow_hiveacid.engine.pruning import (
     canonical_values,
     matching_partitions,
@@ -20,10 +21,14 @@ from airflow_hiveacid.engine.source import SourceFrame
 from airflow_hiveacid.engine.work import Counts, Work, read_rows
 from airflow_hiveacid.engine.write import Preparation, Statement
 from airflow_hiveacid.jobs.phases import Phase
+from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.transaction import Transaction
 
 Describe = Callable[[SparkSession, HiveTable, DataFrame], Merge]
+
+# A source that is smaller than this in memory is sent to every task instead of shuffling the target.
+BROADCAST_BYTES = 64 * 1024 * 1024
 
 
 def prepare_merge(
@@ -34,8 +39,9 @@ def prepare_merge(
 ) -> Statement:
     """Prepare to merge a source into a table.
 
-    The source is looked at before anything is locked: where the condition ties the partitions to
-    the source's rows, only those partitions are locked, and merges of others run side by side.
+    The source is evaluated before anything is locked: where the condition ties the partitions to
+    the source's rows, only those partitions are locked, and merges of others run side by side. Its
+    rows belong to a transaction of their own, because the one that writes may have to begin anew.
 
     Args:
         found: What the merge is prepared with.
@@ -46,10 +52,13 @@ def prepare_merge(
     spark, table = statement.spark, statement.table
     if source.acid_tables:
         return _merge_of_acid_source(found, statement, source, describe)
+    token = found.options.run_token
+    keeper = Transaction(
+        found.client, keeps_files=True, run_token=None if token is None else source_token(token)
+    )
+    found.stack.enter_context(keeper)
     with found.phases(Phase.READ):
-        rows = number_rows(source.frame(_no_acid_table))
-        found.stack.callback(rows.unpersist)
-        merge = describe(spark, table, rows)
+        merge = _of_kept(spark, table, source.frame(_no_acid_table), keeper, describe)
         locks = _touched_partitions(merge, table)
     return replace(statement, work=lambda work: _merge(work, merge, locks), partitions=locks)
 
@@ -74,16 +83,20 @@ def _merge_of_acid_source(
 
     def work(work: Work) -> Counts:
         with work.phases(Phase.READ):
-            rows = number_rows(source.frame(work.read))
-        try:
-            merge = describe(spark, table, rows)
+            merge = _of_kept(spark, table, source.frame(work.read), work.txn, describe)
             touched = _touched_partitions(merge, table)
-            work.require_locked(touched)
-            return _merge(work, merge, touched)
-        finally:
-            rows.unpersist()
+        work.require_locked(touched)
+        return _merge(work, merge, touched)
 
     return replace(statement, work=work, reads=source.acid_tables, partitions=locks)
+
+
+def _of_kept(
+    spark: SparkSession, table: HiveTable, source: DataFrame, txn: Reading, describe: Describe
+) -> Merge:
+    """The merge of a source that is evaluated here, and nowhere else."""
+    kept = keep_rows(numbered(source), spark, table, txn, "The source")
+    return replace(describe(spark, table, kept.frame), small=kept.bytes <= BROADCAST_BYTES)
 
 
 def _touched_partitions(merge: Merge, table: HiveTable) -> list[str] | None:
@@ -112,21 +125,19 @@ def _merge(work: Work, merge: Merge, touched: Sequence[str] | None) -> Counts:
 
     with work.phases(Phase.READ):
         snapshot = work.snapshot(choose)
-        changes = merge.changes(snapshot.rows(work.spark))
-        changes = changes.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        with work.phases(Phase.READ), spark_errors_as_ours("The merge"):
+        pairs = merge.changes(snapshot.rows(work.spark))
+        # Deletes, new rows and the rows of the source that met none must all speak of these.
+        changes = keep_rows(pairs, work.spark, work.table, work.txn, "The merge").frame
+        with spark_errors_as_ours("The merge"):
             acted = _rows_by_clause(changes)
             if merge.plan.checks_cardinality and any(clause >= 0 for clause in acted):
                 merge.check_cardinality(changes)
-        with work.phases(Phase.WRITE):
-            if any(clause >= 0 for clause in acted):
-                keys = changes.where(F.col(CLAUSE) >= 0).select(*KEY)
-                work.output.write_deletes(keys, snapshot.partitions)
-            if merge.plan.inserts_rows:
-                work.output.write_rows(merge.new_rows(changes), gather=True)
-    finally:
-        changes.unpersist()
+    with work.phases(Phase.WRITE):
+        if any(clause >= 0 for clause in acted):
+            keys = changes.where(F.col(CLAUSE) >= 0).select(*KEY)
+            work.output.write_deletes(keys, snapshot.partitions)
+        if merge.plan.inserts_rows:
+            work.output.write_rows(merge.new_rows(changes), gather=True)
     updating = set(merge.updating_clauses())
     updated = sum(count for clause, count in acted.items() if clause in updating)
     changed = sum(count for clause, count in acted.items() if clause >= 0)

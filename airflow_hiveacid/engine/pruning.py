@@ -63,7 +63,12 @@ def matching_partitions(
         return list(partitions)
     typed = _typed(spark, scope.table, [partition.values for partition in partitions])
     with spark_errors_as_ours("The condition on the partition columns"):
-        found = typed.alias(scope.target_alias).where(" AND ".join(f"({c})" for c in conjuncts))
+        found = typed.alias(scope.target_alias)
+        for condition in conjuncts:
+            fewer = found.where(condition)
+            # What chance decides is decided once, for each row.
+            if fewer._jdf.queryExecution().analyzed().expressions().head().deterministic():
+                found = fewer
         numbers = sorted(row[_NUMBER] for row in found.select(_NUMBER).collect())
     return [partitions[number] for number in numbers]
 

@@ -29,6 +29,12 @@ SCAN_SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
 }
+# A stage that is computed again, because its output got lost, may give other rows. Spark then has
+# to do all over what has read the first ones, or to give up.
+_STABLE_SHUFFLES = {
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+}
 APPLICATION_SETTINGS = {
     # Hive's timestamps have no zone; ORC stores them by the writer's clock.
     "spark.sql.session.timeZone": "UTC",
@@ -66,9 +72,20 @@ def scan_session(spark: SparkSession) -> SparkSession:
     known = session._jsparkSession.sessionState().functionRegistry()
     for name in _CALLING_JAVA:
         known.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
-    for key, value in SCAN_SETTINGS.items():
+    for key, value in (SCAN_SETTINGS | _STABLE_SHUFFLES).items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.session.timeZone", session_time_zone(spark))
+    return session
+
+
+def evaluating_session(spark: SparkSession) -> SparkSession:
+    """A session with the settings of another one, to evaluate what was made in that exactly once.
+
+    The other one stays as it is; views that are made in it later on are not seen.
+    """
+    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for key, value in _STABLE_SHUFFLES.items():
+        session.conf.set(key, value)
     return session
 
 

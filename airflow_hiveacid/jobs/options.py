@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.checks import (
     require_text,
     require_uri,
 )
-from airflow_hiveacid.jobs.run_token import marked_token
+from airflow_hiveacid.jobs.run_token import marked_token, source_token
 
 ORC_CODECS = frozenset({"none", "zlib", "snappy", "lz4", "zstd"})
 PATH_FORMATS = frozenset({"orc", "parquet", "csv", "json"})
@@ -176,7 +176,7 @@ class Job:
     @property
     def tokens(self) -> tuple[str, ...]:
         """The names of all transactions that the job may open, of whatever statement."""
-        return () if self.token is None else (self.token,)
+        return () if self.token is None else (self.token, source_token(self.token))
 
     def render(self, template: Callable[[str], str]) -> Self:
         """A copy of the job with every text (but no key of a mapping) passed through a template."""

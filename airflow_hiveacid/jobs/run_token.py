@@ -38,6 +38,18 @@ def marked_token(run_token: str, tables: Iterable[str]) -> str:
     return f"{run_token}@{hashlib.sha256(names.encode()).hexdigest()[:_MARK_LENGTH]}"
 
 
+def source_token(token: str) -> str:
+    """The name of the transactions that keep the sources of a run while another one writes.
+
+    Nobody sees anything of theirs. A try ends those that it finds at its beginning, and not those
+    that other tries, or it itself, have opened since.
+
+    Args:
+        token: The run token, marked or not.
+    """
+    return f"source of {token}"
+
+
 def unmarked_token(token: str) -> str:
     """A token as a person knows it, without the mark of its tables.
 

@@ -56,6 +56,7 @@ class Transaction(LiveTransaction):
         *,
         targets: Sequence[Target] = (),
         reads: Sequence[TableRef] = (),
+        keeps_files: bool = False,
         run_token: str | None = None,
         user: str | None = None,
         lock_wait_seconds: float = 300,
@@ -70,6 +71,8 @@ class Transaction(LiveTransaction):
             targets: What is done to which tables; without any, the transaction only reads. Of
                 several for one table, the strongest operation counts.
             reads: Transactional tables that are read.
+            keeps_files: Whether it has files of its own although it writes no table. HMS 4 hides
+                transactions that only read, and their files would be taken for left-overs.
             run_token: Under which this run's transactions can be found later on.
             user: Whom the metastore shows as the owner.
             lock_wait_seconds: How long to wait for the locks, restarts included.
@@ -86,6 +89,7 @@ class Transaction(LiveTransaction):
             known = self._targets.get(target.ref)
             self._targets[target.ref] = target if known is None else known.joined(target)
         self._reads = tuple(read for read in reads if read not in self._targets)
+        self._kind = TxnType.DEFAULT if targets or keeps_files else TxnType.READ_ONLY
         self._lock_wait = lock_wait_seconds
         self._max_restarts = max_restarts
         self._earlier_tries = earlier_tries
@@ -155,7 +159,7 @@ class Transaction(LiveTransaction):
                         for target in self._targets.values()
                         if target.changes_rows
                     ]
-                self._open(TxnType.DEFAULT if self._targets else TxnType.READ_ONLY)
+                self._open(self._kind)
                 # Before the lock, or the lock's rows in the metastore stay without a write id and
                 # are never cleaned.
                 self.write_ids = {
