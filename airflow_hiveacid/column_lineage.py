@@ -38,7 +38,7 @@ def column_origins(job: Job, columns: Sequence[str]) -> dict[str, list[Origin]]:
         for column, expression in _merged(job, columns):
             origins[column.lower()] |= set(_read_by_merge(job, expression, columns))
     if isinstance(job, InsertJob | MergeJob) and isinstance(job.source, QuerySource):
-        origins = _through_query(_by_name(job, job.source.sql, columns), origins)
+        origins = _through_query(_by_name(job, job.source.text, columns), origins)
     return {column: sorted(read) for column, read in origins.items() if read}
 
 

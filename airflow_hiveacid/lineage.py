@@ -80,7 +80,7 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
                 inputs[key] = _input(source, job.metastore, tables)
         read = {name: inputs[_key(source)] for name, source in sources.items()}
         written.setdefault(each.target, []).append((each, read))
-    queries = [query.sql for each, _ in statements if (query := _query(each)) is not None]
+    queries = [query.text for each, _ in statements if (query := _query(each)) is not None]
     return import_module("airflow.providers.openlineage.extractors").OperatorLineage(
         inputs=list(inputs.values()),
         outputs=[

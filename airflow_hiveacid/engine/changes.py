@@ -38,7 +38,7 @@ class Choice:
 
     def rows(self, work: Work, snapshot: TableSnapshot) -> DataFrame:
         """The rows with their keys."""
-        self.inputs.register(work.read)
+        self.inputs.register(work.read, work.shared)
         if self.where is None:
             return snapshot.rows(work.spark).alias(self.alias)
         with spark_errors_as_ours(f"The condition {self.where!r}"):

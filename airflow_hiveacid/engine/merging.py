@@ -83,7 +83,8 @@ def _merge_of_acid_source(
 
     def work(work: Work) -> Counts:
         with work.phases(Phase.READ):
-            merge = _of_kept(spark, table, source.frame(work.read), work.txn, describe)
+            rows = source.frame(work.read, work.shared)
+            merge = _of_kept(spark, table, rows, work.txn, describe)
             touched = _touched_partitions(merge, table)
         work.require_locked(touched)
         return _merge(work, merge, touched)

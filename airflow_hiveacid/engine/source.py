@@ -12,6 +12,7 @@ from airflow_hiveacid.engine.columns import all_columns, quoted
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.shared_rows import SharedRows
 from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.jobs.options import PathSource, QuerySource, Source, TableSource
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -64,14 +65,33 @@ class SourceInputs:
         below = [ref for view in self._views.values() for ref in view.acid_tables]
         self.acid_tables = list(dict.fromkeys(tables + below))
 
-    def register(self, read_acid: ReadAcid) -> None:
+    def register(self, read_acid: ReadAcid, shared: SharedRows | None = None) -> None:
         """Make a view of each in the session."""
         for name in self._inputs:
-            self.frame(name, read_acid).createOrReplaceTempView(name)
+            self.frame(name, read_acid, shared).createOrReplaceTempView(name)
 
-    def frame(self, name: str, read_acid: ReadAcid) -> DataFrame:
-        """The rows behind a name."""
+    def frame(self, name: str, read_acid: ReadAcid, shared: SharedRows | None = None) -> DataFrame:
+        """The rows behind a name.
+
+        Args:
+            name: One of the inputs.
+            read_acid: Reads a transactional table under the caller's snapshot.
+            shared: What other statements of the transaction have read.
+        """
         given = self._inputs[name]
+        if isinstance(given, TableSource) and given.name in self._views:
+            return self._views[given.name].frame(read_acid, shared)
+        if isinstance(given, TableSource) and self._is_acid(given):
+            return read_acid(self._spark, self._tables[given.name])
+        if shared is None:
+            return self._files(given)
+        return shared.found(given, self._spark, lambda: self._files(given))
+
+    def _is_acid(self, given: TableSource) -> bool:
+        return self._tables[given.name].kind is not TableKind.NOT_ACID
+
+    def _files(self, given: TableSource | PathSource) -> DataFrame:
+        """The rows of files that anybody may add to, as they are now."""
         if isinstance(given, PathSource):
             reader = self._spark.read.format(given.format).options(**given.options)
             if given.schema is not None:
@@ -80,10 +100,6 @@ class SourceInputs:
             with spark_errors_as_ours(f"The source {given.path}"):
                 return reader.load(given.path)
         table = self._tables[given.name]
-        if given.name in self._views:
-            return self._views[given.name].frame(read_acid)
-        if table.kind is not TableKind.NOT_ACID:
-            return read_acid(self._spark, table)
         partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
         with spark_errors_as_ours(f"The source table {table.ref.full_name}"):
             return FlatSnapshot.of_plain(table, partitions).rows(self._spark)
@@ -113,9 +129,9 @@ class HiveView:
         self._inputs = SourceInputs(self._spark, client, query.inputs, (*within, name))
         self.acid_tables: Sequence[TableRef] = self._inputs.acid_tables
 
-    def frame(self, read_acid: ReadAcid) -> DataFrame:
+    def frame(self, read_acid: ReadAcid, shared: SharedRows | None = None) -> DataFrame:
         """The rows of the view, its columns as the metastore has them."""
-        self._inputs.register(read_acid)
+        self._inputs.register(read_acid, shared)
         fields = spark_struct(self._table.columns).fields
         with spark_errors_as_ours(f"The view {self._table.ref.full_name}"):
             rows = self._spark.sql(self._sql).toDF(*[field.name for field in fields])
@@ -145,18 +161,24 @@ class SourceFrame:
         self._inputs = SourceInputs(self._spark, client, inputs)
         self.acid_tables = self._inputs.acid_tables
 
-    def frame(self, read_acid: ReadAcid) -> DataFrame:
+    def frame(self, read_acid: ReadAcid, shared: SharedRows | None = None) -> DataFrame:
         """The rows of the source.
 
         Args:
             read_acid: Reads a transactional table under the caller's snapshot.
+            shared: What other statements of the transaction have read.
         """
         if isinstance(self._source, DataFrame):
             return self._source
         if not isinstance(self._source, QuerySource):
-            return self._inputs.frame(_ONLY, read_acid)
-        self._inputs.register(read_acid)
+            return self._inputs.frame(_ONLY, read_acid, shared)
+        self._inputs.register(read_acid, shared)
         with spark_errors_as_ours("The source query"):
+            for name, sql in self._source.common.items():
+                rows = self._spark.sql(sql)
+                if shared is not None:
+                    rows = shared.kept((sql, self._source.inputs), self._spark, rows)
+                rows.createOrReplaceTempView(name)
             return self._spark.sql(self._source.sql)
 
     def empty(self) -> DataFrame:

@@ -259,7 +259,7 @@ class TableChanges(ABC, Generic[R]):
             insert = Insert(plan, named, replaces=operation is Operation.OVERWRITE)
 
             def work(work: Work) -> Counts:
-                return insert.run(work, source.frame(work.read))
+                return insert.run(work, source.frame(work.read, work.shared))
 
             if operation is Operation.OVERWRITE or merge_schema:
                 self._end_reading()

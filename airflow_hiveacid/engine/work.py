@@ -14,6 +14,7 @@ from airflow_hiveacid.engine.files import list_partitions
 from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.output import TableOutput
 from airflow_hiveacid.engine.reader import TableSnapshot
+from airflow_hiveacid.engine.shared_rows import SharedRows
 from airflow_hiveacid.jobs.phases import PhaseClock
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -40,6 +41,7 @@ class Work:
     output: TableOutput
     phases: PhaseClock
     locks: Sequence[str] | None
+    shared: SharedRows
 
     def snapshot(
         self, choose: Callable[[Sequence[HivePartition]], Sequence[HivePartition]] | None = None

@@ -19,6 +19,7 @@ from airflow_hiveacid.engine.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.insert_only_output import InsertOnlyOutput
 from airflow_hiveacid.engine.output import TableOutput
 from airflow_hiveacid.engine.session import cancelling_jobs, scan_session
+from airflow_hiveacid.engine.shared_rows import SharedRows
 from airflow_hiveacid.engine.work import Counts, PartitionsMoved, Work
 from airflow_hiveacid.jobs.options import ORC_CODECS
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock, PhaseObserver
@@ -239,8 +240,9 @@ class _Write:
             phases=self.phases,
             earlier_tries=self.earlier,
         ) as txn:
+            shared = SharedRows(self.statements[0].table, txn)
             done = [
-                self._stage(number, statement, txn, names)
+                self._stage(number, statement, txn, names, shared)
                 for number, (statement, names) in enumerate(
                     zip(self.statements, locks, strict=True)
                 )
@@ -264,12 +266,17 @@ class _Write:
             return self._report(txn, done)
 
     def _stage(
-        self, number: int, statement: Statement, txn: Transaction, locks: Sequence[str] | None
+        self,
+        number: int,
+        statement: Statement,
+        txn: Transaction,
+        locks: Sequence[str] | None,
+        shared: SharedRows,
     ) -> _Done:
         spark, table = statement.spark, statement.table
         kind = InsertOnlyOutput if table.kind is TableKind.INSERT_ONLY else AcidOutput
         output = kind(spark, self.client, table, txn, statement.codec, number)
-        work = Work(spark, self.client, table, txn, output, self.phases, locks)
+        work = Work(spark, self.client, table, txn, output, self.phases, locks, shared)
         description = f"{statement.operation.value.lower()} {table.ref.full_name}"
         with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
             counts = statement.work(work)

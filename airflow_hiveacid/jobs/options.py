@@ -113,15 +113,35 @@ class QuerySource:
     Attributes:
         sql: The query.
         inputs: View name to what the query sees under it.
+        common: View name to a query over the inputs that is evaluated once for all statements of a
+            transaction that have the same one.
     """
 
     sql: str
     inputs: Mapping[str, TableSource | PathSource] = field(default_factory=dict)
+    common: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The whole query, what is common to several included."""
+        if not self.common:
+            return self.sql
+        parts = ", ".join(f"{name} AS ({query})" for name, query in self.common.items())
+        inner = re.match(r"WITH (RECURSIVE )?", self.sql)
+        if inner is None:
+            return f"WITH {parts} {self.sql}"
+        return f"{inner[0]}{parts}, {self.sql[inner.end() :]}"
 
     def validate(self) -> None:
         """Raise InvalidJob when the source cannot be used."""
         require_text(self.sql, "source.sql")
         _require_inputs(self.inputs, "source.inputs")
+        for name, query in self.common.items():
+            require_text(query, f"source.common[{name!r}]")
+            if not re.fullmatch(r"\w+", name) or name in self.inputs:
+                raise InvalidJob(
+                    f"source.common: {name!r} cannot be the name of a view of its own."
+                )
 
 
 Source = TableSource | PathSource | QuerySource
@@ -176,7 +196,14 @@ class Job:
     @property
     def tokens(self) -> tuple[str, ...]:
         """The names of all transactions that the job may open, of whatever statement."""
-        return () if self.token is None else (self.token, source_token(self.token))
+        if self.token is None:
+            return ()
+        return (self.token, source_token(self.token)) if self.keeps_source else (self.token,)
+
+    @property
+    def keeps_source(self) -> bool:
+        """Whether a transaction of its own keeps the rows of a source."""
+        return False
 
     def render(self, template: Callable[[str], str]) -> Self:
         """A copy of the job with every text (but no key of a mapping) passed through a template."""
@@ -301,6 +328,11 @@ class MergeJob(Job):
 
     def __post_init__(self) -> None:
         freeze(self, "when")
+
+    @property
+    def keeps_source(self) -> bool:
+        """A merge evaluates its source before it locks anything."""
+        return True
 
     def _validate_own(self) -> None:
         _require_source(self.source)

@@ -50,6 +50,11 @@ class MultiTableJob(Job):
         """The tables that the job writes, by their full names."""
         return tuple(each.target for each in self.statements)
 
+    @property
+    def keeps_source(self) -> bool:
+        """Whether one of the statements is a merge."""
+        return any(isinstance(each, MergeJob) for each in self.statements)
+
     def validate(self) -> None:
         """Raise InvalidJob when the job is malformed; touches no server."""
         if not self.statements:

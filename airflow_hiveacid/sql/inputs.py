@@ -8,6 +8,8 @@ from sqlglot import exp
 from airflow_hiveacid.jobs.options import PathSource, QuerySource, TableSource
 from airflow_hiveacid.sql.statement import Statement
 
+# Marks the name of what a query has in common with others, which is no table either.
+COMMON = "common"
 # Spark reads a file by parquet.`/path`.
 _FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
 
@@ -64,6 +66,8 @@ class Inputs:
         return self._names[full_name]
 
     def _is_of_metastore(self, table: exp.Table) -> bool:
+        if COMMON in table.meta:
+            return False
         if not isinstance(table.this, exp.Identifier) or table.catalog:
             return False  # A function of rows, or a table of a catalog of Spark.
         if table.db:

@@ -1,12 +1,13 @@
 """INSERT, also several out of one FROM."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.options import InsertJob
+from airflow_hiveacid.jobs.options import InsertJob, QuerySource
 from airflow_hiveacid.jobs.transaction import MultiTableJob
-from airflow_hiveacid.sql.inputs import Inputs
+from airflow_hiveacid.sql.inputs import COMMON, Inputs
 from airflow_hiveacid.sql.statement import Statement
 
 _PARTS = ("this", "expression", "overwrite", "with_", "by_name", "source")
@@ -19,7 +20,8 @@ def insert_job(statement: Statement, tree: exp.Insert) -> InsertJob:
         query = exp.select("*").from_(query)
     if not isinstance(query, exp.Query | exp.Values):
         statement.refuse(tree, "An INSERT needs a SELECT or VALUES.")
-    return _insert(statement, tree, _with(statement, tree, query))
+    query = _with(statement, tree, query)
+    return _insert(statement, tree, Inputs(statement, query).query(query))
 
 
 def multi_insert_job(
@@ -34,14 +36,34 @@ def multi_insert_job(
         query = each.expression
         if query.args.get("from_") is not None:
             statement.refuse(query.args["from_"], "The FROM of this INSERT stands before it.")
-        query.set("from_", exp.From(this=tree.args["source"].copy()))
-        inserts.append(_insert(statement, each, _with(statement, tree, query)))
+        inserts.append(_insert(statement, each, _branch(statement, tree, query)))
     if len(inserts) == 1:
         return inserts[0]
     return MultiTableJob(target=inserts[0].target, statements=tuple(inserts))
 
 
-def _insert(statement: Statement, tree: exp.Insert, query: exp.Expr) -> InsertJob:
+def _branch(statement: Statement, tree: exp.MultitableInserts, query: exp.Select) -> QuerySource:
+    """What one of several inserts selects from the rows before it.
+
+    Each subquery there is evaluated once for all of them: it might give other rows the next time.
+    """
+    inputs = Inputs(statement, tree)
+    common: dict[str, str] = {}
+    clause = exp.From(this=tree.args["source"].copy())
+    joined = [join.this for join in clause.this.args.get("joins") or ()]
+    for place in (clause.this, *joined) if len(tree.expressions) > 1 else ():
+        if isinstance(place, exp.Subquery) and isinstance(place.this, exp.Query):
+            name = f"_common_{len(common) + 1}"
+            body = inputs.take(_with(statement, tree, place.this.copy()))
+            common[name] = statement.spark(body)
+            view = exp.Table(**{**place.args, "this": exp.to_identifier(name)})
+            view.meta[COMMON] = True
+            place.replace(view)
+    query.set("from_", clause)
+    return replace(inputs.query(_with(statement, tree, query)), common=common)
+
+
+def _insert(statement: Statement, tree: exp.Insert, source: QuerySource) -> InsertJob:
     statement.only(tree, _PARTS, "INSERT")
     given, columns = tree.this, None
     if isinstance(given, exp.Schema):
@@ -55,7 +77,7 @@ def _insert(statement: Statement, tree: exp.Insert, query: exp.Expr) -> InsertJo
     partitions, static = _partitions(statement, clause)
     return InsertJob(
         target=target,
-        source=Inputs(statement, query).query(query),
+        source=source,
         overwrite=bool(tree.args.get("overwrite")),
         by_position=not by_name,
         columns=columns,

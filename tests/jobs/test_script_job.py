@@ -9,12 +9,14 @@ from airflow_hiveacid.jobs.ddl import ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.options import (
     DeleteJob,
     InsertJob,
+    MergeJob,
     MetastoreOptions,
     TableSource,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.run_token import agent_info, unmarked_token
+from airflow_hiveacid.jobs.run_token import agent_info, marked_token, unmarked_token
 from airflow_hiveacid.jobs.script import ScriptJob
+from airflow_hiveacid.jobs.transaction import MultiTableJob
 
 ID = ColumnSpec("id", "int")
 
@@ -43,6 +45,24 @@ def test_the_transactions_of_statements_can_be_told_by_the_run(token: str) -> No
         f"{agent_info(token)}#{number}" for number in range(1, 12)
     ]
     assert max(map(len, infos)) <= 87
+
+
+def test_a_merge_has_a_transaction_more_which_keeps_its_source() -> None:
+    merge = MergeJob(target="a.b", source=TableSource("a.c"), on="true", when=())
+    delete = DeleteJob(target="a.b")
+    jobs = {"script": ScriptJob, "transaction": MultiTableJob}
+    found = {
+        name: [
+            agent_info(t)
+            for t in kind(target="a.b", statements=(delete, merge), run_token="r").tokens
+        ]
+        for name, kind in jobs.items()
+    }
+    token = agent_info(marked_token("r", ["a.b"]))
+    assert found["transaction"] == [token, f"source of {token}"]
+    first, second, source = found["script"]
+    assert source == f"source of {second}"
+    assert unmarked_token(first) == "r#1"
 
 
 def test_the_same_run_on_other_tables_has_other_transactions() -> None:

@@ -1,5 +1,7 @@
 """What SQL becomes: the jobs that it could be written as by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_hiveacid.acid.merge import (
@@ -31,6 +33,12 @@ def insert(sql: str, inputs=None, **fields) -> InsertJob:
         target="db.t", source=QuerySource(sql, inputs or {}), by_position=True, **fields
     )
 
+
+A = "WITH a AS (SELECT * FROM `db__feed` AS `feed`)"
+COMMON = {
+    "_common_1": f"{A} SELECT *, rand() AS r FROM a",
+    "_common_2": f"{A} SELECT 1 AS n",
+}
 
 CASES = {
     "INSERT INTO t SELECT 1, 'a'": insert("SELECT 1, 'a'"),
@@ -67,6 +75,23 @@ CASES = {
                 ),
             ]
         )
+    ),
+    # What may be another thing the next time is evaluated once for all.
+    "WITH a AS (SELECT * FROM feed) FROM (SELECT *, rand() AS r FROM a) s JOIN (SELECT 1 AS n) ON "
+    "s.id = n INSERT INTO t SELECT s.id INSERT INTO t WITH b AS (SELECT 2) SELECT n, (SELECT * FROM b)": (
+        MultiTableJob(
+            statements=[
+                replace(insert(selected), source=QuerySource(selected, FEED, COMMON))
+                for selected in (
+                    f"{A} SELECT s.id FROM _common_1 AS s JOIN _common_2 ON s.id = n",
+                    f"{A}, b AS (SELECT 2) SELECT n, (SELECT * FROM b) "
+                    "FROM _common_1 AS s JOIN _common_2 ON s.id = n",
+                )
+            ]
+        )
+    ),
+    "FROM (SELECT id FROM feed) INSERT INTO t SELECT id": insert(
+        "SELECT id FROM (SELECT id FROM `db__feed` AS `feed`)", FEED
     ),
     "FROM feed INSERT INTO t SELECT id": insert("SELECT id FROM `db__feed` AS `feed`", FEED),
     "UPDATE t SET name = upper(name), t.n = n + 1 WHERE t.id = 1": UpdateJob(
