@@ -67,12 +67,14 @@ oldest: setup ## Run the tests of the Airflow side on the oldest Airflow that is
 		--group dev --editable .
 	@PATH="$(CURDIR)/$(OLDEST)/bin:$$PATH" python -m pytest tests/airflow
 
-bench: setup ## Measure writing, typical loads, compacting and polling (half an hour)
+bench: setup ## Measure writing, typical loads, compacting, polling and waiting (half an hour)
 	@mkdir -p build
 	@$(RUN) python bench/write.py --rows 4000000 --json build/write.json
 	@$(RUN) python bench/loads.py --json build/loads.json
 	@$(RUN) python bench/compaction.py --rows 16000000 --json build/compaction.json
 	@$(RUN) python bench/poke.py --json build/poke.json
+	@$(RUN) python bench/waiters.py --version 4.0.1
+	@$(RUN) python bench/waiters.py --version 3.1.3
 
 docs: setup ## Write the reference in docs/ anew from the code
 	@$(RUN) python docs/generate_reference.py

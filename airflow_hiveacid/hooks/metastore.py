@@ -190,8 +190,13 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def locks(self, table: str | None = None) -> "list[HeldLock]":
         """List the locks that are held or waited for, on one table or on all."""
+        from airflow_hiveacid.metastore.turn import line_of
+
         with self.get_conn() as client:
-            return client.show_locks(None if table is None else TableRef.parse(table))
+            if table is None:
+                return client.show_locks()
+            ref = TableRef.parse(table)
+            return [*client.show_locks(ref), *client.show_locks(line_of(ref))]
 
     def transactions(self) -> "list[TxnInfo]":
         """List the transactions that are open, and those aborted but not yet cleaned up."""

@@ -367,12 +367,15 @@ class MetastoreClient:
     def lock(
         self,
         components: Sequence[LockComponent],
-        txn: int,
+        txn: int | None,
         user: str,
         host: str,
         agent_info: str | None,
     ) -> LockAnswer:
-        """Ask for locks, all or none; never for a transaction that may be committed already."""
+        """Ask for locks, all or none; never for a transaction that may be committed already.
+
+        Locks without a transaction must be kept by `heartbeat_lock` and given back by `unlock`.
+        """
         request = idl_txns.LockRequest(
             component=[_component(each) for each in components],
             txnid=txn,
@@ -383,7 +386,19 @@ class MetastoreClient:
         answer: LockAnswer = self.call(idl_txns.lock, request, read=LockAnswer.from_thrift)
         return answer
 
-    def check_lock(self, lock_id: int, txn: int) -> LockAnswer:
+    def heartbeat_lock(self, lock_id: int) -> None:
+        """Keep a lock alive that belongs to no transaction.
+
+        Raises:
+            TransactionAborted: It has expired.
+        """
+        self.call(idl_txns.heartbeat, idl_txns.HeartbeatRequest(lockid=lock_id))
+
+    def unlock(self, lock_id: int) -> None:
+        """Give back a lock that belongs to no transaction; one that is gone may be given back."""
+        self.call(idl_txns.unlock, idl_txns.UnlockRequest(lockid=lock_id))
+
+    def check_lock(self, lock_id: int, txn: int | None) -> LockAnswer:
         """Ask whether a waiting lock has been granted; this is a heartbeat, too."""
         request = idl_txns.CheckLockRequest(lockid=lock_id, txnid=txn)
         answer: LockAnswer = self.call(idl_txns.check_lock, request, read=LockAnswer.from_thrift)

@@ -9,6 +9,8 @@ from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.answers import TxnLiveness
 from airflow_hiveacid.metastore.client import MetastoreClient
 
+HEARTBEATS_PER_TIMEOUT = 3
+
 _DEFAULT_TIMEOUT = "300s"
 _TIME = re.compile(r"(\d+)\s*(ns|us|ms|s|m|h|d|)[a-z]*")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}

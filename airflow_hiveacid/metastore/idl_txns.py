@@ -7,6 +7,7 @@ from airflow_hiveacid.metastore.idl import call, exception, struct
 MetaException = idl_tables.MetaException
 NoSuchTxnException = exception("NoSuchTxnException")
 TxnAbortedException = exception("TxnAbortedException")
+TxnOpenException = exception("TxnOpenException")
 NoSuchLockException = exception("NoSuchLockException")
 
 OpenTxnRequest = struct(
@@ -16,6 +17,7 @@ OpenTxnRequest = struct(
 OpenTxnsResponse = struct("OpenTxnsResponse", "1:list<i64> txn_ids")
 CommitTxnRequest = struct("CommitTxnRequest", "1:i64 txnid, 6:bool exclWriteEnabled")
 AbortTxnRequest = struct("AbortTxnRequest", "1:i64 txnid")
+HeartbeatRequest = struct("HeartbeatRequest", "1:i64 lockid, 2:i64 txnid")
 HeartbeatTxnRangeRequest = struct("HeartbeatTxnRangeRequest", "1:i64 min, 2:i64 max")
 HeartbeatTxnRangeResponse = struct(
     "HeartbeatTxnRangeResponse", "1:set<i64> aborted, 2:set<i64> nosuch"
@@ -33,6 +35,7 @@ LockRequest = struct(
 )
 LockResponse = struct("LockResponse", "1:i64 lockid, 2:i32 state, 3:string errorMessage")
 CheckLockRequest = struct("CheckLockRequest", "1:i64 lockid, 2:i64 txnid, 3:i64 elapsed_ms")
+UnlockRequest = struct("UnlockRequest", "1:i64 lockid")
 ShowLocksRequest = struct(
     "ShowLocksRequest",
     "1:string dbname, 2:string tablename, 3:string partname, 4:bool isExtended, 5:i64 txnid",
@@ -106,6 +109,12 @@ check_lock = call(
     returns="LockResponse",
     throws="1:NoSuchTxnException, 2:TxnAbortedException, 3:NoSuchLockException",
 )
+heartbeat = call(
+    "heartbeat",
+    "1:HeartbeatRequest ids",
+    throws="1:NoSuchLockException, 2:NoSuchTxnException, 3:TxnAbortedException",
+)
+unlock = call("unlock", "1:UnlockRequest rqst", throws="1:NoSuchLockException, 2:TxnOpenException")
 show_locks = call("show_locks", "1:ShowLocksRequest rqst", returns="ShowLocksResponse")
 
 get_open_txns = call("get_open_txns", returns="GetOpenTxnsResponse")

@@ -23,10 +23,13 @@ from airflow_hiveacid.metastore.deadline import (
     SETTLE_PAUSE_SECONDS,
     Deadline,
 )
-from airflow_hiveacid.metastore.heartbeat import Heartbeat, txn_timeout_seconds
+from airflow_hiveacid.metastore.heartbeat import (
+    HEARTBEATS_PER_TIMEOUT,
+    Heartbeat,
+    txn_timeout_seconds,
+)
 from airflow_hiveacid.metastore.settle import Outcome, Owner, outcome
 
-_HEARTBEATS_PER_TIMEOUT = 3
 # What says itself why the work ended.
 _PLAIN = (UserError, ConflictError, MetastoreError)
 
@@ -184,7 +187,7 @@ class LiveTransaction:
         self._timeout = txn_timeout_seconds(self._client)
         self.txn_id = self._client.open_txn(owner.user, owner.txn_host, owner.agent_info, kind)
         self._state = State.OPEN
-        every = self._timeout / _HEARTBEATS_PER_TIMEOUT
+        every = self._timeout / HEARTBEATS_PER_TIMEOUT
         self._heartbeat = Heartbeat(self._client.options, self.txn_id, every)
         self._heartbeat.start()
 

@@ -53,12 +53,14 @@ _CALLS: dict[str, frozenset[str]] = {
             "alter_table_with_environment_context",
             "check_lock",
             "compact2",  # The second request is refused in favour of the first.
+            "heartbeat",
             "heartbeat_txn_range",
             "mark_cleaned",
             "mark_compacted",
             "mark_failed",
             "mark_refused",
             "set_ugi",
+            "unlock",
             "update_compactor_state",  # Its part in the table is recorded twice.
         }
     ),

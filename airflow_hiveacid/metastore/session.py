@@ -72,11 +72,12 @@ class Session:
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
         """Hold all calls of this thread in the body of a with statement to one time together."""
-        self._local.limit = Deadline(seconds)
+        outer: Deadline | None = getattr(self._local, "limit", None)
+        self._local.limit = Deadline(seconds) if outer is None else outer.within(seconds)
         try:
             yield
         finally:
-            self._local.limit = None
+            self._local.limit = outer
 
     @property
     def version(self) -> MetastoreVersion:

@@ -24,6 +24,7 @@ from airflow_hiveacid.metastore.lock_request import LockRequest
 from airflow_hiveacid.metastore.rivals import Rivals
 from airflow_hiveacid.metastore.settle import Outcome, Owner, abort_open_transactions, outcome
 from airflow_hiveacid.metastore.snapshot import Snapshot, committed_above
+from airflow_hiveacid.metastore.turn import Turn
 
 
 class EarlierTries(Protocol):
@@ -99,8 +100,10 @@ class Transaction(LiveTransaction):
         if self._state is not State.NEW:
             raise RuntimeError("A transaction can be entered only once; describe a new one.")
         started, overtaken = time.monotonic(), 0
+        components = self._components()
+        self._turn = Turn(self._client, components, self._owner, self._phases)
         try:
-            while (moved := self._begin(started)) is not None:
+            while (moved := self._begin(started, components)) is not None:
                 self._discard()
                 # Who waits in a queue is overtaken by everybody ahead: there the time is the limit.
                 overtaken += not self._waited
@@ -114,6 +117,8 @@ class Transaction(LiveTransaction):
         except BaseException as error:
             self.abort(f"{type(error).__name__} while it began")
             raise
+        finally:
+            self._turn.end()
         return self
 
     def __exit__(
@@ -143,16 +148,17 @@ class Transaction(LiveTransaction):
             write_id = self.write_ids[table.full_name]
             self._client.add_dynamic_partitions(self.txn_id, write_id, table, names, operation)
 
-    def _begin(self, started: float) -> str | None:
-        """Open, lock and look.
+    def _begin(self, started: float, components: Sequence[LockComponent]) -> str | None:
+        """Wait for our turn, open, lock and look.
 
         Returns:
             None when the work can start, else why it has to begin anew.
         """
-        components, rivals = self._components(), []
+        rivals = []
         self._waited = False
         try:
             with self._phases(Phase.OPEN):
+                self._turn.wait(started, self._lock_wait)
                 if self.version is MetastoreVersion.HMS3:
                     rivals = [
                         Rivals(self._client, target.ref, components)
@@ -225,6 +231,7 @@ class Transaction(LiveTransaction):
     def _overtaken(self, rivals: Sequence[Rivals]) -> str | None:
         """Who has changed what is locked, or waited for, since the transaction was opened."""
         self.check_alive()
+        self._turn.keep()
         if self.version is MetastoreVersion.HMS3:
             return next(filter(None, (rival.went_ahead() for rival in rivals)), None)
         if any(target.changes_rows for target in self._targets.values()):

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,13 +16,21 @@ from airflow_hiveacid.acid.errors import (
     TransactionAborted,
     WriteConflict,
 )
-from airflow_hiveacid.acid.locks import DataOperation, Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    Operation,
+    TableRef,
+    Target,
+    lock_components,
+)
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.metastore.answers import LockState
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.settle import abort_open_transactions, find_open_transactions
 from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.turn import line_of
+from tests.contract.other_engines import OtherEngine
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.observers import At
 
@@ -53,12 +62,18 @@ def begin(client: MetastoreClient, table: TableRef) -> Callable[..., Transaction
             options["reads"] = [table]
         else:
             partitions = None if partition is None else [partition]
-            options["targets"] = [Target(table, operation, True, partitions)]
+            options.setdefault("targets", [Target(table, operation, True, partitions)])
         options = {"lock_wait_seconds": 0, **options}
         phases = PhaseClock([during] if during else [])
         return Transaction(client, phases=phases, **options)
 
     return describe
+
+
+@pytest.fixture
+def other_engine(client: MetastoreClient, table: TableRef) -> Callable[[Operation], OtherEngine]:
+    """Begin a transaction of another engine on the same partition."""
+    return lambda operation: OtherEngine(client, table, operation, ["day=1"])
 
 
 def own(transaction: Transaction) -> int:
@@ -147,10 +162,13 @@ def test_a_lock_timeout_names_the_holder(
 def waiting(
     client: MetastoreClient, table: TableRef, eventually: Callable[..., None]
 ) -> Callable[..., AbstractContextManager[Transaction]]:
-    """Enter a transaction in a thread and do something as soon as it waits for its locks."""
+    """Enter a transaction in a thread and do something as soon as it waits."""
 
     def is_waiting() -> bool:
-        return any(lock.state is LockState.WAITING for lock in client.show_locks(table))
+        in_line = client.show_locks(line_of(table))
+        return bool(in_line) or any(
+            lock.state is LockState.WAITING for lock in client.show_locks(table)
+        )
 
     @contextmanager
     def enter(transaction: Transaction, then: Callable[[], Any]) -> Iterator[Transaction]:
@@ -168,7 +186,7 @@ def waiting(
 
 
 @pytest.mark.parametrize("operation", [UPDATE, MERGE, OVERWRITE])
-def test_who_waited_for_a_change_starts_anew_on_fresh_data(
+def test_who_waited_for_a_change_begins_on_fresh_data(
     begin: Callable[..., Transaction],
     waiting: Callable[..., AbstractContextManager[Transaction]],
     table: TableRef,
@@ -178,8 +196,9 @@ def test_who_waited_for_a_change_starts_anew_on_fresh_data(
         begin(UPDATE) as first,
         waiting(begin(operation, lock_wait_seconds=60), first.commit) as second,
     ):
-        assert second.restarts == 1
-        assert own(second) > own(first)
+        assert second.restarts == 0
+        assert second.txn_id == first.txn_id + 1
+        assert own(second) == own(first) + 1
         assert second.snapshot.write_ids[table.full_name].is_valid(own(first))
         second.commit()
 
@@ -194,6 +213,121 @@ def test_who_waited_for_nothing_goes_on(
     ):
         assert second.restarts == 0
         second.commit()
+
+
+def test_waiters_are_served_in_their_order_and_open_one_transaction_each(
+    client: MetastoreClient,
+    table: TableRef,
+    begin: Callable[..., Transaction],
+    eventually: Callable[..., None],
+) -> None:
+    served: list[int] = []
+    before = client.get_open_txns().high_watermark
+
+    def work(number: int) -> None:
+        # A day of its own for each, and one that all of them want.
+        targets = [Target(table, MERGE, True, [f"day=1{number}", "day=1"])]
+        with begin(MERGE, targets=targets, lock_wait_seconds=60) as transaction:
+            served.append(number)
+            transaction.commit()
+            assert transaction.restarts == 0
+
+    with ThreadPoolExecutor(5) as pool:
+        with begin(MERGE) as first:
+            running = []
+            for number in range(5):
+                running.append(pool.submit(work, number))
+                eventually(
+                    "the next one stands in line",
+                    lambda: (
+                        len({each.lock_id for each in client.show_locks(line_of(table))})
+                        == len(running)
+                    ),
+                )
+            assert client.get_open_txns().high_watermark == before + 1
+            first.commit()
+        for each in running:
+            each.result()
+    assert served == [0, 1, 2, 3, 4]
+    assert client.get_open_txns().high_watermark == before + 6
+    assert client.show_locks() == []
+
+
+@pytest.mark.parametrize("operation", [INSERT, SELECT])
+def test_who_stands_in_line_is_in_nobodys_way(
+    client: MetastoreClient,
+    table: TableRef,
+    begin: Callable[..., Transaction],
+    waiting: Callable[..., AbstractContextManager[Transaction]],
+    operation: Operation,
+) -> None:
+    def pass_by() -> None:
+        with begin(operation), begin(UPDATE, "day=2") as elsewhere:
+            assert elsewhere.restarts == 0
+        first.commit()
+
+    with (
+        begin(UPDATE) as first,
+        waiting(begin(MERGE, lock_wait_seconds=60), pass_by) as second,
+    ):
+        second.commit()
+
+
+def test_nobody_waits_for_an_earlier_try_of_the_same_run_that_stands_in_line(
+    client: MetastoreClient, table: TableRef, begin: Callable[..., Transaction]
+) -> None:
+    (component,) = lock_components(client.version, OVERWRITE, line_of(table), True, ["day=1"])
+    killed = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
+    client.lock([killed], None, "root", "host", "nightly")
+    with pytest.raises(LockTimeout, match="run nightly"), begin(UPDATE, run_token="other"):
+        pass
+    with begin(UPDATE, run_token="nightly", lock_wait_seconds=60) as again:
+        again.commit()
+    assert client.show_locks() == []
+
+
+def test_who_waits_all_the_same_begins_anew(
+    client: MetastoreClient,
+    begin: Callable[..., Transaction],
+    other_engine: Callable[[Operation], OtherEngine],
+    table: TableRef,
+    eventually: Callable[..., None],
+) -> None:
+    """Other engines stand in no line: they ask for their locks in between."""
+    rivals: list[OtherEngine] = []
+    during = At(Phase.LOCK, lambda: rivals.append(other_engine(UPDATE)))
+    transaction = begin(UPDATE, during=during, lock_wait_seconds=60)
+    with ThreadPoolExecutor(1) as pool:
+        entered = pool.submit(transaction.__enter__)
+        eventually(
+            "the request waits",
+            lambda: (
+                bool(rivals)
+                and any(lock.state is LockState.WAITING for lock in client.show_locks(table))
+            ),
+        )
+        rivals[0].commit()
+        entered.result()
+    try:
+        assert transaction.restarts == 1
+        assert own(transaction) > rivals[0].write_id
+        transaction.commit()
+    finally:
+        transaction.__exit__(None, None, None)
+    assert client.show_locks() == []
+
+
+def test_another_engine_that_holds_the_table_is_waited_for_without_a_transaction(
+    client: MetastoreClient,
+    begin: Callable[..., Transaction],
+    waiting: Callable[..., AbstractContextManager[Transaction]],
+    other_engine: Callable[[Operation], OtherEngine],
+) -> None:
+    rival = other_engine(UPDATE)
+    with waiting(begin(MERGE, lock_wait_seconds=60), rival.commit) as transaction:
+        assert transaction.restarts == 0
+        assert own(transaction) == rival.write_id + 1
+        transaction.commit()
 
 
 def test_many_changes_of_one_partition_all_get_their_turn(
@@ -213,10 +347,13 @@ def test_many_changes_of_one_partition_all_get_their_turn(
 
 @pytest.mark.parametrize("operation", [UPDATE, OVERWRITE])
 def test_a_change_between_opening_and_locking_is_not_missed(
-    begin: Callable[..., Transaction], table: TableRef, operation: Operation
+    begin: Callable[..., Transaction],
+    other_engine: Callable[[Operation], OtherEngine],
+    table: TableRef,
+    operation: Operation,
 ) -> None:
     changes: list[int] = []
-    during = At(Phase.LOCK, lambda: changes.append(run(begin(DELETE))))
+    during = At(Phase.LOCK, lambda: changes.append(other_engine(DELETE).commit()))
     with begin(operation, during=during) as transaction:
         assert transaction.restarts == 1
         assert own(transaction) > changes[0]
@@ -249,9 +386,11 @@ def test_rows_that_are_seen_have_smaller_write_ids_than_their_deletion(
 
 
 def test_a_table_that_never_rests_is_an_error(
-    client: MetastoreClient, begin: Callable[..., Transaction]
+    client: MetastoreClient,
+    begin: Callable[..., Transaction],
+    other_engine: Callable[[Operation], OtherEngine],
 ) -> None:
-    during = At(Phase.LOCK, lambda: run(begin(DELETE)), times=3)
+    during = At(Phase.LOCK, lambda: other_engine(DELETE).commit(), times=3)
     with (
         pytest.raises(SnapshotMoved, match="3 attempts"),
         begin(UPDATE, during=during, max_restarts=2, run_token="restless"),

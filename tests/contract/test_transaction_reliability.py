@@ -1,12 +1,19 @@
 """Transactions on metastores that die, connections that break and hearts that stop."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from airflow_hiveacid.acid.errors import CommitUnsettled, MetastoreTroubled, TransactionAborted
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    Operation,
+    TableRef,
+    Target,
+    lock_components,
+)
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.deadline import MOST_COMMITS
@@ -14,6 +21,7 @@ from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.settle import Outcome, find_open_transactions, outcome
 from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.turn import line_of
 from tests.proxy import Harm, Proxy
 
 TIMEOUT_SECONDS = 4
@@ -231,3 +239,35 @@ def test_a_commit_that_always_fails_inside_is_given_up_and_undone(
     assert proxy.cuts == MOST_COMMITS
     assert outcome(client, transactions[0].txn_id, {}) is Outcome.ABORTED
     assert removed == ["delta"]
+
+
+def test_waiters_keep_their_places_and_a_killed_one_loses_it(
+    client: MetastoreClient, eventually: Callable[..., None]
+) -> None:
+    """They wait longer for it than a place is kept that nobody asks for."""
+    (component,) = lock_components(
+        client.version, Operation.OVERWRITE, line_of(TABLE), partitioned=False
+    )
+    number = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
+    client.lock([number], None, "somebody", "host", "killed")
+    served: list[int] = []
+
+    def work(number: int) -> None:
+        target = Target(TABLE, Operation.MERGE)
+        with Transaction(client, targets=[target], run_token=f"waiter {number}") as transaction:
+            served.append(number)
+            transaction.commit()
+            assert transaction.restarts == 0
+
+    with ThreadPoolExecutor(2) as pool:
+        running = []
+        for number_of_waiter in range(2):
+            running.append(pool.submit(work, number_of_waiter))
+            eventually(
+                "the next one stands in line",
+                lambda: len(client.show_locks(line_of(TABLE))) == 1 + len(running),
+            )
+        for each in running:
+            each.result()
+    assert served == [0, 1]
+    assert client.show_locks() == []

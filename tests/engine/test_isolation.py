@@ -21,6 +21,7 @@ from airflow_hiveacid.metastore.answers import LockState
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.turn import line_of
 from tests.observers import At
 
 Row = tuple[int, int, str]
@@ -92,7 +93,9 @@ def somebody_waits(
 ) -> Callable[[], None]:
     def wait() -> None:
         def waiting() -> bool:
-            return any(lock.state is LockState.WAITING for lock in client.show_locks(table))
+            return bool(client.show_locks(line_of(table))) or any(
+                lock.state is LockState.WAITING for lock in client.show_locks(table)
+            )
 
         eventually("somebody waits for a lock", waiting)
 
@@ -159,7 +162,7 @@ def files_and_acid_directories(folder: Path) -> set[str]:
     return {path for path in found if not path.rpartition("/")[2].startswith("day=")}
 
 
-def test_the_second_of_two_merges_of_one_partition_is_redone_on_fresh_data(
+def test_the_second_of_two_merges_of_one_partition_works_on_fresh_data(
     opened, frame, table, rows, pool, somebody_waits
 ):
     inside, go_on = Event(), Event()
@@ -180,7 +183,7 @@ def test_the_second_of_two_merges_of_one_partition_is_redone_on_fresh_data(
 
     one, two = first.result(), second.result()
     assert (one.restarts, one.rows_inserted, one.rows_updated, one.rows_deleted) == (0, 1, 1, 1)
-    assert (two.restarts, two.rows_inserted, two.rows_updated, two.rows_deleted) == (1, 1, 2, 0)
+    assert (two.restarts, two.rows_inserted, two.rows_updated, two.rows_deleted) == (0, 1, 2, 0)
     assert rows() == [(1, 22, "mon"), (2, 3, "mon"), *OLD[2:], (9, 3, "mon")]
 
 

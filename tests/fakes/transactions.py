@@ -251,11 +251,11 @@ class Transactions:
     # Locks
 
     def lock(self, request: Any) -> Any:
-        txn = self._open(request.txnid)
+        txn = self._open(request.txnid) if request.txnid else None
         self._last_lock += 1
         lock = _Lock(
             self._last_lock,
-            txn.id,
+            txn.id if txn else 0,
             request.component,
             request.user,
             request.hostname,
@@ -265,7 +265,7 @@ class Transactions:
             if each.partitionname and self._version is MetastoreVersion.HMS3:
                 each.partitionname = each.partitionname.lower()
             operation = DataOperation(each.operationType)
-            if each.isTransactional and operation in (DataOperation.INSERT, *_CHANGES):
+            if txn and each.isTransactional and operation in (DataOperation.INSERT, *_CHANGES):
                 place = (each.dbname, each.tablename, each.partitionname)
                 component = Component(*place, operation, bool(each.isDynamicPartitionWrite))
                 write_id = txn.write_ids.get(f"{each.dbname}.{each.tablename}", 0)
@@ -280,6 +280,17 @@ class Transactions:
                 self._open(request.txnid)
             raise idl_txns.NoSuchLockException(f"No such lock lockid:{request.lockid}")
         return self._try(lock)
+
+    def heartbeat(self, request: Any) -> None:
+        if request.lockid not in self._locks:
+            raise idl_txns.NoSuchLockException(f"No such lock: lockid:{request.lockid}")
+
+    def unlock(self, request: Any) -> None:
+        lock = self._locks.get(request.lockid)
+        if lock is not None and lock.txn:
+            message = "Unlocking locks associated with transaction not permitted."
+            raise idl_txns.TxnOpenException(f"{message} lockid:{lock.id}")
+        self._locks.pop(request.lockid, None)
 
     def show_locks(self, request: Any) -> Any:
         shown = [
@@ -307,7 +318,7 @@ class Transactions:
         if lock.state is LockState.WAITING and not any(
             self._blocks(other, lock)
             for other in self._locks.values()
-            if other.id < lock.id and other.txn != lock.txn
+            if other.id < lock.id and (other.txn != lock.txn or not lock.txn)
         ):
             lock.state, lock.acquired_at = LockState.ACQUIRED, _now()
         return idl_txns.LockResponse(lock.id, int(lock.state))
