@@ -169,6 +169,14 @@ class OutOfOrder(DataError):
     """The rows of files that belong together do not ascend by their row ids."""
 
 
+class ProofFailed(DataError):
+    """A compaction did not write what it had read."""
+
+    default_remedy = (
+        "Nothing was published, and the table is as it was. Please report it, with the log."
+    )
+
+
 class UnprovenRun(DataError):
     """Whether an earlier try of the run was applied can't be found out by a program any more."""
 

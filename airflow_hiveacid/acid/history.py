@@ -52,6 +52,7 @@ class HistoryEntry:
         txn_id: The transaction, if known.
         run_token: "dag/run/task/map index" of the Airflow task; None is somebody else's work.
         user: Who wrote it, if anybody says.
+        proof: What a compaction of ours counted before anybody could see it, in a sentence.
     """
 
     min_write_id: int
@@ -68,6 +69,7 @@ class HistoryEntry:
     txn_id: int | None = None
     run_token: str | None = None
     user: str | None = None
+    proof: str | None = None
 
 
 def states_of(state: AcidDirectory, directories: Iterable[str]) -> dict[str, VersionState]:
@@ -145,6 +147,7 @@ def facts_of(note: Mapping[str, Any]) -> dict[str, Any]:
         "txn_id": _whole(note.get("txn_id")),
         "run_token": _text(note.get("run_token")),
         "user": _text(note.get("user")),
+        "proof": _proof(note.get("proof")),
     }
 
 
@@ -194,6 +197,25 @@ def newest_first(entries: Iterable[HistoryEntry], limit: int) -> list[HistoryEnt
 def _rows(report: Mapping[str, Any]) -> int:
     names = ("rows_inserted", "rows_updated", "rows_deleted")
     return sum(_whole(report.get(name)) or 0 for name in names)
+
+
+def _proof(proof: object) -> str | None:
+    if not isinstance(proof, Mapping):
+        return None
+    sides = []
+    for what in ("rows", "events"):
+        read, written = (_whole(proof.get(f"{what}_{how}")) for how in ("read", "written"))
+        if not read or written is None:
+            continue
+        less = [
+            f"{gone} {how}"
+            for how in ("deleted", "aborted", "repeated")
+            if (gone := _whole(proof.get(f"{what}_{how}")))
+        ]
+        digest = _text(proof.get(f"{what}_digest")) or "?"
+        without = f" - {' - '.join(less)}" if less else ""
+        sides.append(f"{what}: {read}{without} = {written}, {digest[:16]}")
+    return "; ".join(sides) or None
 
 
 def _whole(value: object) -> int | None:

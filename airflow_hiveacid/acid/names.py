@@ -53,6 +53,11 @@ class Base:
         """The name as Hive writes it."""
         return f"base_{self.write_id:07d}{_visibility_suffix(self.visibility_txn)}"
 
+    @property
+    def write_ids(self) -> range:
+        """The write ids that rows in it may have; 0 is that of older files."""
+        return range(max(0, self.write_id) + 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Delta:
@@ -79,6 +84,11 @@ class Delta:
         statement = "" if self.statement_id is None else f"_{self.statement_id:04d}"
         suffix = _visibility_suffix(self.visibility_txn)
         return f"{kind}_{self.min_write_id:07d}_{self.max_write_id:07d}{statement}{suffix}"
+
+    @property
+    def write_ids(self) -> range:
+        """The write ids that rows or events in it may have."""
+        return range(self.min_write_id, self.max_write_id + 1)
 
 
 @dataclass(frozen=True, slots=True)

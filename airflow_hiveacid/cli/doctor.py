@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.acid.errors import CorruptFile, HiveAcidError, UserError
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import STAGING_PREFIX, Base, Delta
+from airflow_hiveacid.acid.names import STAGING_PREFIX, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
@@ -223,7 +223,7 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
                         source,
                         kind="delete" if deletes else "insert",
                         bucket=file.bucket,
-                        write_ids=_promised(directory),
+                        write_ids=directory.write_ids,
                     )
                 wanted = noted.get(file.path)
                 if wanted is not None:
@@ -240,13 +240,6 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
             remedy="Readers may lose rows of these files, or bring back deleted ones.",
         )
     return "1 file is sound" if count == 1 else f"{count} files are sound"
-
-
-def _promised(directory: Base | Delta) -> range:
-    """The write ids that a directory may hold."""
-    if isinstance(directory, Delta):
-        return range(directory.min_write_id, directory.max_write_id + 1)
-    return range(max(0, directory.write_id) + 1)
 
 
 def _version(package: str) -> str | None:

@@ -66,7 +66,7 @@ def _as_text(ref: TableRef, entries: Sequence[HistoryEntry]) -> Iterator[str]:
             bytes_in_words(entry.bytes),
             "" if entry.rows is None else f"{entry.rows} rows",
             "/".join(filter(None, [entry.partition, entry.directory])) or "-",
-            entry.run_token or "",
+            entry.run_token or entry.proof or "",
         )
         for entry in entries
     ]

@@ -1,6 +1,6 @@
 """The compaction of one partition of a full ACID table: rows keep their row ids and their bytes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -8,13 +8,13 @@ from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, pla
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.errors import (
     BeyondArrow,
-    CorruptFile,
     HiveAcidError,
     OutOfOrder,
     UnsupportedFile,
 )
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, CONVERTED_BASE, Base, BucketFile, Delta
 from airflow_hiveacid.acid.originals import synthetic_ids, written_by
+from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.bucket_sorting import sort_bucket
@@ -36,9 +36,20 @@ from airflow_hiveacid.engine.compact_tasks import (
     merge_deletes,
     plan_bucket,
 )
+from airflow_hiveacid.engine.compaction_proof import (
+    CensusWork,
+    CountedFile,
+    RecountWork,
+    RepetitionWork,
+    balance,
+    count_file,
+    count_repeated,
+    recount_file,
+)
 from airflow_hiveacid.engine.partition_compaction import PartitionCompactor, result_of
 from airflow_hiveacid.engine.staging import StagedFile
 from airflow_hiveacid.listing import DataFile, data_files
+from airflow_hiveacid.orc.census import Promise, StripeCensus
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.stripe_plan import Piece, StripePlan
@@ -55,11 +66,18 @@ class AcidCompactor(PartitionCompactor):
 
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""
-        inserts, deletes = self._inputs(state, plan)
+        files = list(self._counted(plan, state))
+        rows = [each for each in files if not each.promise.is_delete]
+        events = [each for each in files if each.promise.is_delete]
+        census = self._take_census(plan, rows, events)
+        inserts, deletes = self._inputs(plan, rows, events)
         self._write_rows(plan, inserts)
         if plan.deletes is not None:
             self._write_deletes(plan.deletes, deletes)
         self._write_nothing(plan)
+        self.rows += self._balance(plan.inserts, rows, census)
+        if plan.deletes is not None:
+            self.events += self._balance(plan.deletes, events, census)
 
     def file_name(self, number: int) -> str:
         """See the base class."""
@@ -69,25 +87,105 @@ class AcidCompactor(PartitionCompactor):
         """See the base class."""
         return {ACID_VERSION_FILE: b"2"} | super().side_files(directory)
 
+    def _counted(self, plan: CompactionPlan, state: AcidDirectory) -> Iterator[CountedFile]:
+        """The files to be put together, with what they promise."""
+        for bucket, file in self._input_files(state, plan):
+            yield CountedFile(bucket, file, self._promise(file.directory, bucket))
+
+    def _promise(self, directory: Base | Delta, bucket: int) -> Promise:
+        is_delete = isinstance(directory, Delta) and directory.is_delete
+        # Without buckets the number of a file says nothing: Trino goes by those of other files.
+        number = bucket if self.table.num_buckets > 0 else None
+        return Promise(is_delete, directory.write_ids, number)
+
+    def _deletes_of(
+        self, plan: CompactionPlan, bucket: int, events: Sequence[CountedFile]
+    ) -> tuple[CountedFile, ...]:
+        """The files with the delete events that are applied to a bucket."""
+        if plan.type is not CompactionType.MAJOR:
+            return ()
+        # Without buckets an engine may put the delete of a row into a file of another number.
+        everywhere = self.table.num_buckets <= 0
+        found = [each for each in events if everywhere or each.bucket == bucket]
+        return tuple(sorted(found, key=lambda each: each.bucket))
+
+    def _take_census(
+        self, plan: CompactionPlan, rows: Sequence[CountedFile], events: Sequence[CountedFile]
+    ) -> dict[CountedFile, tuple[StripeCensus, ...]]:
+        """Count all that will be put together."""
+        count = partial(
+            CensusWork, self.storage.location, aborted=self.compaction.write_ids.aborted
+        )
+        if plan.type is CompactionType.MINOR:
+            work = [count(counted=each, deletes=()) for each in (*rows, *events)]
+        else:
+            work = [
+                count(
+                    counted=each,
+                    deletes=tuple(
+                        event
+                        for event in events
+                        if event.promise.bucket in (None, each.promise.bucket)
+                    ),
+                )
+                for each in rows
+            ]
+        done = self.in_tasks(count_file, work)
+        return {each.counted: stripes for each, stripes in zip(work, done, strict=True)}
+
+    def _balance(
+        self,
+        directory: Base | Delta,
+        files: Sequence[CountedFile],
+        census: Mapping[CountedFile, tuple[StripeCensus, ...]],
+    ) -> Balance:
+        """Compare what came out with what went in, bucket by bucket.
+
+        Raises:
+            ProofFailed: They differ.
+        """
+        read: dict[int, list[StripeCensus]] = {}
+        for each in files:
+            read.setdefault(each.bucket, []).extend(census[each])
+        staged = self.staged(directory)
+        root = self.folder("").root
+        work = [
+            RecountWork(
+                root,
+                file,
+                self._promise(directory, file.bucket),
+                {each.fingerprint: each for each in read.get(file.bucket, ())},
+            )
+            for file in staged
+        ]
+        recounted = self.in_tasks(recount_file, work)
+        written = {file.bucket: stripes for file, stripes in zip(staged, recounted, strict=True)}
+        total = Balance()
+        for bucket in sorted({*read, *written}):
+            what = f"Bucket {bucket} of {self.name}"
+            stripes = written.get(bucket, ())
+            found = balance(read.get(bucket, ()), stripes, Tally(), what)
+            lives = found.read.rows - found.aborted.rows
+            if self._is_delete(directory) and lives != found.written.rows:
+                again = RepetitionWork(
+                    self.storage.location,
+                    tuple(each.file for each in files if each.bucket == bucket),
+                    self.compaction.write_ids.aborted,
+                )
+                (repeated,) = self.in_tasks(count_repeated, [again])
+                found = replace(found, repeated=repeated)
+            found.check(what)
+            total += found
+        return total
+
+    @staticmethod
+    def _is_delete(directory: Base | Delta) -> bool:
+        return isinstance(directory, Delta) and directory.is_delete
+
     def _inputs(
-        self, state: AcidDirectory, plan: CompactionPlan
+        self, plan: CompactionPlan, rows: Sequence[CountedFile], events: Sequence[CountedFile]
     ) -> tuple[list[BucketInputs], list[BucketInputs]]:
         """The buckets of rows and the buckets of delete events that will be written."""
-        rows: dict[int, list[InputFile]] = {}
-        events: dict[int, list[InputFile]] = {}
-        for bucket, file in self._input_files(state, plan):
-            is_delete = isinstance(file.directory, Delta) and file.directory.is_delete
-            (events if is_delete else rows).setdefault(bucket, []).append(file)
-        major = plan.type is CompactionType.MAJOR
-
-        def deletes_of(bucket: int) -> tuple[InputFile, ...]:
-            if not major:
-                return ()
-            if self.table.num_buckets > 0:
-                return tuple(events.get(bucket, ()))
-            # Without buckets an engine may put the delete of a row into a file of another number.
-            return tuple(file for number in sorted(events) for file in events[number])
-
         inputs = partial(
             BucketInputs,
             self.storage.location,
@@ -95,14 +193,24 @@ class AcidCompactor(PartitionCompactor):
             types=self._row_types(),
             columns=self._columns(),
         )
+
+        def files(
+            counted: Sequence[CountedFile], bucket: int | None = None
+        ) -> tuple[InputFile, ...]:
+            return tuple(each.file for each in counted if bucket in (None, each.bucket))
+
         return (
             [
-                inputs(bucket, inserts=tuple(rows[bucket]), deletes=deletes_of(bucket))
-                for bucket in sorted(rows)
+                inputs(
+                    bucket,
+                    inserts=files(rows, bucket),
+                    deletes=files(self._deletes_of(plan, bucket, events)),
+                )
+                for bucket in sorted({each.bucket for each in rows})
             ],
             [
-                inputs(bucket, inserts=(), deletes=tuple(events[bucket]))
-                for bucket in sorted(events)
+                inputs(bucket, inserts=(), deletes=files(events, bucket))
+                for bucket in sorted({each.bucket for each in events})
             ],
         )
 
@@ -210,7 +318,10 @@ class AcidCompactor(PartitionCompactor):
                 inserts=self._readable(bucket.inserts),
                 deletes=self._readable(bucket.deletes),
             )
-            file = sort_bucket(self.spark, self.table, whole, self.compaction.write_ids, out)
+            file, values = sort_bucket(
+                self.spark, self.table, whole, self.compaction.write_ids, out
+            )
+            self.values += values
             self._keep_filled(plan.inserts, file)
 
     def _readable(self, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
@@ -245,26 +356,13 @@ class AcidCompactor(PartitionCompactor):
             self.keep(directory, file)
 
     def _keep_rows(self, plan: CompactionPlan, work: AssembleWork, file: StagedFile) -> None:
-        """Compare what stands in the new file with what stands in the old ones, and keep it."""
-        wanted = 0
+        """Keep a file, and note how it came about."""
         for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
             if encoded is None:
                 self.stripes_copied += len(piece.stripes)
-                wanted += piece.rows
             else:
                 self.stripes_encoded += len(piece.stripes)
-                wanted += encoded.done.rows_written
-                if encoded.done.rows_read != piece.rows:
-                    raise CorruptFile(
-                        f"Bucket {file.bucket} of {self.name}: {encoded.done.rows_read} rows were read"
-                        f" where {piece.rows} should be."
-                    )
-        if file.rows != wanted:
-            raise CorruptFile(
-                f"Bucket {file.bucket} of {self.name} has {file.rows} rows after its compaction,"
-                f" not {wanted}.",
-                remedy="Nothing was published; look at the bucket's files.",
-            )
+                self.values += encoded.done.values
         self._keep_filled(plan.inserts, file)
 
     def _row_types(self) -> tuple[bytes, ...]:

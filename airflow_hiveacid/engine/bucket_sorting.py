@@ -10,10 +10,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
-from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.acid.errors import HiveAcidError, ProofFailed
+from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.engine.checks import check_readable
 from airflow_hiveacid.engine.columns import pad_chars, quoted
@@ -26,6 +28,7 @@ from airflow_hiveacid.engine.compact_tasks import (
 )
 from airflow_hiveacid.engine.files import AcidFile, PartitionFiles
 from airflow_hiveacid.engine.reader import ACID_FIELDS, BUCKET, ROW, WRITE_ID, TableSnapshot
+from airflow_hiveacid.engine.row_digest import tally_values
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.staging import Folder, StagedFile
 from airflow_hiveacid.engine.types import require_whole_maps
@@ -39,7 +42,7 @@ def sort_bucket(
     inputs: BucketInputs,
     write_ids: CompactorWriteIdList,
     folder: Folder,
-) -> StagedFile:
+) -> tuple[StagedFile, Tally]:
     """Write the rows of a bucket in the order of their row ids.
 
     Args:
@@ -49,16 +52,42 @@ def sort_bucket(
         write_ids: What the compaction sees.
         folder: Where the file goes.
 
+    Returns:
+        The file, and its rows with all their values.
+
     Raises:
+        ProofFailed: Other values came out than went in.
         UnsupportedTable: Spark cannot write what is in the table.
         UserError: There are timestamps and Spark's clock is not UTC.
     """
     check_readable(spark, table)
     require_whole_maps(table.columns)
     session = scan_session(spark)
+    frame = _rows(session, table, inputs, write_ids)
+    wanted = tally_values(frame)
+    path = f"{folder.path}/sorted-{uuid.uuid4().hex}"
+    _save(frame, table, f"{folder.root}/{path}")
+    storage = Storage.of(folder.root)
+    (name,) = [each.path for each in storage.list_files(path) if each.path.endswith(".orc")]
+    work = SortedWork(inputs.bucket, f"{path}/{name}", folder, inputs.types)
+    (file,) = spark.sparkContext.parallelize([work], 1).map(caught(assemble_sorted)).collect()
+    if isinstance(file, HiveAcidError):
+        raise file
+    written = InputFile(file.path, file.bytes, Base(write_ids.high_watermark), exact=True)
+    copied = replace(inputs, inserts=(written,) if file.rows else (), deletes=())
+    found = tally_values(_rows(session, table, copied, write_ids))
+    if found != wanted:
+        raise ProofFailed(
+            f"Bucket {inputs.bucket} of {inputs.root}: {wanted} rows with their values were to be"
+            f" sorted, {found} came out."
+        )
+    return file, found
+
+
+def _save(frame: DataFrame, table: HiveTable, location: str) -> None:
+    """Write rows as Hive's events into one file."""
     columns = [quoted(column.name) for column in table.columns]
     insert, write_id, bucket, row, current = (field.name for field in ACID_FIELDS)
-    frame = pad_chars(_snapshot(table, inputs, write_ids).rows(session), table.columns)
     # An insert's own write id is the one of its row, so that both columns say the same.
     envelope = frame.select(
         F.lit(0).alias(insert),
@@ -68,18 +97,15 @@ def sort_bucket(
         F.col(WRITE_ID).alias(current),
         F.struct(*[F.col(column) for column in columns]).alias("row"),
     )
-    codec = table.orc_codec
-    path = f"{folder.path}/sorted-{uuid.uuid4().hex}"
     writer = envelope.repartition(1).sortWithinPartitions(write_id, bucket, row).write
     writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    writer.option("compression", codec).orc(f"{folder.root}/{path}")
-    storage = Storage.of(folder.root)
-    (written,) = [each.path for each in storage.list_files(path) if each.path.endswith(".orc")]
-    work = SortedWork(inputs.bucket, f"{path}/{written}", folder, inputs.types)
-    (file,) = spark.sparkContext.parallelize([work], 1).map(caught(assemble_sorted)).collect()
-    if isinstance(file, HiveAcidError):
-        raise file
-    return file
+    writer.option("compression", table.orc_codec).orc(location)
+
+
+def _rows(
+    session: SparkSession, table: HiveTable, inputs: BucketInputs, write_ids: CompactorWriteIdList
+) -> DataFrame:
+    return pad_chars(_snapshot(table, inputs, write_ids).rows(session), table.columns)
 
 
 def _snapshot(

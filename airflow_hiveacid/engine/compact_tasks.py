@@ -14,12 +14,20 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from zipimport import zipimporter
 
-from airflow_hiveacid.acid.errors import CorruptFile, DataError, HiveAcidError, NanosecondsLost
+from airflow_hiveacid.acid.errors import (
+    CorruptFile,
+    DataError,
+    HiveAcidError,
+    NanosecondsLost,
+    ProofFailed,
+)
 from airflow_hiveacid.acid.names import Base, BucketFile, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds
+from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.engine.staging import Folder, StagedFile
 from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.orc.assemble import Part, assemble
+from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.delete_file import write_delete_stripes
 from airflow_hiveacid.orc.envelope import Column, Operation, with_column_names, wrap_types
 from airflow_hiveacid.orc.key_stream import read_deletes
@@ -30,9 +38,11 @@ from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.readable import copy_readable
 from airflow_hiveacid.orc.reencode import Reencoded, reencode, reencoded_part
 from airflow_hiveacid.orc.retype import retyped
+from airflow_hiveacid.orc.split_moments import split_moments
 from airflow_hiveacid.orc.stripe_plan import Piece, PlannedFile, StripePlan, plan_stripes
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.value_digest import ValueDigest
 from airflow_hiveacid.storage import Storage, storage_error
 
 T = TypeVar("T")
@@ -114,7 +124,12 @@ class EncodeWork:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """What became of them: a file of rows, less those that were deleted or aborted."""
+    """What became of them: a file of rows, less those that were deleted or aborted.
+
+    Attributes:
+        path: The file.
+        done: What is in it.
+    """
 
     path: str
     done: Reencoded
@@ -195,7 +210,7 @@ def give_row_ids(work: RawWork) -> InputFile:
     with (
         Storage.of(work.root).open_input(ids.path) as source,
         _sink(work.folder, path) as sink,
-        _naming(work.root, ids.path),
+        naming(work.root, ids.path),
     ):
         written = transplant_all(
             source,
@@ -249,7 +264,7 @@ def encode_piece(work: EncodeWork) -> EncodedPart:
             for number in numbers
         ]
         path = f"{work.folder.path}/{inputs.bucket}-{uuid.uuid4().hex}"
-        with _sink(work.folder, path) as sink, _naming(inputs.root, *_paths(files)):
+        with _sink(work.folder, path) as sink, naming(inputs.root, *_paths(files)):
             done = reencode(
                 stripes,
                 sink,
@@ -257,7 +272,26 @@ def encode_piece(work: EncodeWork) -> EncodedPart:
                 deletes=_events(stack, inputs),
                 aborted=inputs.aborted,
             )
+    _check_values(work, path, done)
     return EncodedPart(path, done)
+
+
+def _check_values(work: EncodeWork, path: str, done: Reencoded) -> None:
+    """Read what was written anew once more, and make sure that no value has changed."""
+    digest = ValueDigest()
+    with Storage.of(work.folder.root).open_input(path) as source:
+        part = reencoded_part(source, done, work.layout.types)
+        if part.tail.stripes:
+            shown = split_moments(part.source, part.tail, part.chosen)
+            with closing(read_batches(*shown)) as batches:
+                for batch in batches:
+                    digest.add(batch)
+    wanted, found = done.values, Tally(digest.rows, digest.value)
+    if found != wanted:
+        raise ProofFailed(
+            f"Bucket {work.inputs.bucket} of {work.inputs.root}: {wanted} rows with their values"
+            f" were to be written anew, {found} were."
+        )
 
 
 def assemble_bucket(work: AssembleWork) -> StagedFile:
@@ -276,7 +310,7 @@ def assemble_bucket(work: AssembleWork) -> StagedFile:
                 stripes = tuple(stripe for file, stripe in piece.stripes if file == number)
                 parts.append(Part(*opened[number], stripes, reencoded=False))
         path = f"{work.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
-        with _sink(work.folder, path) as sink, _naming(inputs.root, *_paths(inputs.inserts)):
+        with _sink(work.folder, path) as sink, naming(inputs.root, *_paths(inputs.inserts)):
             written = assemble(parts, sink, layout=work.plan.layout)
     return StagedFile(path, inputs.bucket, written.rows, written.bytes)
 
@@ -289,7 +323,7 @@ def check_digits(inputs: BucketInputs, file: InputFile) -> None:
     """
     with ExitStack() as stack:
         ((source, tail),) = _open(stack, inputs, [file])
-        with _naming(inputs.root, file.path):
+        with naming(inputs.root, file.path):
             column = finer_column(source, tail, {name.lower() for name in inputs.columns})
     if column is not None:
         raise NanosecondsLost(
@@ -319,7 +353,7 @@ def merge_deletes(work: DeleteWork) -> StagedFile:
     path = f"{work.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
     with ExitStack() as stack:
         events = _events(stack, inputs)
-        with _sink(work.folder, path) as sink, _naming(inputs.root, *_paths(inputs.deletes)):
+        with _sink(work.folder, path) as sink, naming(inputs.root, *_paths(inputs.deletes)):
             written = write_delete_stripes(sink, events, row_types=inputs.types, codec=work.codec)
     return StagedFile(path, inputs.bucket, written.rows, written.bytes)
 
@@ -336,19 +370,32 @@ def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:
     return stack.enter_context(closing(events))
 
 
-def _open(
-    stack: ExitStack, inputs: BucketInputs, files: Sequence[InputFile]
+def open_files(
+    stack: ExitStack, root: str, files: Sequence[InputFile]
 ) -> list[tuple[Source, OrcTail]]:
-    storage = Storage.of(inputs.root)
+    """Open files, for as long as a stack of contexts lasts.
+
+    Raises:
+        CorruptFile: One is no ORC file, or not what its writer noted.
+    """
+    storage = Storage.of(root)
     opened: list[tuple[Source, OrcTail]] = []
     for file in files:
-        with _naming(inputs.root, file.path):
+        with naming(root, file.path):
             source = stack.enter_context(storage.open_input(file.path))
             tail = OrcTail.read(source, file.size)
             check_rows(tail, file.path, file.rows)
-            named = replace(tail, types=with_column_names(tail.types, inputs.columns))
-            opened.append((source, named))
+            opened.append((source, tail))
     return opened
+
+
+def _open(
+    stack: ExitStack, inputs: BucketInputs, files: Sequence[InputFile]
+) -> list[tuple[Source, OrcTail]]:
+    return [
+        (source, replace(tail, types=with_column_names(tail.types, inputs.columns)))
+        for source, tail in open_files(stack, inputs.root, files)
+    ]
 
 
 def check_rows(tail: OrcTail, path: str, noted: int | None) -> None:
@@ -369,7 +416,7 @@ def _paths(files: Sequence[InputFile]) -> list[str]:
 
 
 @contextmanager
-def _naming(root: str, *paths: str) -> Iterator[None]:
+def naming(root: str, *paths: str) -> Iterator[None]:
     """Say of an error of the ORC layer, which sees bytes only, which files it is about."""
     try:
         yield

@@ -4,22 +4,26 @@ import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.errors import HiveAcidError, UnsupportedFile
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import Delta, OriginalFile, parse_directory, parse_file
+from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.compact_tasks import check_rows
 from airflow_hiveacid.engine.partition_compaction import PartitionCompactor
 from airflow_hiveacid.engine.partition_values import PATH
+from airflow_hiveacid.engine.row_digest import tally_values
 from airflow_hiveacid.engine.row_files import RowFiles
 from airflow_hiveacid.engine.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.staging import FlatFile, Folder, StagedFile
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.assemble import Part, assemble
+from airflow_hiveacid.orc.census import digest_of_stripe
 from airflow_hiveacid.orc.readable import readable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
@@ -74,6 +78,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         work = self._grouped([file for file in _inputs(plan, state) if file.size > 0])
         writer = RowFiles(self.table, self.table.orc_codec)
         left = work
+        copied: list[tuple[_Joined, StagedFile]] = []
         if self._format.format is StorageFormat.ORC:
             left = []
             for each, tried in zip(work, self.tried_in_tasks(_copy_stripes, work), strict=True):
@@ -86,8 +91,12 @@ class InsertOnlyCompactor(PartitionCompactor):
                     file, stripes = tried
                     self.stripes_copied += stripes
                     self._keep_filled(plan, file)
+                    copied.append((each, file))
+        self._check_copies(copied)
         for each in left:
-            for file in self.in_tasks(writer.taker(), self._written_anew(each, writer)):
+            files = self.in_tasks(writer.taker(), self._written_anew(each, writer))
+            self._check_rows(each, files)
+            for file in files:
                 self._keep_filled(plan, file)
         if not self.keeps(plan.inserts):
             # There must be something to hide what is replaced, and Trino sees no empty directory.
@@ -95,6 +104,38 @@ class InsertOnlyCompactor(PartitionCompactor):
             with self.storage.create(path) as sink:
                 size = writer.write_empty(sink)
             self.keep(plan.inserts, StagedFile(path, 0, 0, size))
+
+    def _check_copies(self, copied: Sequence[tuple[_Joined, StagedFile]]) -> None:
+        """Make sure that each stripe came into the new files, once."""
+        root = self.storage.location
+        places = [[*joined.paths, file.path] for joined, file in copied]
+        counts = iter(
+            self.in_tasks(partial(_count_stripes, root), [p for each in places for p in each])
+        )
+        for joined, _ in copied:
+            read = sum((next(counts) for _ in joined.paths), Tally())
+            self._balance(joined, Balance(read=read, written=next(counts)))
+
+    def _check_rows(self, joined: _Joined, files: Sequence[StagedFile]) -> None:
+        """Make sure that each row came into the new files, once and with all its values."""
+        read = self._tally(joined.paths)
+        written = self._tally([file.path for file in files if file.rows])
+        self.values += written
+        self._balance(joined, Balance(read=read, written=written))
+
+    def _balance(self, joined: _Joined, found: Balance) -> None:
+        found.check(f"File {joined.number} of {self.name}")
+        self.rows += found
+
+    def _tally(self, paths: Sequence[str]) -> Tally:
+        """Count the rows of some files, or their lines, by all their values."""
+        if not paths:
+            return Tally()
+        found = [f"{self.storage.location.rstrip('/')}/{path}" for path in paths]
+        session = scan_session(self.spark)
+        if self._format.format.is_text:
+            return tally_values(self._format.lines(session, found).select(LINE))
+        return tally_values(self._format.scan(session, found).drop(PATH))
 
     def file_name(self, number: int) -> str:
         """See the base class."""
@@ -170,6 +211,16 @@ def _inputs(plan: CompactionPlan, state: AcidDirectory) -> list[FileStatus]:
     names = [name for name in (state.base, *state.deltas) if name in chosen]
     originals = [file for file in state.files("") if file.path in chosen]
     return originals + [file for name in names if name for file in state.files(name)]
+
+
+def _count_stripes(root: str, path: str) -> Tally:
+    """Count the stripes of a file, and their rows."""
+    with Storage.of(root).open_input(path) as source:
+        tail = OrcTail.read(source)
+        counted = (
+            Tally(stripe.rows, digest_of_stripe(source, tail, stripe)) for stripe in tail.stripes
+        )
+        return sum(counted, Tally())
 
 
 def _copy_stripes(joined: _Joined) -> tuple[StagedFile, int]:

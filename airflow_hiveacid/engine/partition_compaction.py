@@ -24,13 +24,15 @@ from airflow_hiveacid.acid.names import (
     Delta,
     parse_directory,
 )
+from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.engine.compact_tasks import caught
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.session import cancelling_jobs
 from airflow_hiveacid.engine.staging import Folder, StagedFile
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.phases import Phase, PhaseClock
-from airflow_hiveacid.jobs.report import PartitionCompaction
+from airflow_hiveacid.jobs.report import CompactionProof, PartitionCompaction
 from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -61,6 +63,9 @@ class PartitionCompactor(ABC):
         stripes_encoded: How many were written anew.
         noted_rows: How many rows the files should have that are replaced, as far as their
             directories have notes.
+        rows: What became of the rows.
+        events: What became of the delete events that stay.
+        values: The rows that were written anew, with all their values.
     """
 
     spark: SparkSession
@@ -74,6 +79,9 @@ class PartitionCompactor(ABC):
     stripes_copied: int = 0
     stripes_encoded: int = 0
     noted_rows: Mapping[str, int] = field(default_factory=dict)
+    rows: Balance = field(default_factory=Balance)
+    events: Balance = field(default_factory=Balance)
+    values: Tally = field(default_factory=Tally)
 
     def __post_init__(self) -> None:
         folder = self.table.folder if self.partition is None else self.partition.folder
@@ -176,8 +184,9 @@ class PartitionCompactor(ABC):
             txn_id=self.compaction.txn_id,
             published=tuple(self._published),
             replaced=plan.inputs,
-            rows=self._rows_of(plan.inserts),
-            deletes=0 if plan.deletes is None else self._rows_of(plan.deletes),
+            rows=self.rows.written.rows,
+            deletes=self.events.written.rows,
+            proof=self._proof(),
             bytes_read=self.bytes_read,
             bytes_written=self._bytes_written,
             stripes_copied=self.stripes_copied,
@@ -186,8 +195,21 @@ class PartitionCompactor(ABC):
             warnings=(*self.compaction.warnings, *self.warnings),
         )
 
-    def _rows_of(self, directory: Base | Delta) -> int:
-        return sum(file.rows for file in self._staged.get(directory, ()))
+    def _proof(self) -> CompactionProof:
+        return CompactionProof(
+            rows_read=self.rows.read.rows,
+            rows_deleted=self.rows.deleted.rows,
+            rows_aborted=self.rows.aborted.rows,
+            rows_written=self.rows.written.rows,
+            rows_digest=f"{self.rows.written.digest:016x}",
+            events_read=self.events.read.rows,
+            events_aborted=self.events.aborted.rows,
+            events_repeated=self.events.repeated.rows,
+            events_written=self.events.written.rows,
+            events_digest=f"{self.events.written.digest:016x}",
+            rows_encoded=self.values.rows,
+            values_digest=f"{self.values.digest:016x}",
+        )
 
     @property
     def name(self) -> str:
@@ -202,6 +224,10 @@ class PartitionCompactor(ABC):
     def keep(self, directory: Base | Delta, file: StagedFile) -> None:
         """Have a file published."""
         self._staged.setdefault(directory, []).append(file)
+
+    def staged(self, directory: Base | Delta) -> list[StagedFile]:
+        """The files to be published in a directory."""
+        return list(self._staged.get(directory, ()))
 
     def keeps(self, directory: Base | Delta) -> bool:
         """Whether there is a file to be published in a directory."""
@@ -250,6 +276,7 @@ class PartitionCompactor(ABC):
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "user": os.environ.get("USER", ""),
             "replaces": list(plan.inputs),
+            "proof": codec.encode(self._proof()),
         }
         return directory_note(note, written)
 

@@ -150,6 +150,42 @@ def by_table(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionProof:
+    """What a compaction counted, and compared, before anybody could see its files.
+
+    A digest is a sum of hashes, in hexadecimal: the same in whatever order the rows come. What was
+    read, less what is deleted, aborted and repeated, had the digest of what was written.
+
+    Attributes:
+        rows_read: Rows in the files that were replaced.
+        rows_deleted: Those of them that are deleted.
+        rows_aborted: Those of aborted write ids.
+        rows_written: Rows in the new files.
+        rows_digest: Their row ids; of an insert-only table their values.
+        events_read: Delete events in the files that were replaced, if they stay such.
+        events_aborted: Those of aborted write ids.
+        events_repeated: Those that name a row that another one names, too.
+        events_written: Delete events in the new files.
+        events_digest: The row ids that they name.
+        rows_encoded: Rows that were decoded and written anew.
+        values_digest: All their values.
+    """
+
+    rows_read: int = 0
+    rows_deleted: int = 0
+    rows_aborted: int = 0
+    rows_written: int = 0
+    rows_digest: str = ""
+    events_read: int = 0
+    events_aborted: int = 0
+    events_repeated: int = 0
+    events_written: int = 0
+    events_digest: str = ""
+    rows_encoded: int = 0
+    values_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCompaction:
     """What became of one partition.
 
@@ -168,6 +204,7 @@ class PartitionCompaction:
         bytes_written: The size of the files that were published.
         stripes_copied: Stripes that were copied as they are.
         stripes_encoded: Stripes that had to be decoded.
+        proof: What was counted; None when nothing was published.
         seconds: Time spent in each phase.
         warnings: What a reader should know although it went well.
         error: Why it failed; None when it did not.
@@ -187,6 +224,7 @@ class PartitionCompaction:
     bytes_written: int = 0
     stripes_copied: int = 0
     stripes_encoded: int = 0
+    proof: CompactionProof | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: ErrorReport | None = None

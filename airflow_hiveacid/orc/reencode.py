@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np  # noqa: TID253
 
 from airflow_hiveacid.acid.errors import BeyondArrow, UnsupportedFile
+from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
@@ -29,6 +30,7 @@ from airflow_hiveacid.orc.split_moments import (
 )
 from airflow_hiveacid.orc.stripe_footer import UTC
 from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.value_digest import ValueDigest
 
 _CODECS = {
     Codec.NONE: "uncompressed",
@@ -53,13 +55,13 @@ class Reencoded:
 
     Attributes:
         rows_read: How many there were.
-        rows_written: How many stay.
+        values: How many stay, and a digest of all their values.
         clock: The time zone by which their moments are counted.
         microseconds: Whether all moments are whole microseconds.
     """
 
     rows_read: int
-    rows_written: int
+    values: Tally
     clock: str
     microseconds: bool
 
@@ -90,10 +92,12 @@ def reencode(
         OutOfOrder: The row ids do not ascend.
         UnsupportedFile: The moments of the stripes are counted by different clocks.
     """
+    import pyarrow as pa
+
     cursor = DeleteCursor(deletes)
     last: RowId | None = None
     names = key_names(layout.types)
-    rows_read = rows_written = 0
+    rows_read, digest = 0, ValueDigest()
     microseconds = True
     types = split_types(layout.types)
     clock = _joint_clock(stripes)
@@ -113,14 +117,14 @@ def reencode(
                     keys = Keys.of(batch, names)
                     last = check_ascending(keys, last)
                     stays = ~cursor.hits(keys) & ~np.isin(keys.current_write_ids, aborted)
-                    kept = int(stays.sum())
                     rows_read += len(keys)
-                    rows_written += kept
-                    if kept:
-                        writer.write(batch, stays if kept < len(keys) else None)
-    if not rows_written:
+                    if stays.any():
+                        kept = batch if stays.all() else batch.filter(pa.array(stays))
+                        digest.add(kept)
+                        writer.write(kept)
+    if not digest.rows:
         assemble([], sink, layout=layout)
-    return Reencoded(rows_read, rows_written, clock, microseconds)
+    return Reencoded(rows_read, Tally(digest.rows, digest.value), clock, microseconds)
 
 
 def reencoded_part(source: Source, done: Reencoded, types: tuple[bytes, ...]) -> Part:
@@ -170,13 +174,12 @@ class _Writer:
         finally:
             self._abandon()
 
-    def write(self, batch: Any, stays: Any) -> None:
+    def write(self, batch: Any) -> None:
         import pyarrow as pa
 
         if self._writer is None:
             self._writer = self._open()
-        kept = batch if stays is None else batch.filter(pa.array(stays))
-        self._call(self._writer.write, pa.Table.from_batches([kept]))
+        self._call(self._writer.write, pa.Table.from_batches([batch]))
 
     def _open(self) -> Any:
         from pyarrow import orc

@@ -85,7 +85,7 @@ function versions(entries) {
           ? String(entry.max_write_id) : `${entry.min_write_id}–${entry.max_write_id}`,
         entry.partition || "—",
         entry.operation && entry.operation !== entry.kind ? `${entry.operation} (${entry.kind})` : entry.kind,
-        entry.rows === null ? "—" : number.format(entry.rows),
+        entry.rows === null ? entry.proof || "—" : number.format(entry.rows),
         size(entry.bytes),
         moment(entry.time) || "—",
         entry.run_token ? run(entry.run_token).task : entry.user || "—",

@@ -196,6 +196,7 @@ function hints(chart, entries) {
         moment(entry.time),
         entry.run_token ? run(entry.run_token).task : entry.user || "",
         entry.state === "current" ? "" : entry.state,
+        entry.proof || "",
       ].filter(Boolean).join(", "));
     return draw("rect", { class: "hint", x: chart.left(index), width: chart.step, y: BYTES.top, height: SPANS - BYTES.top + 10 },
       draw("title", {}, [`Write id ${version}`, ...lines].join("\n")));

@@ -51,6 +51,7 @@ def test_rows_that_are_not_in_the_order_of_their_directories_are_sorted(
         case.append((number, "a", "x"))
     root = folder(case.client.get_table(case.ref))
     directory = root / "delta_0000002_0000002_0000"
+    (directory / "_hiveacid.json").unlink()
     # Two statements of a write id, each in the directory of the other one.
     for statement, id_ in ((0, 20), (1, 30)):
         flat = tmp_path / f"{statement}.orc"

@@ -81,7 +81,7 @@ def compact(
         done = reencode(places, anew, layout=plan.layout, deletes=events(deleted), aborted=aborted)
         assert done.rows_read == piece.rows
         part = reencoded_part(anew, done, plan.layout.types)
-        assert done.rows_written == part.tail.rows
+        assert done.values.rows == part.tail.rows
         parts.append(part)
     sink = io.BytesIO()
     written = assemble(parts, sink, layout=plan.layout)

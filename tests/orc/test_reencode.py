@@ -218,5 +218,5 @@ def rewrite(folder: str) -> None:
         tail = OrcTail.read(file)
         assert len(tail.stripes) == 1
         done = reencode([(file, tail, [0])], sink, layout=layout_of(file), deletes=[], aborted=[])
-    assert done.rows_written == 1_200_000
+    assert done.values.rows == 1_200_000
     print(decoded, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)

@@ -1,0 +1,426 @@
+"""A compactor that loses, repeats, exchanges or changes a row: it is caught, and nothing is published."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial, partialmethod
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions
+
+from airflow_hiveacid.acid.errors import OutOfOrder
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine import (
+    acid_compaction,
+    bucket_sorting,
+    compact_tasks,
+    insert_only_compaction,
+)
+from airflow_hiveacid.engine.partition_compaction import PartitionCompactor
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.maintenance.history import table_history
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.orc import assemble as assembling
+from airflow_hiveacid.orc import reencode as reencoding
+from airflow_hiveacid.orc.keys import Keys
+from tests.engine.acid_tables import everything, folder, left_behind
+from tests.engine.compaction_case import Case
+
+HIVE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+
+Patch = pytest.MonkeyPatch
+Sabotage = Callable[[Patch], None]
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: Patch) -> None:
+    """Let tasks run in this process, where they can be sabotaged."""
+
+    def tried(_: PartitionCompactor, work: Any, items: Sequence[Any]) -> list[Any]:
+        return list(map(compact_tasks.caught(work), items))
+
+    monkeypatch.setattr(PartitionCompactor, "tried_in_tasks", tried)
+
+
+@pytest.fixture
+def case(make: Callable[..., Case], tmp_path: Path) -> Iterator[Case]:
+    """Rows of four write ids, of which one is aborted and another one deletes."""
+    case = make()
+    case.append(*[(number, "a", "x") for number in range(10)])
+    case.append(*[(number, "b", "y") for number in range(10, 20)])
+    _aborted_beside(case)
+    case.change(lambda table: table.delete("id in (3, 12)"))
+    case.append((20, "c", "z"))
+    case.change(lambda table: table.delete("id = 5"))
+    yield case
+    assert left_behind(case.client) == []
+
+
+def _aborted_beside(case: Case) -> None:
+    """An aborted write id, whose rows lie in one file with those of a committed one."""
+    from airflow_hiveacid.orc.transplant import Segment, transplant
+
+    write_ids = []
+    for number in range(2):
+        txn = case.client.open_txn("stream", "localhost", None)
+        write_ids.append(case.client.allocate_write_id(txn, case.ref))
+        case.client.abort_txn(txn) if number else case.client.commit_txn(txn)
+    first, last = write_ids
+    directory = _root(case) / f"delta_{first:07d}_{last:07d}"
+    directory.mkdir()
+    (directory / "_orc_acid_version").write_bytes(b"2")
+    flat = directory.parent / "_flat.orc"
+    rows = {"id": pa.array([30, 31, 99], pa.int32()), "v": ["s"] * 3, "p": ["x"] * 3}
+    pa.orc.write_table(pa.table(rows), flat)
+    segments = [Segment(2, first, 1 << 29, 0, first), Segment(1, last, 1 << 29, 0, last)]
+    with flat.open("rb") as source, (directory / "bucket_00000").open("wb") as sink:
+        transplant(source, sink, segments)
+    flat.unlink()
+
+
+def _root(case: Case) -> Path:
+    return folder(case.client.get_table(case.ref))
+
+
+ROWS = [
+    *[(number, "a", "x") for number in range(10) if number not in (3, 5)],
+    *[(number, "b", "y") for number in range(10, 20) if number != 12],
+    (20, "c", "z"),
+    (30, "s", "x"),
+    (31, "s", "x"),
+]
+
+
+@BOTH
+def test_a_report_and_the_note_say_what_was_counted(case: Case) -> None:
+    assert case.rows() == ROWS
+    if case.client.version == 4:
+        (minor,) = case.compact("minor").partitions
+        proof = minor.proof
+        assert (proof.rows_read, proof.rows_aborted, proof.rows_deleted) == (24, 1, 0), minor
+        assert (proof.rows_written, minor.rows) == (23, 23)
+        assert (proof.events_read, proof.events_written, minor.deletes) == (3, 3, 3)
+        assert case.rows() == ROWS
+        clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+    report = case.compact("major")
+    (major,) = report.partitions
+    assert major.outcome == "compacted", major
+    proof = major.proof
+    assert (proof.rows_deleted, proof.rows_written, major.rows) == (3, 20, 20), major
+    assert proof.rows_read == (23 if case.client.version == 4 else 24)
+    assert proof.events_read == 0
+    assert len(proof.rows_digest) == 16
+    assert CompactReport.from_dict(report.to_dict()) == report
+    newest = next(each for each in table_history(case.client, case.ref) if each.kind == "major")
+    aborted = f" - {proof.rows_aborted} aborted" * (proof.rows_aborted > 0)
+    balance = f"{proof.rows_read} - 3 deleted{aborted} = 20, {proof.rows_digest}"
+    assert newest.proof == f"rows: {balance}"
+    assert case.rows() == ROWS
+
+
+@HIVE4
+def test_the_digest_of_a_bucket_is_the_same_whatever_way_it_was_compacted(
+    make: Callable[..., Case], monkeypatch: Patch
+) -> None:
+    proofs = []
+    for name, sort in (("copied", False), ("sorted", True)):
+        case = make(name)
+        for number in range(3):
+            case.append((number, "a", "x"), (number, "b", "x"))
+        case.change(lambda table: table.delete("id = 1 and v = 'a'"))
+        with monkeypatch.context() as patch:
+            if sort:
+                _sorted_by_spark(patch)
+            (done,) = case.compact("major").partitions
+        assert done.outcome == "compacted", done
+        proofs.append((done.proof.rows_written, done.proof.rows_digest))
+    assert proofs[0] == proofs[1]
+
+
+# Ways to spoil a compaction. Each takes the patch that holds for the test.
+
+
+def _reencoded_as(patch: Patch, change: Callable[[Any], Any]) -> None:
+    """Have the writer of stripes that are encoded again get other rows."""
+    write = reencoding._Writer.write
+    patch.setattr(
+        reencoding._Writer, "write", lambda self, batch: write(self, change(batch.slice(0)))
+    )
+
+
+def _put(batch: Any, column: str, value: int) -> Any:
+    """A batch whose last row has another value in a column."""
+    number = batch.schema.get_field_index(column)
+    values = [*batch.column(number).to_pylist()[:-1], value]
+    return batch.set_column(number, column, pa.array(values, batch.column(number).type))
+
+
+def drops_a_row(patch: Patch) -> None:
+    _reencoded_as(patch, lambda batch: batch.slice(0, batch.num_rows - 1))
+
+
+def doubles_a_row(patch: Patch) -> None:
+    def doubled(batch: Any) -> Any:
+        places = [*range(batch.num_rows), batch.num_rows - 1]
+        return batch.take(pa.array(places))
+
+    _reencoded_as(patch, doubled)
+
+
+def exchanges_a_row(patch: Patch) -> None:
+    _reencoded_as(patch, lambda batch: _put(batch, "rowId", 77))
+
+
+def swaps_two_rows(patch: Patch) -> None:
+    def swapped(batch: Any) -> Any:
+        places = list(range(batch.num_rows))
+        places[:2] = reversed(places[:2])
+        return batch.take(pa.array(places))
+
+    _reencoded_as(patch, swapped)
+
+
+def changes_a_value(patch: Patch) -> None:
+    def changed(batch: Any) -> Any:
+        number = batch.schema.get_field_index("row")
+        rows = batch.column(number).to_pylist()
+        rows[0]["v"] = "other"
+        return batch.set_column(number, "row", pa.array(rows, batch.column(number).type))
+
+    _reencoded_as(patch, changed)
+
+
+def changes_a_writer(patch: Patch) -> None:
+    _reencoded_as(patch, lambda batch: _put(batch, "currentTransaction", 1))
+
+
+def forgets_a_stripe(patch: Patch) -> None:
+    _assembled_of(patch, lambda parts: parts[:-1])
+
+
+def takes_a_stripe_of_another_file(patch: Patch) -> None:
+    _assembled_of(patch, lambda parts: [*parts[:-1], replace(parts[-1], stripes=())])
+
+
+def _assembled_of(patch: Patch, change: Callable[[Any], Any]) -> None:
+    def assembled(parts: Any, sink: Any, **more: Any) -> Any:
+        return assembling.assemble(change(list(parts)), sink, **more)
+
+    patch.setattr(compact_tasks, "assemble", assembled)
+    patch.setattr(insert_only_compaction, "assemble", assembled)
+
+
+def takes_a_file_twice(patch: Patch) -> None:
+    patch.setattr(assembling, "_check_order", lambda spans: None)
+    _assembled_of(patch, lambda parts: [*parts, parts[-1]])
+
+
+def forgets_a_delete_file(patch: Patch) -> None:
+    found = acid_compaction.AcidCompactor._deletes_of
+    patch.setattr(acid_compaction.AcidCompactor, "_deletes_of", lambda *given: found(*given)[:-1])
+
+
+def forgets_all_deletes(patch: Patch) -> None:
+    patch.setattr(compact_tasks, "_events", lambda *_: iter(()))
+
+
+def deletes_a_row_too_many(patch: Patch) -> None:
+    events = compact_tasks._events
+
+    def more(*given: Any) -> Iterator[Keys]:
+        for keys in events(*given):
+            yield keys
+            one = keys[-1:]
+            yield replace(one, rows=one.rows + 1)
+
+    patch.setattr(compact_tasks, "_events", more)
+
+
+def includes_an_aborted_write_id(patch: Patch) -> None:
+    made = compact_tasks.BucketInputs.__init__
+
+    def without(self: Any, *given: Any, **more: Any) -> None:
+        made(self, *given, **more)
+        object.__setattr__(self, "aborted", ())
+
+    patch.setattr(compact_tasks.BucketInputs, "__init__", without)
+
+
+def repeats_an_event(patch: Patch) -> None:
+    write = compact_tasks.write_delete_stripes
+
+    def repeated(sink: Any, chunks: Any, **more: Any) -> Any:
+        from airflow_hiveacid.orc import delete_file
+
+        patch.setattr(delete_file, "_checked", iter)
+        return write(sink, [Keys.joined([keys, keys[-1:]]) for keys in chunks], **more)
+
+    patch.setattr(compact_tasks, "write_delete_stripes", repeated)
+
+
+def loses_an_event(patch: Patch) -> None:
+    write = compact_tasks.write_delete_stripes
+    patch.setattr(
+        compact_tasks,
+        "write_delete_stripes",
+        lambda sink, chunks, **more: write(sink, [keys[1:] for keys in chunks], **more),
+    )
+
+
+def _caught(case: Case, type_: str) -> None:
+    table = case.client.get_table(case.ref)
+    before = everything(table)
+    (done,) = case.compact(type_).partitions
+    assert done.outcome == "failed", done
+    assert done.error is not None
+    # The writer of a sorted bucket refuses a row that is there twice by itself.
+    assert done.error.id in ("ProofFailed", "OutOfOrder"), done.error
+    assert everything(table) == before
+
+
+REENCODING = [
+    drops_a_row,
+    doubles_a_row,
+    exchanges_a_row,
+    swaps_two_rows,
+    changes_a_value,
+    changes_a_writer,
+]
+ANY = [*REENCODING, forgets_a_stripe, takes_a_stripe_of_another_file, takes_a_file_twice]
+ANY += [includes_an_aborted_write_id]
+
+
+@HIVE4
+def test_a_sabotaged_compactor_is_caught(case: Case) -> None:
+    def caught(type_: str, sabotages: Sequence[Sabotage]) -> None:
+        for sabotage in sabotages:
+            with pytest.MonkeyPatch.context() as patch:
+                sabotage(patch)
+                _caught(case, type_)
+
+    caught("minor", [*ANY, loses_an_event, repeats_an_event])
+    major = [forgets_a_delete_file, forgets_all_deletes, deletes_a_row_too_many]
+    caught("major", [drops_a_row, changes_a_value, includes_an_aborted_write_id, *major])
+    assert case.rows() == ROWS
+    (done,) = case.compact("major").partitions
+    assert done.outcome == "compacted", done
+    assert case.rows() == ROWS
+
+
+@pytest.mark.parametrize("hms", ["fake 3.1.3"], indirect=True)
+def test_it_is_caught_before_hive_3_could_see_it(case: Case) -> None:
+    for sabotage in (drops_a_row, forgets_all_deletes):
+        with pytest.MonkeyPatch.context() as patch:
+            sabotage(patch)
+            _caught(case, "major")
+
+
+@HIVE4
+def test_copied_stripes_are_counted_too(make: Callable[..., Case]) -> None:
+    case = make()
+    for number in range(3):
+        case.append((number, "a", "x"))
+    table = case.client.get_table(case.ref)
+    before = everything(table)
+    # Small stripes are put together; let them be large enough.
+    with pytest.MonkeyPatch.context() as large:
+        large.setattr(compact_tasks.plan_stripes, "__kwdefaults__", {"tiny": 0, "piece": 1 << 20})
+        for sabotage in (forgets_a_stripe, takes_a_file_twice, takes_a_stripe_of_another_file):
+            with pytest.MonkeyPatch.context() as patch:
+                sabotage(patch)
+                (done,) = case.compact("minor").partitions
+            assert done.error is not None, (sabotage, done)
+            assert done.error.id == "ProofFailed", done.error
+            assert everything(table) == before
+        (done,) = case.compact("minor").partitions
+    assert (done.stripes_copied, done.stripes_encoded) == (3, 0), done
+    assert done.proof.rows_encoded == 0
+
+
+def _sorted_by_spark(patch: Patch) -> None:
+    def out_of_order(*_: Any) -> Any:
+        raise OutOfOrder("Let Spark do it.")
+
+    patch.setattr(acid_compaction, "plan_bucket", out_of_order)
+
+
+@HIVE4
+def test_the_way_by_spark_is_proved_too(case: Case, monkeypatch: Patch) -> None:
+    _sorted_by_spark(monkeypatch)
+    save = bucket_sorting._save
+    for change in (
+        lambda frame: frame.where("id != 7"),
+        lambda frame: frame.withColumn("v", functions.expr("if(id = 7, 'other', v)")),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            spoil = partial(_save_other_rows, save, change)
+            patch.setattr(bucket_sorting, "_save", spoil)
+            _caught(case, "major")
+    (done,) = case.compact("major").partitions
+    assert done.outcome == "compacted", done
+    assert done.proof.rows_encoded == len(ROWS)
+    assert case.rows() == ROWS
+
+
+def _save_other_rows(save: Any, change: Any, frame: Any, *more: Any) -> None:
+    save(change(frame), *more)
+
+
+@HIVE4
+@pytest.mark.parametrize("form", [StorageFormat.ORC, StorageFormat.PARQUET, StorageFormat.TEXTFILE])
+def test_rows_without_row_ids_are_counted_by_their_values(
+    make: Callable[..., Case], form: StorageFormat
+) -> None:
+    case = make(kind=TableKind.INSERT_ONLY, format=form)
+    for number in range(3):
+        case.append((number, "a", "x"), (number, "b", "x"))
+    table = case.client.get_table(case.ref)
+    before, rows = everything(table), case.rows()
+    for sabotage in (
+        (forgets_a_stripe, takes_a_file_twice, takes_a_stripe_of_another_file)
+        if form is StorageFormat.ORC
+        else (reads_less, reads_twice, reads_other_values)
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            sabotage(patch)
+            (done,) = case.compact("major").partitions
+        assert done.error is not None, (sabotage, done)
+        assert done.error.id == "ProofFailed", done.error
+        assert everything(table) == before
+    (done,) = case.compact("major").partitions
+    assert (done.outcome, done.rows, done.proof.rows_read) == ("compacted", 6, 6), done
+    assert case.rows() == rows
+
+
+def reads_less(patch: Patch) -> None:
+    _written_from(patch, lambda frame: frame.limit(5))
+
+
+def reads_twice(patch: Patch) -> None:
+    _written_from(patch, lambda frame: frame.unionByName(frame.limit(1)))
+
+
+def reads_other_values(patch: Patch) -> None:
+    def changed(frame: Any) -> Any:
+        name = frame.columns[-1]
+        return frame.withColumn(name, functions.expr(f"replace(`{name}`, 'x', 'y')"))
+
+    _written_from(patch, changed)
+
+
+def _written_from(patch: Patch, change: Callable[[Any], Any]) -> None:
+    """Have Spark write other rows than it has read."""
+    from airflow_hiveacid.engine.row_files import RowFiles
+
+    for name in ("save", "save_lines"):
+        save = getattr(RowFiles, name)
+        patch.setattr(RowFiles, name, partialmethod(_save_changed, save, change))
+
+
+def _save_changed(self: Any, save: Any, change: Any, frame: Any, *more: Any) -> None:
+    save(self, change(frame).coalesce(1), *more)
