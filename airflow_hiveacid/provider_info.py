@@ -157,10 +157,16 @@ def _metastore_connection() -> dict[str, Any]:
                 "description": "Path of the metastore for the transports http and https.",
                 "schema": {"type": ["string", "null"], "default": "metastore"},
             },
+            "tls": {
+                "label": "TLS",
+                "description": "TLS for the transport binary, by the authorities of the workers' "
+                "system; https has it anyway.",
+                "schema": {"type": ["boolean", "null"], "default": False},
+            },
             "tls_ca_file": {
                 "label": "TLS: CA file",
                 "description": "File on the workers with the certificates to trust. "
-                "Switches TLS on for the transport binary; https has the system's without it.",
+                "Switches TLS on for the transport binary; without it those of the system are trusted.",
                 "schema": {"type": ["string", "null"]},
             },
             "connect_timeout_seconds": {

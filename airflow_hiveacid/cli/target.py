@@ -22,6 +22,10 @@ def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -
     parser.add_argument(
         "--conn-id", metavar="ID", help="an Airflow connection to a metastore, instead of its URI"
     )
+    parser.add_argument(
+        "--tls", action="store_true", help="TLS for thrift://, by the system's authorities"
+    )
+    parser.add_argument("--tls-ca-file", metavar="FILE", help="TLS by the authorities in this file")
 
 
 def add_partitions(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +55,14 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
     """
     if bool(arguments.metastore) == bool(arguments.conn_id):
         raise UserError("Say which metastore: --metastore URI, or --conn-id of Airflow.")
+    if arguments.conn_id and (arguments.tls or arguments.tls_ca_file):
+        raise UserError(
+            "A connection says itself whether there is TLS: leave --tls to --metastore."
+        )
     if arguments.metastore:
-        options = MetastoreOptions(uris=arguments.metastore)
+        options = MetastoreOptions(
+            uris=arguments.metastore, tls=arguments.tls, tls_ca_file=arguments.tls_ca_file
+        )
         options.validate()
         return options
     try:

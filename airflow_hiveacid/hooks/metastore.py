@@ -2,6 +2,7 @@
 
 import os
 import re
+import string
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -84,13 +85,14 @@ class HiveAcidMetastoreHook(BaseHook):
             )
         token_env = None
         if connection.password:
-            token_env = "HIVEACID_TOKEN_" + re.sub(r"\W", "_", self.metastore_conn_id).upper()
+            token_env = _token_variable(self.metastore_conn_id)
             os.environ[token_env] = connection.password
         return MetastoreOptions(
             uris=_uris(connection.host, connection.port or DEFAULT_PORT, extra),
             user=connection.login or None,
-            connect_timeout_seconds=float(extra.get("connect_timeout_seconds") or 10),
-            read_timeout_seconds=float(extra.get("read_timeout_seconds") or 300),
+            connect_timeout_seconds=self._seconds("connect_timeout_seconds", 10),
+            read_timeout_seconds=self._seconds("read_timeout_seconds", 300),
+            tls=_is_on(extra.get("tls")),
             tls_ca_file=extra.get("tls_ca_file") or None,
             token_env=token_env,
         )
@@ -203,6 +205,15 @@ class HiveAcidMetastoreHook(BaseHook):
         with self.get_conn() as client:
             return client.get_open_txns_info()
 
+    def _seconds(self, name: str, default: float) -> float:
+        given = self._connection.extra_dejson.get(name) or default
+        try:
+            return float(given)
+        except (TypeError, ValueError) as error:
+            raise InvalidConnection(
+                f"Connection {self.metastore_conn_id!r}: {name} is no number: {given!r}."
+            ) from error
+
     def _uri(self, table: str) -> str:
         return asset_of(table, self.options().uris).uri
 
@@ -221,6 +232,19 @@ class HiveAcidMetastoreHook(BaseHook):
                 remedy=f"Use a connection of type {self.conn_type} or hive_metastore.",
             )
         return connection
+
+
+def _is_on(value: object) -> bool:
+    return value is True or str(value).lower() in ("true", "1", "yes")
+
+
+def _token_variable(conn_id: str) -> str:
+    """The environment variable for the token of a connection; two never share one."""
+    plain = string.ascii_lowercase + string.digits + "_"
+    # Small letters stand for nothing but what is spelled out.
+    return "HIVEACID_TOKEN_" + "".join(
+        char.upper() if char in plain else f"x{ord(char):x}x" for char in conn_id
+    )
 
 
 def _uris(hosts: str, port: int, extra: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from airflow.sdk import BaseHook
 
 from airflow_hiveacid.acid.errors import InvalidConnection, JavaMissing
 from airflow_hiveacid.applications import package_zip, spark_app_path
+from airflow_hiveacid.hooks.spark_text import require_conf, require_environment, require_lines
 from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.phases import PROGRESS
 
@@ -38,6 +39,7 @@ class SparkSubmission:
     :param in_cluster: Whether the driver runs in the cluster.
     :param options: Further arguments of ``SparkSubmitHook``.
     :param on_progress: Is called before a line about progress goes to the log.
+    :raises InvalidJob: A text would come to be several lines, and so something else.
     """
 
     def __init__(
@@ -52,6 +54,11 @@ class SparkSubmission:
         options: Mapping[str, Any],
         on_progress: Callable[[], None] | None = None,
     ) -> None:
+        for field, value in options.items():
+            require_lines(field, value)
+        require_conf("conf", options.get("conf") or {})
+        require_lines("The command line", arguments)
+        require_environment("env_vars", environment)
         self._application = spark_app_path(application)
         self._environment = _environment(None if in_cluster else connection.host or "")
         self._environment |= environment

@@ -36,7 +36,9 @@ class MetastoreOptions:
         user: The user to act as; None is the one who runs the job.
         connect_timeout_seconds: How long one host may take to accept a connection.
         read_timeout_seconds: How long one call may take as a whole, a second try included.
-        tls_ca_file: Certificates that the server's is checked against; switches TLS on for thrift.
+        tls: Use TLS for thrift, too; https has it anyway.
+        tls_ca_file: Certificates that the server's is checked against, in place of the system's;
+            switches TLS on for thrift.
         token_env: The name of an environment variable that holds a bearer token.
     """
 
@@ -44,6 +46,7 @@ class MetastoreOptions:
     user: str | None = None
     connect_timeout_seconds: float = 10
     read_timeout_seconds: float = 300
+    tls: bool = False
     tls_ca_file: str | None = None
     token_env: str | None = None
 
@@ -63,9 +66,16 @@ class MetastoreOptions:
                 require_uri(uri)
             if len({uri.startswith("thrift:") for uri in uris}) > 1:
                 raise InvalidJob(f"metastore.uris mixes thrift and http: {self.uris!r}.")
+            if self.tls and any(uri.startswith("http:") for uri in uris):
+                raise InvalidJob(
+                    f"metastore.tls is on, and metastore.uris is without TLS: {self.uris!r}.",
+                    remedy="Write https://.",
+                )
         for name in ("user", "tls_ca_file", "token_env"):
             if getattr(self, name) is not None:
                 require_text(getattr(self, name), f"metastore.{name}")
+                if not getattr(self, name).isprintable():
+                    raise InvalidJob(f"metastore.{name} has a control character.")
         for name in ("connect_timeout_seconds", "read_timeout_seconds"):
             if not getattr(self, name) > 0:
                 raise InvalidJob(f"metastore.{name} must be more than 0.")

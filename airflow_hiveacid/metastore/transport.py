@@ -2,11 +2,13 @@
 
 import getpass
 import http.client
+import logging
 import os
 import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -31,6 +33,8 @@ from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.deadline import SILENT_MACHINE_SECONDS, Deadline
 from airflow_hiveacid.metastore.http_channel import HttpChannel
 from airflow_hiveacid.metastore.idl import Call, ServerException
+
+log = logging.getLogger(__name__)
 
 _DEFAULT_PORTS = {"thrift": 9083, "http": 9001, "https": 9001}
 _BROKEN = (TTransportException, http.client.HTTPException, EOFError, OSError)
@@ -102,6 +106,7 @@ class Connection:
             deadline: When to give up.
         """
         self.endpoint = endpoint
+        _warn_of_plain(endpoint, options)
         seconds = deadline.within(options.connect_timeout_seconds).left
         try:
             if endpoint.scheme == "thrift":
@@ -263,8 +268,32 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
         self._channel.setTimeout(left * 1000)
 
 
+@cache
+def _warn_once(text: str) -> None:
+    log.warning("%s", text)
+
+
+def _warn_of_plain(endpoint: Endpoint, options: MetastoreOptions) -> None:
+    """Say once what anybody on the way can read."""
+    if endpoint.scheme == "http" and options.token_env is not None:
+        _warn_once(
+            f"The bearer token goes to {endpoint} without TLS: whoever is on the way can read and"
+            " use it. Use https."
+        )
+    elif endpoint.scheme != "https" and not (options.tls or options.tls_ca_file or _here(endpoint)):
+        _warn_once(
+            f"The connection to {endpoint} is without TLS: whoever is on the way can read and"
+            " change what goes over it. Use TLS or https where that is not a trusted network."
+        )
+
+
+def _here(endpoint: Endpoint) -> bool:
+    """Whether it is this machine."""
+    return endpoint.host in ("localhost", "::1") or endpoint.host.startswith("127.")
+
+
 def _open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> Any:
-    if options.tls_ca_file is None:
+    if not options.tls and options.tls_ca_file is None:
         channel = TSocket(endpoint.host, endpoint.port, socket_keepalive=True)
     else:
         channel = TSSLSocket(endpoint.host, endpoint.port, ssl_context=_tls(options))
@@ -284,6 +313,8 @@ def _http_headers(options: MetastoreOptions) -> dict[str, str]:
         token = os.environ.get(options.token_env)
         if not token:
             raise InvalidJob(f"The environment variable {options.token_env} holds no token.")
+        if not token.isascii() or not token.isprintable():
+            raise InvalidJob(f"What {options.token_env} holds can be no token.")
         headers["Authorization"] = f"Bearer {token}"
     return headers
 

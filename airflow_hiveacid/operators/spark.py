@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.hooks.applications import ApplicationState, application_tag, applications_of
 from airflow_hiveacid.hooks.failures import task_failure
+from airflow_hiveacid.hooks.spark_text import properties, require_environment
 from airflow_hiveacid.hooks.submit import SparkSubmission, runs_in_cluster, spark_connection
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, RunReport
@@ -300,22 +301,21 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     def _cluster_properties(self, job: JobT, folder: Path) -> str:
         """A file of Spark properties with the driver's environment, which may be secret."""
         # The driver writes timestamps by its clock, and Hive's have no zone.
+        require_environment("env_vars", self.env_vars or {})
         environment = {"TZ": "UTC", **(self.env_vars or {})}
         token_env = job.metastore.token_env if job.metastore is not None else None
         if token_env is not None:
             environment[token_env] = os.environ[token_env]
+            require_environment("The bearer token", {token_env: environment[token_env]})
         applications = applications_of(spark_connection(self.spark_conn_id))
-        lines = [
-            f"{key} {value}"
-            for key, value in sorted(applications.driver_env_conf(environment).items())
-        ]
         given = _spark_defaults() if self.properties_file is None else Path(self.properties_file)
-        if given is not None:
-            lines.insert(0, given.read_text(encoding="utf-8"))
-        properties = folder / "spark.properties"
-        properties.touch(mode=0o600)
-        properties.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return str(properties)
+        # The empty line ends a last one that goes on, so that it takes in none of ours.
+        own = "" if given is None else given.read_text(encoding="utf-8") + "\n\n"
+        file = folder / "spark.properties"
+        file.touch(mode=0o600)
+        ours = properties(applications.driver_env_conf(environment))
+        file.write_text(own + ours, encoding="utf-8")
+        return str(file)
 
     def _run_in_cluster(self, job: JobT) -> "ClusterRun":
         from airflow_hiveacid.metastore.client import MetastoreClient

@@ -47,6 +47,18 @@ def test_the_form_s_fields_become_options(connect):
     assert (options.user, options.tls_ca_file, options.token_env) == ("ada", "/ca.pem", None)
 
 
+@pytest.mark.parametrize(
+    ("given", "on"), [(True, True), ("true", True), (False, False), (None, False)]
+)
+def test_the_form_switches_tls_on(given, on, connect):
+    assert connect(host="h", extra={"tls": given}).options().tls is on
+
+
+def test_a_timeout_that_is_no_number_is_named(connect):
+    with pytest.raises(InvalidConnection, match="read_timeout_seconds"):
+        connect(host="h", extra={"read_timeout_seconds": "soon"}).options()
+
+
 def test_a_form_left_empty_means_the_defaults(connect):
     extra = {"transport": None, "http_path": "", "connect_timeout_seconds": None}
     assert connect(host="h", login="", extra=extra).options() == connect(host="h").options()

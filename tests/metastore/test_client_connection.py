@@ -217,13 +217,19 @@ class TlsMetastore(EmbeddedMetastore):
         return MetastoreOptions(uris=self.uri, tls_ca_file=str(self.certificate))
 
 
-def test_tls(tmp_path: Path) -> None:
+def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, stranger = certificate(tmp_path, "stranger")
     with TlsMetastore("4.0.1", directory=tmp_path) as metastore:
         assert MetastoreClient(metastore.options).get_databases() == ["default"]
         wary = replace(metastore.options, tls_ca_file=str(stranger))
         with pytest.raises(MetastoreUnreachable, match="certificate verify failed"):
             MetastoreClient(wary).get_databases()
+        system = replace(metastore.options, tls_ca_file=None, tls=True)
+        with pytest.raises(MetastoreUnreachable, match="certificate verify failed"):
+            MetastoreClient(system).get_databases()
+        # What stands for the system's authorities.
+        monkeypatch.setenv("SSL_CERT_FILE", str(metastore.certificate))
+        assert MetastoreClient(system).get_databases() == ["default"]
 
 
 class HttpMetastore(EmbeddedMetastore):
