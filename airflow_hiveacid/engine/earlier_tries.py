@@ -1,9 +1,10 @@
 """What earlier tries of the same run have left: something to abort, or a report."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from airflow_hiveacid.acid.cleaning import stale_staging
-from airflow_hiveacid.acid.errors import ConflictError, UnprovenRun
+from airflow_hiveacid.acid.errors import ConflictError, StorageError, UnprovenRun
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.maintenance.run_notes import Belief, FoundNote, RunNotes, mark_committed
@@ -82,9 +83,14 @@ class EarlierTries:
     def _applied(self, found: FoundNote) -> None:
         """Say that a try has committed, and let that be known for good."""
         assert found.note is not None
+        report = found.note.report
         if not found.name.marked:
-            mark_committed(self._home, found)
-        raise AlreadyApplied(found.note.report)
+            try:
+                mark_committed(self._home, found)
+            except StorageError as error:  # Mostly because another try is just doing the same.
+                warning = f"Could not mark the note on the run: {error}"
+                report = replace(report, warnings=(*report.warnings, warning))
+        raise AlreadyApplied(report)
 
     def _unproven(self, found: FoundNote) -> UnprovenRun:
         where = f"{self._home.location}/{found.path}"

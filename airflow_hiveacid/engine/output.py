@@ -7,6 +7,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa  # noqa: TID253
@@ -255,6 +256,7 @@ class TableOutput(ABC):
                 remedy="Look whose rows these are, and move the directory away.",
             )
         self.txn.own(_deletion(storage, final), f"{place.folder.root}/{final}")
+        self.txn.show(partial(storage.exists, final))
         if place.folder.path:
             storage.make_directory(place.folder.path)
         # Whoever was stopped for longer than a transaction lives must not show rows of an aborted

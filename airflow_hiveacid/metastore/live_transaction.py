@@ -71,6 +71,7 @@ class LiveTransaction:
         self._timeout = 0.0
         self._heartbeat: Heartbeat | None = None
         self._owned: list[tuple[Callable[[], None], str]] = []
+        self._shown: list[Callable[[], bool]] = []
         self._temporary: list[tuple[Callable[[], None], str]] = []
 
     @property
@@ -101,6 +102,14 @@ class LiveTransaction:
             what: Its name, for the warning when that fails.
         """
         self._owned.append((remove, what))
+
+    def show(self, is_there: Callable[[], bool]) -> None:
+        """Register a directory that the commit makes visible.
+
+        Args:
+            is_there: Whether it is still there: a cleaner removes it if the transaction is aborted.
+        """
+        self._shown.append(is_there)
 
     def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
         """Register what must go when the transaction ends, in whatever way; see ``own``."""
@@ -239,6 +248,12 @@ class LiveTransaction:
         if found is Outcome.ABORTED:
             raise TransactionAborted(
                 f"The answer to the commit of transaction {self.txn_id} got lost, and it is aborted."
+            )
+        if self._shown and not any(is_there() for is_there in self._shown):
+            # Whoever was asleep for long enough finds an abort forgotten, with all that it left.
+            raise CommitUnsettled(
+                f"Transaction {self.txn_id} looks committed, but nothing is left of what it wrote:"
+                " it may as well have been aborted, cleaned and forgotten."
             )
         self.settled = True
 

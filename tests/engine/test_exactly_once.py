@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.errors import TransactionAborted, UnprovenRun
+from airflow_hiveacid.acid.errors import (
+    AnswerLost,
+    CommitUnsettled,
+    TransactionAborted,
+    UnprovenRun,
+)
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.engine.run import run
@@ -125,6 +130,24 @@ def test_a_commit_that_failed_leaves_no_note(events, monkeypatch):
             events.insert()
     assert events.names() == set()
     assert not events.insert().settled
+
+
+def test_who_slept_through_its_abort_does_not_say_that_it_has_committed(events, monkeypatch):
+    """The question is lost, and until the driver asks again everything is cleaned and forgotten."""
+
+    def lose(client: MetastoreClient, txn_id: int) -> None:
+        monkeypatch.undo()
+        client.abort_txn(txn_id)
+        events.append(2)
+        events.compact_and_clean()
+        raise AnswerLost("The connection is gone.")
+
+    monkeypatch.setattr(MetastoreClient, "commit_txn", lose)
+    with pytest.raises((CommitUnsettled, TransactionAborted)):
+        events.insert()
+    assert events.ids() == [2]
+    assert not events.insert().settled
+    assert events.ids() == [1, 2]
 
 
 def test_nobody_guesses_when_all_that_could_tell_is_gone(events, killed, monkeypatch):
