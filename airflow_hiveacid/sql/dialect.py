@@ -8,6 +8,10 @@ from sqlglot.errors import ErrorLevel
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 
+from airflow_hiveacid.acid.errors import SqlError
+
+# How often the parser may go on to another word; statements that people write take two per word.
+_STEPS, _STEPS_PER_WORD = 5_000, 20
 # Those whose arguments are no list: CAST(a AS int), EXTRACT(year FROM a).
 _OWN_SYNTAX = ("CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST")
 
@@ -31,6 +35,15 @@ class HiveAcidSql(Spark):
             for name, parser in SparkParser.FUNCTION_PARSERS.items()
             if name in _OWN_SYNTAX
         }
+        _steps = 0
+
+        def _advance(self, times: int = 1) -> None:
+            # What it takes for several things, it reads several times, and what is in there as
+            # often again: some texts of a hundred words would take it years.
+            self._steps += 1
+            if self._steps > _STEPS_PER_WORD * len(self._tokens) + _STEPS:
+                raise SqlError("It can be read in too many ways.", remedy="Say it with brackets.")
+            super()._advance(times)
 
     class Generator(SparkGenerator):
         """Leaves a WITH where it stands, so that two of one name stay apart."""

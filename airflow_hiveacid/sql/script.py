@@ -61,6 +61,11 @@ def to_jobs(text: str, database: str = "default") -> tuple[script.Statement, ...
             job.validate()
         except RecursionError:
             statement.refuse(None, f"It {TANGLED}", UNTANGLE)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # The parser lets pass what has parts too few or in wrong places.
+            raise statement.error(
+                None, "It cannot be read; a part of it may be missing."
+            ) from error
         except InvalidJob as error:
             raise statement.error(None, error.what, error.remedy) from error
         jobs.append(job)

@@ -9,6 +9,22 @@ from airflow_hiveacid.acid.errors import InvalidJob, SqlError
 from airflow_hiveacid.sql.script import to_jobs, to_script
 from tests.sql.test_sql_jobs import CASES
 
+TANGLED = [
+    "DELETE FROM t WHERE " + "(" * 50 + "1" + ")" * 50,
+    "DELETE FROM t WHERE " + "NOT " * 5000 + "a",
+    "DELETE FROM t WHERE " + "CASE WHEN a THEN " * 300 + "1" + " END" * 300,
+    "INSERT INTO t SELECT 1 FROM a" + " JOIN c" * 60,
+    "MERGE INTO t USING s",
+]
+
+
+@pytest.mark.parametrize("text", TANGLED, ids=range(len(TANGLED)))
+@pytest.mark.timeout(20)
+def test_what_would_take_the_parser_too_far_is_refused(text: str) -> None:
+    with pytest.raises(SqlError, match=r"Line 1|too many ways"):
+        to_jobs(text)
+
+
 UNSUPPORTED = [
     ("DROP TABLE t", 1, 1, "DROP is not supported"),
     ("GRANT SELECT ON t TO someone", 1, 1, "GRANT is not supported"),
