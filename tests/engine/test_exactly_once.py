@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from airflow_hiveacid.acid.errors import (
     TransactionAborted,
     UnprovenRun,
 )
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
@@ -22,14 +23,16 @@ from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.options import InsertJob, QuerySource
 from airflow_hiveacid.jobs.phases import Phase
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.transaction import Transaction
 from tests.engine.acid_tables import create, folder, rows_of
+from tests.fakes.metastore import FakeMetastore
 from tests.observers import At
 
+FAKES = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 GOLDEN = Path(__file__).parent.parent / "data" / "run_notes"
 
 
@@ -40,8 +43,10 @@ class Killed(BaseException):
 class Events:
     """A table, and a run that inserts the row 1."""
 
-    def __init__(self, spark: Any, client: MetastoreClient, table: Any) -> None:
-        self.spark, self.client, self.table = spark, client, table
+    def __init__(
+        self, spark: Any, client: MetastoreClient, table: Any, wait_to_forget: Callable[[], None]
+    ) -> None:
+        self.spark, self.client, self.wait_to_forget = spark, client, wait_to_forget
         self.job = InsertJob(
             target=table.ref.full_name,
             source=QuerySource(sql="SELECT 1 AS id"),
@@ -59,12 +64,23 @@ class Events:
         source = QuerySource(sql=f"SELECT {number} AS id")
         run(self.spark, replace(self.job, source=source, run_token=f"d/{number}/t/-1"))
 
-    def compact_and_clean(self) -> None:
-        """Let the metastore forget which transactions were aborted."""
+    def look_after(self) -> None:
+        """Write, compact and clean, after which version 4 knows no more who was aborted."""
+        self.append(2)
+        self.append(3)
         options = {"target": self.job.target, "metastore": self.client.options}
-        run(self.spark, CompactJob(**options, type="major"))
-        for _ in range(2):
-            clean(self.client, CleanJob(**options))
+        report = run(self.spark, CompactJob(**options, type="major"))
+        assert isinstance(report, CompactReport)
+        assert [each.outcome for each in report.partitions] == ["compacted"]
+        reports = [clean(self.client, CleanJob(**options)) for _ in range(2)]
+        if self.forgets:
+            assert [len(each.requests_cleaned) for each in reports] == [1, 0]
+            self.wait_to_forget()
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the metastore forgets aborts without Hive's own cleaner."""
+        return self.client.version is MetastoreVersion.HMS4
 
     def ids(self) -> list[int]:
         with AcidTable(self.job.target, self.client.options, spark=self.spark) as opened:
@@ -79,8 +95,17 @@ class Events:
 
 
 @pytest.fixture
-def events(spark: Any, client: MetastoreClient, database: str) -> Events:
-    return Events(spark, client, create(client, f"{database}.events", {"id": "int"}))
+def events(
+    spark: Any, hms: Any, client: MetastoreClient, database: str, eventually: Callable[..., None]
+) -> Events:
+    def nothing_is_aborted() -> bool:
+        if isinstance(hms, FakeMetastore):
+            hms.keep_house()
+        return not client.get_open_txns().aborted_bits.strip(b"\0")
+
+    table = create(client, f"{database}.events", {"id": "int"})
+    wait = partial(eventually, "the aborts are forgotten", nothing_is_aborted)
+    return Events(spark, client, table, wait)
 
 
 @pytest.fixture
@@ -114,12 +139,12 @@ def test_a_run_that_never_committed_is_not_taken_for_applied_when_its_abort_is_f
     events, killed
 ):
     events.client.abort_txn(killed(Phase.COMMIT))
-    events.append(2)
-    events.compact_and_clean()
+    events.look_after()
     assert not events.insert().settled
-    assert events.ids() == [1, 2]
+    assert events.ids() == [1, 2, 3]
 
 
+@FAKES
 def test_a_commit_that_failed_leaves_no_note(events, monkeypatch):
     def refuse(_: Any, txn_id: int) -> None:
         raise TransactionAborted(f"Transaction {txn_id} is aborted.")
@@ -132,42 +157,42 @@ def test_a_commit_that_failed_leaves_no_note(events, monkeypatch):
     assert not events.insert().settled
 
 
+@FAKES
 def test_who_slept_through_its_abort_does_not_say_that_it_has_committed(events, monkeypatch):
     """The question is lost, and until the driver asks again everything is cleaned and forgotten."""
 
     def lose(client: MetastoreClient, txn_id: int) -> None:
         monkeypatch.undo()
         client.abort_txn(txn_id)
-        events.append(2)
-        events.compact_and_clean()
+        events.look_after()
         raise AnswerLost("The connection is gone.")
 
     monkeypatch.setattr(MetastoreClient, "commit_txn", lose)
-    with pytest.raises((CommitUnsettled, TransactionAborted)):
+    with pytest.raises(CommitUnsettled if events.forgets else TransactionAborted):
         events.insert()
-    assert events.ids() == [2]
+    assert events.ids() == [2, 3]
     assert not events.insert().settled
-    assert events.ids() == [1, 2]
+    assert events.ids() == [1, 2, 3]
 
 
+@FAKES
 def test_nobody_guesses_when_all_that_could_tell_is_gone(events, killed, monkeypatch):
     """Some other cleaner has removed the directories, and let the abort be forgotten."""
     events.client.abort_txn(killed(Phase.COMMIT))
     note = next(events.notes.glob("*"))
     content = note.read_bytes()
-    events.append(2)
-    events.compact_and_clean()
+    events.look_after()
     note.write_bytes(content)
-    if events.client.get_open_txns().aborted_bits.strip(b"\0"):
-        assert not events.insert().settled  # This metastore forgets nothing without Hive.
+    if not events.forgets:
+        assert not events.insert().settled
         return
     with pytest.raises(UnprovenRun, match=note.name) as unproven:
         events.insert()
     assert "delete the note" in unproven.value.remedy
-    assert events.ids() == [2]
+    assert events.ids() == [2, 3]
     note.unlink()
     assert not events.insert().settled
-    assert events.ids() == [1, 2]
+    assert events.ids() == [1, 2, 3]
 
 
 def test_a_commit_that_nobody_could_mark_is_proved_by_its_directory(events, killed):
@@ -180,23 +205,24 @@ def test_a_commit_that_nobody_could_mark_is_proved_by_its_directory(events, kill
     assert events.names() == {f".{txn_id}.committed.json"}
 
 
+@FAKES
 def test_a_cleaning_marks_what_it_would_make_unprovable(events, killed):
     events.client.commit_txn(killed(Phase.COMMIT))
-    events.append(2)
-    events.compact_and_clean()
+    events.look_after()
     assert events.insert().settled
-    assert events.ids() == [1, 2]
+    assert events.ids() == [1, 2, 3]
 
 
+@FAKES
 def test_a_committed_run_is_known_as_one_however_the_table_is_looked_after(events):
     first = events.insert()
-    events.append(2)
-    events.compact_and_clean()
+    events.look_after()
     again = events.insert()
     assert again.settled
     assert again.write_ids == first.write_ids
 
 
+@FAKES
 def test_a_late_try_does_not_spoil_the_note_of_the_one_that_committed(events):
     committed: list[RunReport] = []
     with pytest.raises(TransactionAborted):
@@ -207,6 +233,7 @@ def test_a_late_try_does_not_spoil_the_note_of_the_one_that_committed(events):
     assert events.ids() == [1]
 
 
+@FAKES
 def test_a_try_that_is_committing_is_not_taken_for_applied_by_its_rival(events, killed):
     """The second one aborts it first, so that only the second one is applied."""
     txn_id = killed(Phase.COMMIT)
@@ -236,6 +263,7 @@ def test_a_try_that_is_committing_is_not_taken_for_applied_by_its_rival(events, 
     ],
     ids=range(11),
 )
+@FAKES
 def test_garbage_is_no_note(events, content):
     if isinstance(content, str):
         content = content.replace("TOKEN", events.job.token).replace("TABLE", events.job.target)
@@ -251,6 +279,7 @@ def test_garbage_is_no_note(events, content):
     assert events.ids() == [1, 2]
 
 
+@FAKES
 def test_a_mark_whose_note_is_gone_is_for_a_person(events):
     events.insert()
     (note,) = events.notes.glob(f"{digest_of(events.job.token)}*")
@@ -259,6 +288,7 @@ def test_a_mark_whose_note_is_gone_is_for_a_person(events):
         events.insert()
 
 
+@FAKES
 def test_a_note_with_keys_of_a_later_version_is_understood(events):
     first = events.insert()
     (note,) = events.notes.glob(f"{digest_of(events.job.token)}*")
@@ -267,6 +297,7 @@ def test_a_note_with_keys_of_a_later_version_is_understood(events):
     assert events.insert().txn_id == first.txn_id
 
 
+@FAKES
 def test_a_run_ends_only_what_it_has_begun_on_its_own_tables(events, database):
     """As when two Airflows have DAGs of the same ids."""
     other = replace(events.job, target=f"{database}.other")
