@@ -13,7 +13,7 @@ from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.lengths import Lengths
 from airflow_hiveacid.orc.output import Source, read_exactly
 from airflow_hiveacid.orc.streams import StreamKind
-from airflow_hiveacid.orc.stripe_footer import StripeFooter
+from airflow_hiveacid.orc.stripe_footer import DICTIONARIES, StripeFooter
 from airflow_hiveacid.orc.tail import OrcTail, Stripe
 from airflow_hiveacid.orc.wire import Message
 
@@ -24,8 +24,7 @@ _VALUE_MEMORY = 16
 _HARMLESS = 64 << 20
 _TEXTS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.BINARY)
 _LISTS = (TypeKind.LIST, TypeKind.MAP)
-# The encodings of a column: with a dictionary, and with the first version of the integer encoding.
-_DICTIONARIES = (1, 3)
+# The encodings of a column that have the first version of the integer encoding.
 _OLD = (0, 1)
 
 
@@ -88,7 +87,7 @@ class _Stripe:
         """The length of all texts of a column, and that of the longest."""
         lengths = self._lengths(column)
         encoding = self._encodings[column]
-        is_dictionary = encoding.number(1) in _DICTIONARIES
+        is_dictionary = encoding.number(1) in DICTIONARIES
         if is_dictionary and encoding.number(2) > lengths.count:
             raise CorruptFile("A dictionary in the ORC file has fewer entries than it says.")
         contents = StreamKind.DICTIONARY_DATA if is_dictionary else StreamKind.DATA

@@ -11,9 +11,7 @@ from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
-from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.streams import Integers
-from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.wire import Message
 
 
@@ -72,28 +70,6 @@ class Keys:
         return first_disorder(self.row_ids())
 
 
-class KeyReader:
-    """Reads the key columns of an ACID file with the ORC library."""
-
-    def __init__(self, source: Source, tail: OrcTail) -> None:
-        # Imported here because moving files does without it.
-        from pyarrow import orc
-
-        self._names = key_names(tail.types)
-        source.seek(0)
-        self._file: Any = _library_call(orc.ORCFile, source)
-
-    def read(self, stripe: int) -> Keys:
-        """Decode the key columns of a stripe.
-
-        Raises:
-            CorruptFile: They do not decode, or some are null.
-        """
-        return Keys.of(
-            _library_call(self._file.read_stripe, stripe, columns=self._names), self._names
-        )
-
-
 def key_names(types: Sequence[bytes]) -> list[str]:
     """What a file of these types calls its key columns; some writers have a spelling of their own."""
     kinds = {Message.decode(types[column]).number(TypeField.KIND) for column in KEY_COLUMNS}
@@ -109,12 +85,3 @@ def first_disorder(columns: Sequence[Integers]) -> int | None:
     for column in reversed(columns):
         ascends = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & ascends)
     return None if ascends.all() else int(np.argmin(ascends)) + 1
-
-
-def _library_call(function: Any, *arguments: Any, **options: Any) -> Any:
-    from pyarrow import ArrowException
-
-    try:
-        return function(*arguments, **options)
-    except (ArrowException, OSError, ValueError) as error:
-        raise CorruptFile(f"The ORC library cannot read the file: {error}") from error

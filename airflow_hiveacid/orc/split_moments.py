@@ -31,6 +31,8 @@ _SECONDS_OF_2015 = 1_420_070_400
 _NANOS_OF_SECOND = 10**9
 _NANOS_OF_MICROSECOND = 1000
 # No run of integers holds more of them in as many bytes, in either version of the encoding.
+# Which of the columns that a moment becomes takes a stream; the others are flags.
+_PARTS: dict[int, int] = {StreamKind.DATA: 1, StreamKind.SECONDARY: 2}
 _ZEROS: dict[int, bytes] = {Encoding.DIRECT: b"\x7f\0\0", Encoding.DIRECT_V2: b"\xc1\xff\0\0"}
 
 
@@ -142,7 +144,7 @@ def _split_stripe(
     for stream in old.data:
         place = split.places[stream.column]
         if stream.column in split.moments:
-            place += {StreamKind.DATA: 1, StreamKind.SECONDARY: 2}.get(StreamKind(stream.kind), 0)
+            place += _PARTS.get(stream.kind, 0)
             if stream.kind == StreamKind.SECONDARY:
                 nanos = read_exactly(source, stream.offset, stream.length)
                 zeros = zeros_for(nanos, tail.compression, old.encodings[stream.column])

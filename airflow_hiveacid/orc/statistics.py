@@ -23,6 +23,7 @@ COLLECTIONS = 12
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _EXACT = Context(prec=80)
+_MOST_DIGITS = 100
 _LARGEST_DECIMAL = Decimal(10) ** 38
 _FIRST_NANO, _LAST_NANO = 0, 999_999
 
@@ -161,10 +162,7 @@ def _buckets(parts: Sequence[Message]) -> Message | None:
 
 def _decimals(parts: Sequence[Message]) -> Message:
     def numbers(field: int) -> list[Decimal]:
-        try:
-            return [Decimal((part.data(field) or b"0").decode()) for part in parts]
-        except (InvalidOperation, UnicodeDecodeError):
-            raise CorruptFile("Statistics of decimals hold something else.") from None
+        return [_decimal(part.data(field) or b"0") for part in parts]
 
     def text(number: Decimal) -> bytes:
         return format(number, "f").encode()
@@ -181,6 +179,17 @@ def _decimals(parts: Sequence[Message]) -> Message:
         if abs(total) < _LARGEST_DECIMAL:
             merged.add_data(3, text(total))
     return merged
+
+
+def _decimal(text: bytes) -> Decimal:
+    try:
+        number = Decimal(text.decode())
+    except (InvalidOperation, UnicodeDecodeError):
+        number = Decimal("NaN")
+    # A few letters can stand for a billion digits.
+    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS or len(text) > _MOST_DIGITS:
+        raise CorruptFile("Statistics of decimals hold something else.")
+    return number
 
 
 def _binaries(parts: Sequence[Message]) -> Message:

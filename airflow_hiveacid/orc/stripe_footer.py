@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.streams import StreamKind
 from airflow_hiveacid.orc.tail import OrcTail, Stripe
 from airflow_hiveacid.orc.wire import Message
 
 UTC = "UTC"
+# The encodings of a column with a dictionary, and the last of all that there are.
+DICTIONARIES = (1, 3)
+_LAST_ENCODING = 3
 _NAMES_OF_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z"})
 
 
@@ -88,7 +93,17 @@ class StripeFooter:
             each.column >= len(encodings) for each in placed
         ):
             raise CorruptFile("A stripe has other columns than its file.")
+        for type_, encoding in zip(tail.types, encodings, strict=True):
+            kind = Message.decode(encoding).number(1)
+            if kind > _LAST_ENCODING or (kind in DICTIONARIES and not _is_text(type_)):
+                raise CorruptFile(f"A stripe has a column of the unknown encoding {kind}.")
         return cls(index, data, encodings, clock_of(footer))
+
+
+@lru_cache(maxsize=1024)
+def _is_text(type_: bytes) -> bool:
+    kind = Message.decode(type_).number(TypeField.KIND)
+    return kind in (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
 
 
 def clock_of(footer: Message) -> str:

@@ -5,11 +5,12 @@ back when these are wrong.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Literal
 
 import numpy as np  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import DataError
+from airflow_hiveacid.acid.errors import DataError, UnsupportedFile
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.orc.envelope import (
     FIELDS,
@@ -22,7 +23,8 @@ from airflow_hiveacid.orc.envelope import (
     parse_key_index,
 )
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, row_groups
-from airflow_hiveacid.orc.keys import KeyReader, Keys
+from airflow_hiveacid.orc.key_stream import read_keys
+from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.output import Source, read_exactly
 from airflow_hiveacid.orc.statistics import COUNT, HAS_NULL, integer_range
 from airflow_hiveacid.orc.streams import Integers, StreamKind
@@ -30,6 +32,8 @@ from airflow_hiveacid.orc.tail import OrcTail, Stripe
 from airflow_hiveacid.orc.wire import Message
 
 Kind = Literal["insert", "delete"]
+# The row ids of a stripe are looked at all at once, and take 40 bytes each.
+_MOST_ROWS = 16_000_000
 _OPERATIONS = {"insert": Operation.INSERT, "delete": Operation.DELETE}
 
 
@@ -74,9 +78,8 @@ class _Verification:
         self._tail.check_movable()
         yield from self._schema()
         if self._tail.stripes:
-            reader = KeyReader(self._source, self._tail)
             for number, stripe in enumerate(self._tail.stripes):
-                keys = reader.read(number)
+                keys = self._keys(number)
                 if len(keys.rows) != stripe.rows:
                     yield f"Stripe {number} has {len(keys.rows)} rows instead of {stripe.rows}."
                     return
@@ -84,6 +87,14 @@ class _Verification:
                     yield f"Stripe {number}: {problem}"
         yield from self._file_statistics()
         yield from self._user_metadata()
+
+    def _keys(self, stripe: int) -> Keys:
+        rows = self._tail.stripes[stripe].rows
+        if not 0 < rows <= _MOST_ROWS:
+            raise UnsupportedFile(f"Stripe {stripe} has {rows} rows, which cannot be checked.")
+        found = read_keys(self._source, self._tail, [stripe])
+        with closing(found):
+            return Keys.joined(list(found))
 
     def _schema(self) -> Iterator[str]:
         root = Message.decode(self._tail.types[0])

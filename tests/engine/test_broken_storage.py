@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.errors import (
 )
 from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.run import main
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs import codec
@@ -25,6 +26,7 @@ from airflow_hiveacid.jobs.phases import FAULT_VARIABLE
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.orc.tail import OrcTail
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     ROWS,
@@ -162,3 +164,24 @@ def test_a_damaged_file_is_named(
         filled.update({"v": "1"}, "id = 1")
     assert everything(client.get_table(filled.ref)) == before
     assert left_behind(client) == []
+
+
+def test_damaged_rows_that_spark_reads_for_a_frame_are_our_error(
+    client: MetastoreClient, filled: AcidTable
+) -> None:
+    """A frame is computed when we are long gone."""
+    table = client.get_table(filled.ref)
+    (name,) = (name for name in files(table) if "day=mon" in name and "/bucket_" in name)
+    damaged = folder(table) / name
+    with damaged.open("rb") as source:
+        (stripe,) = OrcTail.read(source).stripes
+    content = bytearray(damaged.read_bytes())
+    content[stripe.offset : stripe.offset + stripe.length] = bytes(stripe.length)
+    damaged.write_bytes(content)
+    (damaged.parent / f".{damaged.name}.crc").unlink(missing_ok=True)
+    frame = filled.to_df()
+    with (
+        pytest.raises(CorruptFile, match=damaged.name),
+        spark_errors_as_ours(f"Reading {filled.ref}"),
+    ):
+        frame.collect()

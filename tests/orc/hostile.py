@@ -191,6 +191,13 @@ HOSTILE: dict[str, Callable[[], io.BytesIO]] = {
         for digits in ((39, 2), (38, 39), (5, 6), (1 << 31, 0), (76, 2))
     },
     "few encodings": lambda: rewritten(texts(), encodings=lambda found: found[:1]),
+    "unknown encoding": lambda: rewritten(
+        texts(), encodings=lambda found: [each.with_numbers({1: 65_536}) for each in found]
+    ),
+    "dictionary of numbers": lambda: rewritten(
+        flat_file(table(50, columns=["number"]), "none"),
+        encodings=lambda found: [each.with_numbers({1: 3, 2: 5}) for each in found],
+    ),
     "stream of nobody": lambda: rewritten(texts(), lambda streams: [*streams, (1, 77, b"")]),
     "the same stripe again": twice_the_same_stripe,
     "map of one": lambda: with_type(maps(), 1, _other_subtypes(2)),

@@ -5,6 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.orc.statistics import (
     BINARIES,
     BUCKETS,
@@ -167,3 +168,10 @@ def test_integer_statistics_agree_with_those_of_the_library():
     tail = OrcTail.read(flat_file(pa.table({"n": pa.array(values, pa.int64())})))
     ours = integer_statistics(500, min(values), max(values), sum(values)).message(INTEGERS)
     assert ours.fields == Message.decode(tail.file_statistics[1]).message(INTEGERS).fields
+
+
+@pytest.mark.parametrize("text", [b"1E+999999999", b"sNaN", b"Infinity", b"\xff", b"9" * 5000])
+def test_statistics_of_decimals_that_hold_something_else_are_damage(text):
+    part = Message().add_number(1, 1).add_data(DECIMALS, Message().add_data(1, text).encode())
+    with pytest.raises(CorruptFile, match="something else"):
+        merge([part, part])
