@@ -47,12 +47,14 @@ class Place:
     Attributes:
         name: The partition's name; ``None`` for a table without partitions.
         folder: Its folder, seen from the location that staged files can be renamed within.
-        partition: The partition, when it has to be added to the metastore first.
+        partition: The partition; ``None`` for a table without partitions.
+        is_new: Whether it has to be added to the metastore first.
     """
 
     name: str | None
     folder: Folder
-    new_partition: HivePartition | None = field(default=None, compare=False)
+    partition: HivePartition | None = field(default=None, compare=False)
+    is_new: bool = field(default=False, compare=False)
 
 
 @dataclass
@@ -115,15 +117,6 @@ class TableOutput(ABC):
         return sum(file.bytes for files in self.staged.values() for file in files)
 
     @property
-    def row_changes(self) -> dict[str | None, int]:
-        """How many rows each partition gains, or loses if negative."""
-        changes: dict[str | None, int] = {}
-        for (place, name), files in self.staged.items():
-            rows = sum(file.rows for file in files)
-            changes[place.name] = changes.get(place.name, 0) + (-rows if _deletes(name) else rows)
-        return changes
-
-    @property
     def partitions(self) -> list[str]:
         """The names of the partitions that get files."""
         return sorted(name for name in self.places if name is not None)
@@ -140,6 +133,21 @@ class TableOutput(ABC):
     def places(self) -> set[str | None]:
         """The names of the partitions that get files; None is a table without any."""
         return {place.name for place, _ in self.staged}
+
+    def locate(self, partitions: Sequence[HivePartition], *, are_new: bool = False) -> None:
+        """Learn where partitions are: what is read in one place is written there, too.
+
+        Args:
+            partitions: Some partitions.
+            are_new: Whether they have yet to be added to the metastore.
+        """
+        root = self.table.folder.rstrip("/")
+        for partition in partitions:
+            location = partition.folder
+            inside = location.startswith(f"{root}/")
+            folder = Folder(root, location[len(root) + 1 :]) if inside else Folder(location, "")
+            place = Place(partition.name, folder, partition, are_new)
+            self._places.setdefault(partition.name, place)
 
     def write_rows(self, frame: DataFrame, *, gather: bool, replace: bool = False) -> None:
         """Stage the rows of a frame.
@@ -190,8 +198,14 @@ class TableOutput(ABC):
 
     def new_partitions(self) -> list[HivePartition]:
         """The partitions that the metastore does not have yet."""
+        new = {place.name for place, _ in self.staged if place.is_new}
+        return [each for each in self.located if each.name in new]
+
+    @property
+    def located(self) -> list[HivePartition]:
+        """The partitions that get files, as they were when it was found out where they are."""
         places = {place.name: place for place, _ in self.staged}
-        return [place.new_partition for place in places.values() if place.new_partition is not None]
+        return [place.partition for place in places.values() if place.partition is not None]
 
     def publish(self, sidecar: Mapping[str, Any]) -> None:
         """Let the staged files appear, each directory by one rename.
@@ -333,19 +347,12 @@ class TableOutput(ABC):
         if None in wanted:
             self._places[None] = Place(None, Folder(self.table.folder, ""))
         named = [name for name in wanted if name is not None]
-        existing = (
-            {p.name: p for p in self.client.get_partitions(self.table.ref, named)} if named else {}
-        )
+        existing = self.client.get_partitions(self.table.ref, named) if named else []
+        self.locate(existing)
         for name in named:
-            partition = existing.get(name)
-            new = None
-            if partition is None:
+            if name not in self._places:
                 values = [value for _, value in parse_partition_name(name)]
-                new = partition = HivePartition.new(self.table, values)
-            root, location = self.table.folder.rstrip("/"), partition.folder
-            inside = location.startswith(f"{root}/")
-            folder = Folder(root, location[len(root) + 1 :]) if inside else Folder(location, "")
-            self._places[name] = Place(name, folder, new)
+                self.locate([HivePartition.new(self.table, values)], are_new=True)
 
     def _stage_below(self, location: str) -> str:
         """Note that there will be staged files below a location, to be removed in any case."""

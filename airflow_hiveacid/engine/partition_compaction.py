@@ -38,6 +38,7 @@ from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction import Compaction
+from airflow_hiveacid.metastore.identity import require_same_definition
 from airflow_hiveacid.storage import Storage, storage_error
 
 T = TypeVar("T")
@@ -137,6 +138,7 @@ class PartitionCompactor(ABC):
                 remedy="Let Hive compact the table.",
             )
         with self.phases(Phase.READ):
+            self._require_same_table()
             files = list_files(self.storage)
             state = read_state(
                 self.storage,
@@ -168,6 +170,7 @@ class PartitionCompactor(ABC):
             self.write(plan, state)
         self.compaction.check_alive()
         with self.phases(Phase.REGISTER):
+            self._require_same_table()
             # Of a table that nobody has written there are original files to compact. To the
             # metastore a 0 is every write id, and it would forget which of them are aborted.
             self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
@@ -257,6 +260,7 @@ class PartitionCompactor(ABC):
                     f"{self.storage.location}/{final} exists already.",
                     remedy="Another compactor has been here; look whose it is.",
                 )
+        self._require_same_table()
         for folder, final in ready:
             if not hive3:
                 self.compaction.own(
@@ -268,6 +272,11 @@ class PartitionCompactor(ABC):
             self.storage.rename(folder, final)
             self._published.append(final)
         self.storage.delete_directory(self._staging)
+
+    def _require_same_table(self) -> None:
+        """Make sure that nothing is published in what has become another table."""
+        partitions = [] if self.partition is None else [self.partition]
+        require_same_definition(self.client, self.table, partitions)
 
     def _sidecar(self, plan: CompactionPlan, written: Sequence[WrittenFile]) -> bytes:
         note = {

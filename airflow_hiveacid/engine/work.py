@@ -53,6 +53,7 @@ class Work:
         """
         partitions = self.client.get_partitions(self.table.ref) if self.table.partition_keys else []
         chosen = partitions if choose is None else choose(partitions)
+        self.output.locate(chosen)
         return read_snapshot(self.client, self.table, self.txn, chosen)
 
     def read(self, spark: SparkSession, table: HiveTable) -> DataFrame:

@@ -28,8 +28,10 @@ from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.jobs.transaction import require_one_change
 from airflow_hiveacid.maintenance.run_notes import FoundNote, mark_committed, write_note
+from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.identity import require_same_definition
 from airflow_hiveacid.metastore.transaction import Transaction
 from airflow_hiveacid.storage import Storage
 
@@ -240,6 +242,7 @@ class _Write:
             phases=self.phases,
             earlier_tries=self.earlier,
         ) as txn:
+            self._require_same_tables(txn)
             shared = SharedRows(self.statements[0].table, txn)
             done = [
                 self._stage(number, statement, txn, names, shared)
@@ -252,7 +255,9 @@ class _Write:
                 each.work.require_locked(each.output.partitions)
             _require_apart(done)
             with self.phases(Phase.REGISTER):
+                self._require_same_tables(txn)
                 self._register(txn, done)
+                self._require_same_tables(txn, done)
             note = None
             for each in done:
                 with self.phases(Phase.PUBLISH):
@@ -264,6 +269,19 @@ class _Write:
             if note is not None:
                 txn.attempt("mark the note on the run", partial(mark_committed, *note))
             return self._report(txn, done)
+
+    def _require_same_tables(self, txn: Transaction, done: Sequence[_Done] = ()) -> None:
+        """Make sure that nothing is written into what has become another table."""
+        tables = {each.table.ref: each.table for each in self.statements}
+        for ref, table in tables.items():
+            partitions = {
+                partition.name: partition
+                for each in done
+                if each.statement.table.ref == ref
+                for partition in each.output.located
+            }
+            allocated = (txn.txn_id, txn.write_ids[ref.full_name])
+            require_same_definition(self.client, table, [*partitions.values()], allocated)
 
     def _stage(
         self,
@@ -300,25 +318,9 @@ class _Write:
             txn.register_partitions(ref, sorted(names))
         for each in done:
             if each.output.staged:
-                self._mark_statistics(txn, each)
-
-    def _mark_statistics(self, txn: Transaction, done: _Done) -> None:
-        output, table = done.output, done.statement.table
-        names = output.partitions
-        mark = partial(
-            self.client.mark_statistics_inaccurate,
-            table,
-            self.client.get_partitions(table.ref, names) if names else [],
-            output.write_id,
-            txn.snapshot.write_ids[table.ref.full_name],
-            replaced=done.overwrites,
-        )
-        changes = output.row_changes
-        mark(row_changes=changes)
-        if not done.overwrites:
-            # The metastore does not undo this when it aborts.
-            undone = {name: -change for name, change in changes.items()}
-            txn.own(partial(mark, row_changes=undone), "the change of the row counts")
+                written = Writer(each.output.write_id, txn.snapshot.write_ids[each.name])
+                ref = each.statement.table.ref
+                forget_statistics(self.client, ref, each.output.partitions, written)
 
     def _report(self, txn: Transaction, done: Sequence[_Done]) -> RunReport:
         tables: dict[str, TableReport] = {}

@@ -11,7 +11,6 @@ from airflow_hiveacid.acid.cleaning import CleaningPlan, Stay
 from airflow_hiveacid.acid.errors import (
     HiveAcidError,
     NotTransactional,
-    TableReplaced,
 )
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
@@ -25,6 +24,7 @@ from airflow_hiveacid.maintenance.run_notes import FoundNote, mark_committed
 from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.identity import require_same_table
 from airflow_hiveacid.metastore.queue import (
     READY_FOR_CLEANING,
     CompactionQueue,
@@ -170,9 +170,7 @@ class _Cleaner:
 
     def _require_same_table(self) -> None:
         """Not everybody who drops a table waits for locks."""
-        now = self._client.get_table(self._table.ref)
-        if _identity(now) != _identity(self._table):
-            raise TableReplaced(f"{self._table.ref} was dropped and created anew meanwhile.")
+        require_same_table(self._client, self._table)
 
     def _requests(self) -> list[QueuedCompaction]:
         if self._client.version is MetastoreVersion.HMS3:
@@ -195,11 +193,6 @@ class _Cleaner:
         with self._phases(Phase.REGISTER):
             self._queue.cleaned(request)
         self.requests_cleaned.append(request.id)
-
-
-def _identity(table: HiveTable) -> tuple[object, ...]:
-    # Only HMS 4 has an id.
-    return table.raw.id, table.raw.createTime, table.location
 
 
 def _report(job: CleanJob, findings: Sequence[Finding], phases: PhaseClock) -> CleanReport:

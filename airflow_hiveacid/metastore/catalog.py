@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind, parse_type
 from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.statistics import ROW_COUNT
+from airflow_hiveacid.metastore.statistics import ROW_COUNT, UNKNOWN
 
 _KIND_PARAMETERS: dict[TableKind, dict[str, str]] = {
     TableKind.FULL_ACID: {"transactional": "true", "transactional_properties": "default"},
@@ -185,8 +185,7 @@ class HiveTable:
             parameters={
                 "bucketing_version": "2",
                 **_KIND_PARAMETERS[kind],
-                # Hive adds to what it finds here, and takes nothing for zero.
-                **({} if partition_keys else {ROW_COUNT: "0"}),
+                **({} if partition_keys else {ROW_COUNT: UNKNOWN}),
                 **(parameters or {}),
             },
             tableType="MANAGED_TABLE",
@@ -258,7 +257,7 @@ class HivePartition:
             dbName=table.ref.database,
             tableName=table.ref.name,
             sd=storage,
-            parameters={ROW_COUNT: "0"},
+            parameters={ROW_COUNT: UNKNOWN},
         )
         return cls.from_thrift(table, partition)
 

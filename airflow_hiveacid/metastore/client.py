@@ -1,7 +1,7 @@
 """A client of the Hive Metastore: one method per call, plain values in and out."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
@@ -20,7 +20,6 @@ from airflow_hiveacid.metastore.answers import (
 )
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.session import Session
-from airflow_hiveacid.metastore.statistics import forget_accuracy
 from airflow_hiveacid.metastore.transport import acting_user
 
 _Item = TypeVar("_Item")
@@ -167,81 +166,6 @@ class MetastoreClient:
                 needResult=False,
             )
             self.call(idl_tables.add_partitions_req, request, about=ref.full_name)
-
-    def mark_statistics_inaccurate(
-        self,
-        table: HiveTable,
-        partitions: Sequence[HivePartition],
-        write_id: int,
-        write_ids: ValidWriteIdList,
-        *,
-        row_changes: Mapping[str | None, int],
-        replaced: bool = False,
-    ) -> None:
-        """Keep Hive from answering queries out of statistics that the transaction makes wrong.
-
-        Args:
-            table: The written table.
-            partitions: The written partitions.
-            write_id: The transaction's write id.
-            write_ids: The transaction's snapshot of the table.
-            row_changes: How many rows each partition gains, by name; None is a table without.
-            replaced: Whether these are all its rows.
-        """
-        # Both are read again, because an alter replaces all fields by what it is given.
-        raw = self.get_table(table.ref).raw
-        if forget_accuracy(raw, row_changes.get(None), replaced):
-            self._alter_table(raw, write_id, write_ids)
-        for batch in _batches(partitions):
-            current = self.get_partitions(table.ref, [partition.name for partition in batch])
-            stale = [
-                each.raw
-                for each in current
-                if forget_accuracy(each.raw, row_changes.get(each.name), replaced)
-            ]
-            if stale:
-                self._alter_partitions(table.ref, stale, write_id, write_ids)
-
-    def _alter_table(self, raw: Any, write_id: int, write_ids: ValidWriteIdList) -> None:
-        about = f"{raw.dbName}.{raw.tableName}"
-        if self.version is MetastoreVersion.HMS3:
-            call = idl_tables.alter_table_with_environment_context
-            self.call(call, raw.dbName, raw.tableName, raw, _keep_statistics(), about=about)
-            return
-        raw.writeId = write_id
-        request = idl_tables.AlterTableRequest(
-            catName=raw.catName,
-            dbName=raw.dbName,
-            tableName=raw.tableName,
-            table=raw,
-            environmentContext=_keep_statistics(),
-            writeId=write_id,
-            validWriteIdList=write_ids.format(),
-            processorCapabilities=list(idl_tables.CAPABILITIES),
-            processorIdentifier=idl_tables.PROCESSOR,
-        )
-        self.call(idl_tables.alter_table_req, request, about=about)
-
-    def _alter_partitions(
-        self, ref: TableRef, raw: list[Any], write_id: int, write_ids: ValidWriteIdList
-    ) -> None:
-        about = ref.full_name
-        if self.version is MetastoreVersion.HMS3:
-            call = idl_tables.alter_partitions_with_environment_context
-            self.call(call, ref.database, ref.name, raw, _keep_statistics(), about=about)
-            return
-        for partition in raw:
-            partition.writeId = write_id
-        request = idl_tables.AlterPartitionsRequest(
-            catName=raw[0].catName,
-            dbName=ref.database,
-            tableName=ref.name,
-            partitions=raw,
-            environmentContext=_keep_statistics(),
-            writeId=write_id,
-            validWriteIdList=write_ids.format(),
-        )
-        self.call(idl_tables.alter_partitions_req, request, about=about)
 
     # Transactions
 
@@ -415,11 +339,6 @@ class MetastoreClient:
 def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     for start in range(0, len(items), _PARTITIONS_PER_CALL):
         yield items[start : start + _PARTITIONS_PER_CALL]
-
-
-def _keep_statistics() -> Any:
-    """Tell an alter not to gather statistics by itself: it would count files it cannot judge."""
-    return idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
 
 
 def _component(component: LockComponent) -> Any:

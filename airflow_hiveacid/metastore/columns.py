@@ -1,15 +1,15 @@
 """Changing the columns of a table."""
 
+import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.alteration import DDL_TIME, alter_table
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.exclusive import ExclusiveTable
-
-# Without the first the metastore would count files; the second is for the partitions' own columns.
-_CONTEXT = {"DO_NOT_UPDATE_STATS": "true", "CASCADE": "true"}
 
 
 def change_columns(
@@ -32,20 +32,17 @@ def change_columns(
     Returns:
         The table as it is then.
     """
-    with ExclusiveTable(client, ref, run_token, lock_wait_seconds):
-        table = client.get_table(ref)
-        columns = choose(table)
-        if tuple(columns) == table.columns:
-            return table
-        table.raw.sd.cols = [
-            idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns
+
+    def change(raw: Any) -> bool:
+        table = HiveTable.from_thrift(raw)
+        columns = tuple(choose(table))
+        raw.sd.cols = [
+            idl_tables.FieldSchema(each.name, each.type, each.comment) for each in columns
         ]
-        client.call(
-            idl_tables.alter_table_with_environment_context,
-            ref.database,
-            ref.name,
-            table.raw,
-            idl_tables.EnvironmentContext(_CONTEXT),
-            about=ref.full_name,
-        )
+        raw.parameters[DDL_TIME] = str(int(time.time()))
+        return columns != table.columns
+
+    # Only those who ask for locks are kept away by it.
+    with ExclusiveTable(client, ref, run_token, lock_wait_seconds):
+        alter_table(client, ref, change, context={"CASCADE": "true"})
         return client.get_table(ref)

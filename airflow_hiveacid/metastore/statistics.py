@@ -4,27 +4,28 @@ from typing import Any
 
 ACCURATE = "COLUMN_STATS_ACCURATE"
 ROW_COUNT = "numRows"
+# Hive 4 believes the number after every compaction, without counting. It adds its own rows to the
+# number that it finds, to none as if it were 0, and to -1, too. To this it cannot add, and all
+# engines read it as unknown.
+UNKNOWN = ""
 
 
-def forget_accuracy(described: Any, row_change: int | None, replaced: bool) -> bool:
-    """Drop the promise that the statistics are accurate.
+def forget(described: Any) -> bool:
+    """Say that the number of rows is unknown, and that no statistics are accurate.
 
-    The number of rows is kept right nevertheless: after its next major compaction Hive 4 promises
-    again, without counting.
+    No number is kept right: who is killed before the commit, or writes at the same time, would
+    leave a wrong one.
 
     Args:
         described: The Thrift struct of a table or a partition; its parameters change.
-        row_change: How many rows it gains; None when that is not known of it.
-        replaced: Whether these are all its rows.
 
     Returns:
         Whether there was anything to change.
     """
     before = dict(described.parameters or {})
     after = {name: value for name, value in before.items() if name != ACCURATE}
-    # Hive writes -1 where it does not know.
-    counted = "0" if replaced else before.get(ROW_COUNT, "")
-    if row_change is not None and counted.isdecimal():
-        after[ROW_COUNT] = str(int(counted) + row_change)
+    # Of a table with partitions it is them who have numbers.
+    if not getattr(described, "partitionKeys", None):
+        after[ROW_COUNT] = UNKNOWN
     described.parameters = after
     return after != before

@@ -38,7 +38,6 @@ COLUMNS = (
     Column("tags", "map<string,array<decimal(10,2)>>"),
 )
 DAY = (Column("day", "string"),)
-ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "0", "totalSize": "0"}
 WHO = ("user", "host", "dag.task")
 
 
@@ -214,54 +213,6 @@ def test_adding_a_partition_again_can_be_an_error(
     client.add_partitions(table.ref, [partition])
     with pytest.raises(MetastoreCallFailed, match=table.ref.full_name):
         client.add_partitions(table.ref, [partition], if_not_exists=False)
-
-
-# Statistics
-
-
-def test_statistics_are_marked_inaccurate_and_nothing_else_changes(
-    client: MetastoreClient, database: str
-) -> None:
-    ref = TableRef(database, "counted")
-    described = HiveTable.new(
-        ref, COLUMNS, partition_keys=DAY, bucket_columns=["id"], num_buckets=2, parameters=ACCURATE
-    )
-    client.create_table(described)
-    table = client.get_table(ref)
-    partitions = [HivePartition.new(table, [day]) for day in "abc"]
-    for partition in partitions[:2]:
-        partition.raw.parameters.update(ACCURATE, mine="kept", numRows="10")
-    client.add_partitions(ref, partitions)
-    before = {each.name: each for each in client.get_partitions(ref)}
-    assert "COLUMN_STATS_ACCURATE" in before["day=a"].parameters
-
-    txn, _, _ = open_and_lock(client, table)
-    write_id = client.allocate_write_id(txn, ref)
-    write_ids = client.get_valid_write_ids([ref], txn_list(client, txn))[ref.full_name]
-    client.mark_statistics_inaccurate(
-        *(table, [before["day=a"], before["day=c"]], write_id, write_ids),
-        row_changes={"day=a": -3, "day=c": 0},
-    )
-    client.commit_txn(txn)
-
-    after = {each.name: each for each in client.get_partitions(ref)}
-    assert without_statistics(client.get_table(ref)) == without_statistics(table)
-    assert "COLUMN_STATS_ACCURATE" not in client.get_table(ref).parameters
-    assert "COLUMN_STATS_ACCURATE" not in after["day=a"].parameters
-    assert after["day=a"].parameters["numRows"] == "7"
-    assert without_statistics(after["day=a"]) == without_statistics(before["day=a"])
-    # The transaction has not written these.
-    assert after["day=b"].raw == before["day=b"].raw
-    assert after["day=c"].raw == before["day=c"].raw
-
-
-def without_statistics(described: HiveTable | HivePartition) -> dict[str, object]:
-    fields = {name: getattr(described.raw, name) for name in described.raw.__slots__}
-    ignored = ("COLUMN_STATS_ACCURATE", "numRows", "transient_lastDdlTime")
-    parameters = described.parameters.items()
-    fields["parameters"] = {name: value for name, value in parameters if name not in ignored}
-    del fields["writeId"]
-    return fields
 
 
 # Transactions

@@ -106,6 +106,10 @@ class Catalog:
             table.sd.location = location.replace("file:///", "file:/")
             _folder(table.sd.location).mkdir(parents=True, exist_ok=True)
         table.createTime, table.catName = int(time.time()), "hive"
+        table.parameters = {
+            **(table.parameters or {}),
+            "transient_lastDdlTime": str(table.createTime),
+        }
         if self._version is MetastoreVersion.HMS4:
             table.id = next(self._ids)
         self._tables[key] = _Table(table)
@@ -118,13 +122,26 @@ class Catalog:
             shutil.rmtree(_folder(table.raw.sd.location), ignore_errors=True)
 
     def alter_table_req(self, request: Any) -> Any:
-        self._table(request.dbName, request.tableName).raw = request.table
+        self.alter_table_with_environment_context(
+            request.dbName, request.tableName, request.table, request.environmentContext
+        )
         return idl_tables.AlterTableResponse()
 
     def alter_table_with_environment_context(
-        self, database: str, name: str, new: Any, _: Any
+        self, database: str, name: str, new: Any, context: Any
     ) -> None:
-        self._table(database, name).raw = new
+        table = self._table(database, name)
+        told = context.properties
+        if self._version is MetastoreVersion.HMS4 and "expected_parameter_key" in told:
+            key, expected = told["expected_parameter_key"], told["expected_parameter_value"]
+            found = table.raw.parameters.get(key)
+            if found != expected:
+                # With a database that can compare them; Derby fails when they are equal.
+                raise idl_tables.MetaException(
+                    f"The table has been modified. The parameter value for key '{key}' is "
+                    f"'{found}'. The expected was value was '{expected}'"
+                )
+        table.raw = new
 
     # Partitions
 

@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.locks import (
     TableRef,
 )
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.answers import LockState
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.snapshot import Snapshot
@@ -74,8 +75,7 @@ class Making:
         answer = self.client.lock([lock], txn, "golden", "localhost", "golden")
         assert answer.state is LockState.ACQUIRED
         seen = Snapshot.take(self.client, [self.ref], txn).write_ids[self.ref.full_name]
-        table = self.client.get_table(self.ref)
-        self.client.mark_statistics_inaccurate(table, [], write_id, seen, row_changes={None: 0})
+        forget_statistics(self.client, self.ref, [], Writer(write_id, seen))
         return txn, write_id
 
     def insert_copy(self, delta: str, *, commit: bool | None) -> None:

@@ -1,0 +1,147 @@
+"""Changing definitions of tables and partitions without undoing what others change of them.
+
+An alter replaces the whole definition by the one that it is given. So it is made only where
+something has to change, of a definition just read, and version 4 is told which definition that was.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_hiveacid.acid.errors import MetastoreCallFailed, SnapshotMoved
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.statistics import forget
+
+# When the definition was changed last, in seconds. Hive's DDL sets it, statistics do not.
+DDL_TIME = "transient_lastDdlTime"
+# Else the metastore would count files that it cannot judge.
+_KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
+_TRIES = 10
+# How version 4 says that the definition is another one by now.
+_OVERTAKEN = "The table has been modified"
+# Derby and Oracle cannot compare the long texts that parameters are kept as.
+_INCOMPARABLE = ("ERROR 42818", "ORA-00932")
+_PARTITIONS_PER_CALL = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The transaction that changes statistics.
+
+    Attributes:
+        write_id: Its write id.
+        write_ids: Its snapshot of the table.
+    """
+
+    write_id: int
+    write_ids: ValidWriteIdList
+
+
+def alter_table(
+    client: MetastoreClient,
+    ref: TableRef,
+    change: Callable[[Any], bool],
+    *,
+    context: Mapping[str, str] | None = None,
+    writer: Writer | None = None,
+) -> None:
+    """Change the definition of a table.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        change: Changes the Thrift struct, and tells whether there was anything to change. It is
+            called anew when somebody else was faster.
+        context: What else the metastore is told.
+        writer: The transaction, if this changes statistics.
+
+    Raises:
+        SnapshotMoved: Others change it all the time.
+    """
+    for _ in range(_TRIES):
+        raw = client.get_table(ref).raw
+        read = raw.parameters.get(DDL_TIME)
+        if not change(raw):
+            return
+        told = {**_KEEP_STATISTICS, **(context or {})}
+        expected = {"expected_parameter_key": DDL_TIME, "expected_parameter_value": read}
+        try:
+            _send(client, raw, {**told, **expected} if read else told, writer)
+            return
+        except MetastoreCallFailed as error:
+            if any(code in error.what for code in _INCOMPARABLE):
+                _send(client, raw, told, writer)
+                return
+            if _OVERTAKEN not in error.what:
+                raise
+    raise SnapshotMoved(f"Others changed the definition of {ref} each time that this was tried.")
+
+
+def forget_statistics(
+    client: MetastoreClient, ref: TableRef, partitions: Sequence[str], writer: Writer
+) -> None:
+    """Keep Hive from answering queries out of statistics that the transaction makes wrong.
+
+    Args:
+        client: The metastore.
+        ref: The written table.
+        partitions: The names of the written partitions.
+        writer: The transaction.
+    """
+    alter_table(client, ref, forget, writer=writer)
+    for start in range(0, len(partitions), _PARTITIONS_PER_CALL):
+        batch = partitions[start : start + _PARTITIONS_PER_CALL]
+        described = [each.raw for each in client.get_partitions(ref, batch)]
+        claiming = [raw for raw in described if forget(raw)]
+        if claiming:
+            _send_partitions(client, ref, claiming, writer)
+
+
+def _send(
+    client: MetastoreClient, raw: Any, told: Mapping[str, str], writer: Writer | None
+) -> None:
+    about = f"{raw.dbName}.{raw.tableName}"
+    context = idl_tables.EnvironmentContext(dict(told))
+    if writer is None or client.version is MetastoreVersion.HMS3:
+        call = idl_tables.alter_table_with_environment_context
+        client.call(call, raw.dbName, raw.tableName, raw, context, about=about)
+        return
+    raw.writeId = writer.write_id
+    request = idl_tables.AlterTableRequest(
+        catName=raw.catName,
+        dbName=raw.dbName,
+        tableName=raw.tableName,
+        table=raw,
+        environmentContext=context,
+        writeId=writer.write_id,
+        validWriteIdList=writer.write_ids.format(),
+        processorCapabilities=list(idl_tables.CAPABILITIES),
+        processorIdentifier=idl_tables.PROCESSOR,
+    )
+    client.call(idl_tables.alter_table_req, request, about=about)
+
+
+def _send_partitions(
+    client: MetastoreClient, ref: TableRef, raw: list[Any], writer: Writer
+) -> None:
+    about = ref.full_name
+    context = idl_tables.EnvironmentContext(dict(_KEEP_STATISTICS))
+    if client.version is MetastoreVersion.HMS3:
+        call = idl_tables.alter_partitions_with_environment_context
+        client.call(call, ref.database, ref.name, raw, context, about=about)
+        return
+    for partition in raw:
+        partition.writeId = writer.write_id
+    request = idl_tables.AlterPartitionsRequest(
+        catName=raw[0].catName,
+        dbName=ref.database,
+        tableName=ref.name,
+        partitions=raw,
+        environmentContext=context,
+        writeId=writer.write_id,
+        validWriteIdList=writer.write_ids.format(),
+    )
+    client.call(idl_tables.alter_partitions_req, request, about=about)

@@ -1,0 +1,121 @@
+"""Whether a table is still the one that somebody began to work on.
+
+Nobody is kept from dropping, moving or changing a table who asks for no lock.
+"""
+
+import re
+from collections.abc import Sequence
+
+from airflow_hiveacid.acid.errors import TableNotFound, TableReplaced
+from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+
+def require_same_table(
+    client: MetastoreClient, table: HiveTable, allocated: tuple[int, int] | None = None
+) -> HiveTable:
+    """Make sure that a table was neither dropped nor moved.
+
+    Args:
+        client: The metastore.
+        table: The table as it was.
+        allocated: A transaction, and its write id for the table: those of a new table begin anew.
+
+    Returns:
+        The table as it is.
+
+    Raises:
+        TableReplaced: It is not there any more, or in another place, or another one.
+    """
+    try:
+        now = client.get_table(table.ref)
+    except TableNotFound as error:
+        raise TableReplaced(f"{table.ref} was dropped or renamed meanwhile.") from error
+    # Only version 4 has an id; the time is one of whole seconds.
+    same = (now.raw.id, now.raw.createTime) == (table.raw.id, table.raw.createTime)
+    if same and allocated is not None:
+        txn, write_id = allocated
+        same = client.allocate_write_id(txn, table.ref) == write_id
+    if not same:
+        raise TableReplaced(f"{table.ref} was dropped and created anew meanwhile.")
+    if not _same_place(now.location, table.location):
+        raise TableReplaced(
+            f"{table.ref} was moved from {table.location} to {now.location} meanwhile."
+        )
+    return now
+
+
+def require_same_definition(
+    client: MetastoreClient,
+    table: HiveTable,
+    partitions: Sequence[HivePartition] = (),
+    allocated: tuple[int, int] | None = None,
+) -> None:
+    """Make sure that files made for a table, and for some partitions, still fit in.
+
+    Args:
+        client: The metastore.
+        table: The table as it was.
+        partitions: The partitions as they were; all have to be there by now.
+        allocated: See ``require_same_table``.
+
+    Raises:
+        TableReplaced: The table is another one, or has other columns; or a partition is not
+            there, or in another place.
+    """
+    now = require_same_table(client, table, allocated)
+    if _layout(now) != _layout(table):
+        raise TableReplaced(
+            f"The columns or the storage of {table.ref} were changed meanwhile.",
+            remedy="Nothing was published; run the job again.",
+        )
+    if not partitions:
+        return
+    found = {
+        each.name: each
+        for each in client.get_partitions(table.ref, [each.name for each in partitions])
+    }
+    for partition in partitions:
+        current = found.get(partition.name)
+        what = f"The partition {partition.name} of {table.ref}"
+        remedy = "Nothing was published; run the job again."
+        if current is None:
+            raise TableReplaced(f"{what} was dropped meanwhile.", remedy=remedy)
+        if not _same_place(current.location, partition.location):
+            raise TableReplaced(
+                f"{what} was moved from {partition.location} to {current.location} meanwhile.",
+                remedy=remedy,
+            )
+        # That of a partition which we have added ourselves is not known.
+        created = partition.raw.createTime
+        if created and current.raw.createTime != created:
+            raise TableReplaced(f"{what} was dropped and added anew meanwhile.", remedy=remedy)
+
+
+def _layout(table: HiveTable) -> tuple[object, ...]:
+    """What files depend on."""
+    return (
+        table.kind,
+        _types(table.columns),
+        _types(table.partition_keys),
+        table.bucket_columns,
+        table.num_buckets,
+        table.bucketing_version,
+        table.serde,
+        table.input_format,
+    )
+
+
+def _types(columns: Sequence[Column]) -> list[tuple[str, str]]:
+    return [(column.name.lower(), column.type.lower()) for column in columns]
+
+
+def _same_place(one: str | None, other: str | None) -> bool:
+    return _plain(one or "") == _plain(other or "")
+
+
+def _plain(location: str) -> str:
+    """A location without slashes that mean nothing: file:///a//b/ is file:/a/b."""
+    scheme, _, rest = location.partition(":")
+    authority = rest.startswith("//") and not rest.startswith("///")
+    return f"{scheme}:{'/' if authority else ''}{re.sub('/+', '/', rest).rstrip('/')}"

@@ -1,0 +1,117 @@
+"""Tables that are dropped, moved or changed under a job, by somebody who asks for no lock."""
+
+import pytest
+
+from airflow_hiveacid.acid.errors import TableReplaced
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.jobs.phases import Phase
+from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.metastore.client import MetastoreClient
+from tests.engine.acid_tables import create, files, folder, left_behind
+from tests.observers import At
+from tests.rows import rows_of
+
+COLUMNS, KEYS = {"id": "int", "v": "string"}, {"p": "string"}
+SCHEMA = "id int, v string, p string"
+CONTEXT = idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
+
+
+def create_anew(client, ref, elsewhere):
+    # The files stay, as they do where somebody else owns them.
+    client.drop_table(ref, delete_data=False)
+    create(client, ref.full_name, COLUMNS, KEYS, location=elsewhere)
+
+
+def drop(client, ref, _):
+    client.drop_table(ref, delete_data=False)
+
+
+def move(client, ref, elsewhere):
+    raw = client.get_table(ref).raw
+    raw.sd.location = elsewhere
+    _alter(client, raw)
+
+
+def change_column(client, ref, _):
+    raw = client.get_table(ref).raw
+    raw.sd.cols[1].type = "varchar(3)"
+    _alter(client, raw)
+
+
+def move_partition(client, ref, elsewhere):
+    (partition,) = client.get_partitions(ref, ["p=x"])
+    partition.raw.sd.location = elsewhere
+    call = idl_tables.alter_partitions_with_environment_context
+    client.call(call, ref.database, ref.name, [partition.raw], CONTEXT)
+
+
+def _alter(client, raw):
+    call = idl_tables.alter_table_with_environment_context
+    client.call(call, raw.dbName, raw.tableName, raw, CONTEXT)
+
+
+AFTER_PREPARING, AFTER_READING, BEFORE_PUBLISHING = Phase.OPEN, Phase.WRITE, Phase.REGISTER
+APPEND, UPDATE, COMPACT = "append", "update", "compact"
+CASES = [
+    ("4.0.1", APPEND, create_anew, BEFORE_PUBLISHING),
+    ("3.1.3", APPEND, create_anew, BEFORE_PUBLISHING),
+    ("3.1.3", COMPACT, create_anew, BEFORE_PUBLISHING),
+    ("fake 3.1.3", APPEND, create_anew, AFTER_PREPARING),
+    ("fake 4.0.1", APPEND, drop, BEFORE_PUBLISHING),
+    ("fake 4.0.1", COMPACT, drop, BEFORE_PUBLISHING),
+    ("fake 3.1.3", APPEND, move, BEFORE_PUBLISHING),
+    ("fake 4.0.1", COMPACT, move, AFTER_PREPARING),
+    ("fake 4.0.1", APPEND, change_column, AFTER_PREPARING),
+    ("fake 4.0.1", APPEND, move_partition, BEFORE_PUBLISHING),
+    ("fake 3.1.3", UPDATE, move_partition, AFTER_READING),
+    ("fake 4.0.1", COMPACT, move_partition, BEFORE_PUBLISHING),
+]
+
+
+@pytest.mark.parametrize(("hms", "action", "change", "phase"), CASES, indirect=["hms"])
+def test_nothing_is_published_in_what_became_another_table(
+    hms, client, database, spark, action, change, phase
+):
+    table = create(client, f"{database}.t", COLUMNS, KEYS)
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as writer:
+        for number in range(2):
+            writer.append(spark.createDataFrame([(number, "a", "x")], SCHEMA))
+    before = files(table)
+    elsewhere = folder(table).with_name("elsewhere")
+
+    def act():
+        with MetastoreClient(client.options) as other:
+            change(other, table.ref, f"file:{elsewhere}")
+
+    observers = [At(phase, act)]
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark, observers=observers) as overtaken:
+        if action == COMPACT:
+            (done,) = overtaken.compact("major").partitions
+            assert done.outcome == "failed"
+            assert done.error is not None
+            assert done.error.id == "TableReplaced", done.error
+        else:
+            new = spark.createDataFrame([(7, "new", "x")], SCHEMA)
+            with pytest.raises(TableReplaced, match="meanwhile"):
+                overtaken.append(new) if action == APPEND else overtaken.update({"v": "'new'"})
+    assert files(table) == before
+    assert not list(elsewhere.rglob("bucket_*"))
+    assert left_behind(client) == []
+    if change is create_anew:
+        assert rows_of(hms.uri, table.ref.full_name) == []
+
+
+@pytest.mark.parametrize("hms", ["4.0.1", "3.1.3"], indirect=True)
+def test_a_new_table_counts_its_write_ids_anew(hms, client, database):
+    # What tells of a table that was dropped and created within one second.
+    ref = TableRef(database, "t")
+    create(client, ref.full_name, COLUMNS)
+    first, txn = (client.open_txn("user", "host", None) for _ in range(2))
+    assert client.allocate_write_id(first, ref) == 1
+    assert [client.allocate_write_id(txn, ref) for _ in range(2)] == [2, 2]
+    client.drop_table(ref)
+    create(client, ref.full_name, COLUMNS)
+    assert client.allocate_write_id(txn, ref) == 1
+    for each in (first, txn):
+        client.abort_txn(each)
