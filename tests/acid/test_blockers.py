@@ -39,6 +39,10 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
             Blocker(txn_id=7, user="al", run="sales/by/hand/merge/4"),
             "transaction 7 of al (Airflow task merge[4] of DAG sales, run by/hand)",
         ),
+        (
+            Blocker(txn_id=7, user="al", run="prod:sales/by/hand/merge/4"),
+            "transaction 7 of al (Airflow task merge[4] of DAG sales in Airflow prod, run by/hand)",
+        ),
         (Blocker(txn_id=7, user="al", run="4711"), "transaction 7 of al (run 4711)"),
     ],
 )

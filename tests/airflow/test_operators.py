@@ -113,6 +113,19 @@ def test_all_tries_of_a_task_instance_share_one_run_token(spark_submit, context)
     assert spark_submit.seen.job["run_token"] == first == "d/r/t/-1"
 
 
+def test_runs_of_several_airflows_are_told_apart(spark_submit, context, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__INSTANCE_ID", "prod")
+    HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    assert spark_submit.seen.job["run_token"] == "prod:d/r/t/-1"
+
+
+def test_an_airflow_whose_id_is_no_name_runs_nothing(spark_submit, context, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__INSTANCE_ID", "a/b")
+    with pytest.raises(AirflowFailException, match="instance_id is 'a/b'"):
+        HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    assert not spark_submit.seen_file.exists()
+
+
 def test_what_is_applied_once_can_be_said(spark_submit, context):
     operator = HiveAcidDeleteOperator(task_id="t", job=DELETE, once_per="2026-11-20")
     operator.execute(context)

@@ -190,6 +190,11 @@ def test_applications_are_found_by_tag_the_oldest_first(server: Server) -> None:
     ]
 
 
+def test_applications_that_others_have_given_the_same_tag_are_not_ours(server: Server) -> None:
+    server.will(200, {"apps": {"app": [app(user="mallory"), app()]}}, path="")
+    assert len(applications(server).find("hiveacid-2689367b205c16ce32ed4200")) == 1
+
+
 def test_no_application_has_the_tag(server: Server) -> None:
     server.will(200, {"apps": {}}, path="")
     assert applications(server).find("hiveacid-0") == []

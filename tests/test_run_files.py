@@ -1,0 +1,49 @@
+"""What an application tells its submitter, and what may stand there instead."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.run_files import RunFiles, Started
+
+REPORT = RunReport(job="insert", target="a.b", rows_inserted=3)
+STARTED = Started(application_id="app", txn_ids=(7,), write_ids={"a.b": 2})
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> RunFiles:
+    return RunFiles(f"{tmp_path}/report.json")
+
+
+def test_what_was_told_is_read(files: RunFiles) -> None:
+    assert files.read_started() is None
+    assert files.read_report(RunReport) is None
+    files.write_started(Started(application_id="app"))
+    files.write_started(STARTED)
+    files.write_report(REPORT)
+    assert files.read_started() == STARTED
+    assert files.read_report(RunReport) == REPORT
+
+
+def test_what_a_later_version_tells_is_read(files: RunFiles, tmp_path: Path) -> None:
+    files.write_started(STARTED)
+    files.write_report(REPORT)
+    for path in tmp_path.iterdir():
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2, "new": [1]}))
+    assert files.read_started() == STARTED
+    assert files.read_report(RunReport) == REPORT
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b'{"job"', b"[]", b"7", b"\xff", b"[" * 100_000, b'{"job": 7}', b'{"txn_ids": "x"}'],
+)
+def test_half_a_file_and_garbage_tell_nothing(
+    files: RunFiles, tmp_path: Path, content: bytes
+) -> None:
+    for name in ("report.json", "report.json.started"):
+        (tmp_path / name).write_bytes(content)
+    assert files.read_started() is None
+    assert files.read_report(RunReport) is None
