@@ -1,6 +1,7 @@
 """The console command `hiveacid`."""
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
@@ -40,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.configure(
             commands.add_parser(command.name, help=command.help, description=command.description)
         )
+    for stream in (sys.stdout, sys.stderr):
+        # A name in a table need not be a text that can be printed.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     parsed = parser.parse_args(arguments)
     return {command.name: command for command in COMMANDS}[parsed.command].execute(parsed)
 

@@ -26,6 +26,7 @@ Convert = Callable[[Any], Any]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
+_DAYS_IN_400_YEARS = 146_097
 # From here on the calendars agree.
 _REFORM_DAY = datetime.date(1582, 10, 15).toordinal() - _EPOCH_DAY
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -125,7 +126,10 @@ def _number(value: float) -> float | str:
 
 def _date(days: int, julian: bool) -> str:
     if not julian or days >= _REFORM_DAY:
-        return datetime.date.fromordinal(days + _EPOCH_DAY).isoformat()
+        # The calendar repeats itself after 400 years, and Python's ends with the year 9999.
+        ages, days = divmod(days + _EPOCH_DAY - 1, _DAYS_IN_400_YEARS)
+        date = datetime.date.fromordinal(days + 1)
+        return f"{date.year + 400 * ages:04d}-{date.month:02d}-{date.day:02d}"
     # The usual count of days in years of 365 and 366 days that begin in March.
     past = days + _EPOCH_DAY + 1_753_507
     year = (4 * past + 3) // 1461
@@ -137,7 +141,9 @@ def _date(days: int, julian: bool) -> str:
 
 def _timestamp(value: int, per_second: int) -> str:
     seconds, fraction = divmod(value, per_second)
-    text = (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat(sep=" ")
+    days, seconds = divmod(seconds, 86400)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    text = f"{_date(days, julian=False)} {clock}"
     digits = f"{fraction:0{len(str(per_second)) - 1}d}".rstrip("0") if fraction else ""
     return f"{text}.{digits}" if digits else text
 

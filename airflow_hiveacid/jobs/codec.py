@@ -5,7 +5,7 @@ read tolerantly: keys that are not known are passed over.
 """
 
 import json
-import math
+import sys
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -60,7 +60,9 @@ def from_json(text: str) -> options.Job:
     """
     try:
         data = json.loads(text, object_pairs_hook=_unique)
-    except json.JSONDecodeError as error:
+    except RecursionError:
+        raise InvalidJob("The job is not JSON: too much stands in one another.") from None
+    except ValueError as error:
         raise InvalidJob(f"The job is not JSON: {error}.") from error
     if not isinstance(data, dict):
         raise InvalidJob(f"The job must be a JSON object, not {data!r}.")
@@ -157,7 +159,8 @@ def _decode_dataclass(class_: Any, data: Any, where: str, tolerant: bool) -> Any
 
 def _decode_plain(hint: type, data: Any, where: str) -> Any:
     number = isinstance(data, int | float) and not isinstance(data, bool)
-    if hint is float and number and math.isfinite(data):
+    # A whole number may be beyond what a float can be.
+    if hint is float and number and abs(data) <= sys.float_info.max:
         return data
     # A bool is an int to Python, but never to JSON.
     if hint is not float and isinstance(data, hint) and (hint is bool) == isinstance(data, bool):

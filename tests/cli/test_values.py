@@ -104,3 +104,22 @@ def unchecked(array, kind):
 )
 def test_text_values_stay_on_one_line_in_one_column(value, expected):
     assert text_value(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("days", "shown"),
+    [
+        (2**31 - 1, "5881580-07-11"),
+        (2_932_896, "9999-12-31"),
+        (2_932_897, "10000-01-01"),
+        (-719_162, "0001-01-01"),
+        (-719_163, "0000-12-31"),
+    ],
+)
+def test_dates_beyond_those_of_python_are_shown(days: int, shown: str) -> None:
+    assert json_values(pa.array([days], pa.int32()).cast(pa.date32())) == [shown]
+
+
+def test_moments_beyond_those_of_python_are_shown() -> None:
+    far = pa.array([253_402_300_800, -62_135_596_801], pa.timestamp("s"))
+    assert json_values(far) == ["10000-01-01 00:00:00", "0000-12-31 23:59:59"]

@@ -1,0 +1,56 @@
+"""Jobs, reports and notes as JSON."""
+
+import json
+
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
+from airflow_hiveacid.jobs.run_note import RunNote
+from airflow_hiveacid.run_files import RunFiles, Started
+from airflow_hiveacid.sql.script import to_script
+from tests.fuzz.driver import AMOUNTS, Source, fuzz
+
+SCRIPT = """
+INSERT OVERWRITE TABLE a PARTITION (d = '1') SELECT * FROM b;
+UPDATE a SET x = 1 WHERE y IN (SELECT z FROM c);
+MERGE INTO a t USING b s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *;
+DELETE FROM a; TRUNCATE TABLE a; ALTER TABLE a COMPACT 'major'; CREATE TABLE e (id int)
+"""
+JOBS = [codec.encode(to_script(SCRIPT)), *codec.encode(to_script(SCRIPT))["statements"]]
+REPORTS = [
+    RunReport(job="merge", target="a.b", write_ids={"a.b": 3}, seconds={"write": 0.5}).to_dict(),
+    CompactReport(target="a.b").to_dict(),
+    CleanReport(target="a.b").to_dict(),
+    codec.encode(Started(application_id="app", txn_ids=(1,), write_ids={"a.b": 3})),
+]
+
+
+def text(source: Source, seeds) -> str:
+    """A document with other values, and at times with other letters."""
+    found = json.dumps(source.json_like(source.random.choice(seeds)))
+    return source.text([found]) if source.random.random() < 0.3 else found
+
+
+@AMOUNTS
+def test_jobs(inputs):
+    def read(given):
+        job = codec.from_json(given)
+        job.validate()
+        codec.from_json(codec.to_json(job))
+
+    fuzz(read, lambda source: text(source, JOBS), inputs)
+
+
+@AMOUNTS
+def test_reports(inputs, tmp_path):
+    file = tmp_path / "report.json"
+    files = RunFiles(str(file))
+
+    def read(given):
+        file.write_bytes(given)
+        (tmp_path / "report.json.started").write_bytes(given)
+        files.read_started()
+        for kind in (RunReport, CompactReport, CleanReport):
+            files.read_report(kind)
+        RunNote.parse(given)
+
+    fuzz(read, lambda source: text(source, REPORTS).encode(errors="surrogatepass"), inputs)
