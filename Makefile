@@ -13,7 +13,7 @@ OLDEST := .venv-oldest
 # Each has metastores and a Spark of its own, about 3 GB in all.
 WORKERS ?= 2
 
-.PHONY: help setup quickstart test lint format interop differential fuzz live oldest bench docs lock clean
+.PHONY: help setup quickstart test lint format interop differential faults fuzz live oldest bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

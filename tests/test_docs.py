@@ -71,6 +71,12 @@ def test_make_has_the_targets(page: Path) -> None:
     assert {word for words in named for word in words.split()} <= targets
 
 
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_tests_that_are_named_are_there(page: Path) -> None:
+    for named in re.findall(r"`(tests/[^`\s]+)`", page.read_text()):
+        assert list(ROOT.glob(named)), named
+
+
 def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser()
     commands = whole.add_subparsers(dest="command", required=True)

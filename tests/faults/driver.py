@@ -6,12 +6,15 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self
 
 from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.options import Job
 from tests.faults.effects import Effects, Strike
@@ -21,6 +24,15 @@ from tests.faults.without_spark import carry_out
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.faults.driver", "pandas"])
 _SECONDS = 60
+# One with a Spark of its own has a new interpreter as well.
+_SPARK_CONTEXT = get_context("spawn")
+_SPARK_SECONDS = 300
+_SPARK_DEFAULTS = """\
+spark.master                  local[2]
+spark.ui.enabled              false
+spark.log.level               ERROR
+spark.sql.shuffle.partitions  2
+"""
 # The error of a driver that ended by one that is none of the tree's.
 ESCAPED = "escaped"
 
@@ -49,7 +61,15 @@ class Told:
 class Driver:
     """A process that carries out a job."""
 
-    def __init__(self, job: Job, folder: Path, strike: Strike | None = None, below: str = "/"):
+    def __init__(
+        self,
+        job: Job,
+        folder: Path,
+        strike: Strike | None = None,
+        below: str = "/",
+        *,
+        spark: bool = False,
+    ) -> None:
         """Start it.
 
         Args:
@@ -57,12 +77,15 @@ class Driver:
             folder: Gets what it prints and tells.
             strike: The fault that hits it.
             below: The folder in which changes count.
+            spark: Whether it works with Spark.
         """
-        self._strike = strike
+        self._seconds = _SPARK_SECONDS if spark else _SECONDS
         self._told = folder / f"told-{os.urandom(4).hex()}.json"
         self.log = self._told.with_suffix(".log")
         arguments = (to_json(job), str(self._told), str(self.log), strike, below)
-        self._process = _CONTEXT.Process(target=_drive, args=arguments, daemon=True)
+        context = _SPARK_CONTEXT if spark else _CONTEXT
+        target = _drive_spark if spark else _drive
+        self._process = context.Process(target=target, args=arguments, daemon=True)
         self._process.start()
 
     def __enter__(self) -> Self:
@@ -74,9 +97,9 @@ class Driver:
 
     def wait(self) -> Told:
         """Wait for its end."""
-        self._process.join(_SECONDS)
+        self._process.join(self._seconds)
         late = self._process.exitcode is None
-        assert not late, f"it did not end in {_SECONDS} s:\n{self.log.read_text()}"
+        assert not late, f"it did not end in {self._seconds} s:\n{self.log.read_text()}"
         if not self._told.exists():
             return Told(self._process.exitcode)
         return Told(self._process.exitcode, **json.loads(self._told.read_text()))
@@ -84,7 +107,7 @@ class Driver:
     def wait_until_paused(self) -> bool:
         """Wait until it has stopped itself; False when it was over before."""
         stat = Path(f"/proc/{self._process.pid}/stat")
-        deadline = time.monotonic() + _SECONDS
+        deadline = time.monotonic() + self._seconds
         while time.monotonic() < deadline:
             if self._process.exitcode is not None:
                 return False
@@ -99,13 +122,32 @@ class Driver:
         os.kill(self._process.pid, signal.SIGCONT)
 
 
-def drive(job: Job, folder: Path, strike: Strike | None = None, below: str = "/") -> Told:
+def drive(
+    job: Job, folder: Path, strike: Strike | None = None, below: str = "/", *, spark: bool = False
+) -> Told:
     """Carry out a job in a process of its own, and wait for its end."""
-    with Driver(job, folder, strike, below) as driver:
+    with Driver(job, folder, strike, below, spark=spark) as driver:
         return driver.wait()
 
 
-def _drive(job: str, told: str, log: str, strike: Strike | None, below: str) -> None:
+def _drive_spark(job: str, told: str, log: str, strike: Strike | None, below: str) -> None:
+    os.environ["SPARK_CONF_DIR"] = os.path.dirname(told)
+    Path(told).with_name("spark-defaults.conf").write_text(_SPARK_DEFAULTS)
+
+    def carry_out_by_spark(job: Job) -> Any:
+        return run(application_session("a driver"), job)
+
+    _drive(job, told, log, strike, below, carry_out_by_spark)
+
+
+def _drive(
+    job: str,
+    told: str,
+    log: str,
+    strike: Strike | None,
+    below: str,
+    carry_out: Callable[[Job], Any] = carry_out,
+) -> None:
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
     os.dup2(output, 2)

@@ -11,6 +11,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -23,6 +24,7 @@ from airflow_hiveacid.metastore.transport import Connection
 _GREETINGS = ("set_ugi", "heartbeat_txn_range", "check_lock")
 _CHANGING_FILES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_SLOW_SECONDS = 0.2
 _NEED_ROOM = ("open", "write", "os.mkdir")
 
 
@@ -35,6 +37,7 @@ class Kind(StrEnum):
     LIMIT = "limit"  # The same by the kernel: no file of this process can grow any more.
     READ_ONLY = "read only"  # From now on no file can be changed or removed.
     LOSE = "lose"  # The file that was written last is gone.
+    SLOW = "slow"  # From now on every change of a file takes its time.
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Effects:
         self._lock = threading.RLock()
         self._written: str | None = None
         self._refusing: Kind | None = None
+        self._slow = False
 
     def watch(self) -> None:
         """Begin."""
@@ -99,6 +103,8 @@ class Effects:
             struck = strike is not None and number == strike.place
             if struck and not (event == "write" and strike.kind in (Kind.KILL, Kind.FULL)):
                 self.carry_out(strike.kind)
+        if self._slow and event != "call":
+            time.sleep(_SLOW_SECONDS)
         self._refuse(event)
         return struck
 
@@ -113,6 +119,8 @@ class Effects:
                 self._refusing = kind
             case Kind.LIMIT:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY))
+            case Kind.SLOW:
+                self._slow = True
             case Kind.LOSE if self._written is not None:
                 self._strike = None
                 if os.path.exists(self._written):

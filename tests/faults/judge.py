@@ -42,12 +42,14 @@ class Run:
         metastore: Where.
         client: Its client.
         folder: A place for files beside the tables.
+        spark: Whether the first try is a driver with Spark.
     """
 
     scenario: Scenario
     metastore: Any
     client: MetastoreClient
     folder: Path
+    spark: bool = False
 
     def __post_init__(self) -> None:
         self._operation = OPERATIONS[self.scenario.operation]
@@ -101,11 +103,11 @@ class Run:
             told = drive(replace(self._job, metastore=options), self.folder)
             proxy.close()
         else:
-            told = drive(self._job, self.folder, fault, self._below)
+            told = drive(self._job, self.folder, fault, self._below, spark=self.spark)
         return told
 
     def _judge_zombie(self, fault: Strike) -> None:
-        with Driver(self._job, self.folder, fault, self._below) as zombie:
+        with Driver(self._job, self.folder, fault, self._below, spark=self.spark) as zombie:
             if zombie.wait_until_paused():
                 self._let_others()
                 self._retry()

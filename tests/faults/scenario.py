@@ -44,8 +44,8 @@ _NET_KINDS = [
     *(f"{harm} {_ANSWER}" for harm in Harm),
     *(f"{harm} {_QUESTION}" for harm in (Harm.LOSE, Harm.FAIL, Harm.HOLD)),
 ]
-# Kills and zombies are what most of it is about.
-_KINDS = [*Kind] + [Kind.KILL, Kind.PAUSE] * 3 + _NET_KINDS
+# Kills and zombies are what most of it is about; waiting shows nothing where nobody is impatient.
+_KINDS = [kind for kind in Kind if kind is not Kind.SLOW] + [Kind.KILL, Kind.PAUSE] * 3 + _NET_KINDS
 
 
 @dataclass(frozen=True)

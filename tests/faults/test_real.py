@@ -1,0 +1,59 @@
+"""The same faults where nothing is fake: real metastores that time out, and drivers with Spark."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from tests.conftest import VERSIONS
+from tests.faults.effects import Kind, Strike
+from tests.faults.judge import Run
+from tests.faults.operations import OPERATIONS
+from tests.faults.scenario import After, Scenario
+
+pytestmark = pytest.mark.faults
+
+SEEDS = range(40)
+TIMEOUT_SECONDS = 8
+# Those for which Spark does a part of the work.
+WITH_SPARK = [name for name in OPERATIONS if name not in ("cleaning", "conversion")]
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def hms(request, tmp_path_factory):
+    """A metastore of these tests' own, which soon gives up on who is silent."""
+    directory = tmp_path_factory.mktemp("impatient")
+    with EmbeddedMetastore(
+        request.param, directory=directory, txn_timeout_seconds=TIMEOUT_SECONDS
+    ) as metastore:
+        yield metastore
+
+
+@pytest.fixture
+def judge(hms, tmp_path):
+    def judge(scenario, *, spark=False):
+        with MetastoreClient(hms.options) as client:
+            Run(scenario, hms, client, tmp_path, spark).judge()
+
+    return judge
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_fault_at_a_real_metastore(seed, hms, places, judge):
+    judge(replace(places.draw(seed), version=hms.version))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_files_that_take_longer_than_a_transaction_lives_are_no_fault(operation, hms, judge):
+    judge(Scenario(hms.version, operation, Strike(Kind.SLOW, 0)))
+
+
+@pytest.mark.parametrize("kind", [Kind.KILL, Kind.PAUSE])
+@pytest.mark.parametrize("operation", WITH_SPARK)
+def test_a_driver_with_spark(operation, kind, hms, judge):
+    random = Random(f"{operation} {kind} {hms.version}")
+    # Of what Spark writes itself, nothing is counted.
+    strike = Strike(kind, random.randrange(40))
+    judge(Scenario(hms.version, operation, strike, random.choice(list(After))), spark=True)
