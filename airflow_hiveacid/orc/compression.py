@@ -12,7 +12,7 @@ from airflow_hiveacid.orc.wire import read_varint
 LARGEST_BLOCK = 1 << 23
 _LARGEST_CHUNK = LARGEST_BLOCK - 1
 # No stream that we read is as long, and no more of it is held in memory.
-LARGEST_STREAM = 256 << 20
+LARGEST_STREAM = 128 << 20
 
 
 class Codec(IntEnum):
