@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame  # noqa: TID253
 from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.engine.columns import all_columns, assignments, quoted
+from airflow_hiveacid.engine.digits import check_digits
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.kept_rows import keep_rows
 from airflow_hiveacid.engine.pruning import Scope, matching_partitions, without_subqueries
@@ -70,6 +71,9 @@ def update_rows(work: Work, values: Mapping[str, str], choice: Choice) -> Counts
     table = work.table
     with work.phases(Phase.READ):
         snapshot = _snapshot(work, choice)
+        set_ = {name.strip("`").lower() for name in values}
+        kept = {column.name.lower() for column in table.columns} - set_
+        check_digits(work.spark, snapshot, "the update", kept)
         chosen = choice.rows(work, snapshot)
         new = assignments(chosen, table, values, f"The update of {table.ref.full_name}")
         columns = [

@@ -8,12 +8,13 @@ from functools import partial
 
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
-from airflow_hiveacid.acid.errors import HiveAcidError, UnsupportedFile
+from airflow_hiveacid.acid.errors import HiveAcidError, NanosecondsLost, UnsupportedFile
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import Delta, OriginalFile, parse_directory, parse_file
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.compact_tasks import check_rows
+from airflow_hiveacid.engine.digits import Looked, finer_column_in, moment_columns
 from airflow_hiveacid.engine.partition_compaction import PartitionCompactor
 from airflow_hiveacid.engine.partition_values import PATH
 from airflow_hiveacid.engine.row_digest import tally_values
@@ -94,6 +95,7 @@ class InsertOnlyCompactor(PartitionCompactor):
                     copied.append((each, file))
         self._check_copies(copied)
         for each in left:
+            self._check_digits(each)
             files = self.in_tasks(writer.taker(), self._written_anew(each, writer))
             self._check_rows(each, files)
             for file in files:
@@ -184,6 +186,27 @@ class InsertOnlyCompactor(PartitionCompactor):
                 remedy="Rewrite the partition with INSERT OVERWRITE.",
             )
         return parsed.bucket
+
+    def _check_digits(self, joined: _Joined) -> None:
+        """Make sure that Spark can write some files anew without cutting a timestamp.
+
+        Raises:
+            NanosecondsLost: There are some with more digits than microseconds.
+        """
+        columns = moment_columns(self.table)
+        if self._format.format.is_text or not columns:
+            return
+        names = tuple(column.name for column in self.table.columns)
+        paths = [f"{joined.root}/{path}" for path in joined.paths]
+        files = [Looked(path, None, self._format.format, names) for path in paths]
+        found = self.in_tasks(partial(finer_column_in, columns), files)
+        for path, column in zip(paths, found, strict=True):
+            if column is not None:
+                raise NanosecondsLost(
+                    f"{path} has nanoseconds in the column {column}, and can only be compacted by"
+                    " Spark, which knows microseconds.",
+                    remedy="Let Hive compact the table.",
+                )
 
     def _written_anew(self, joined: _Joined, writer: RowFiles) -> list[FlatFile]:
         """Let Spark read some files and write their rows, or their lines as they are."""

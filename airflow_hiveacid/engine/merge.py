@@ -139,6 +139,16 @@ class Merge:
         nothing = TableSnapshot(self.table, (), ValidWriteIdList(self.table.ref.full_name, 0))
         self.new_rows(self.changes(nothing.rows(self.spark)))
 
+    def kept_columns(self) -> set[str]:
+        """The target's columns that some update leaves as they are, in lower case."""
+        names = {column.name.lower() for column in self.table.columns}
+        kept: set[str] = set()
+        for clause in (*self.plan.matched, *self.plan.not_matched_by_source):
+            if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
+                given = clause.set if clause.set is not None else self._all()
+                kept |= names - {name.strip("`").lower() for name in given}
+        return kept
+
     def updating_clauses(self) -> list[int]:
         """The numbers of the clauses that are updates, as ``changes`` counts them."""
         clauses = (*self.plan.matched, *self.plan.not_matched_by_source)

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F  # noqa: TID253, N812
 
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.copies import Reading
+from airflow_hiveacid.engine.digits import check_digits
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.kept_rows import keep_rows
 from airflow_hiveacid.engine.merge import CLAUSE, Merge, numbered
@@ -84,6 +85,7 @@ def _merge_of_acid_source(
     def work(work: Work) -> Counts:
         with work.phases(Phase.READ):
             rows = source.frame(work.read, work.shared)
+            work.check_digits(rows)
             merge = _of_kept(spark, table, rows, work.txn, describe)
             touched = _touched_partitions(merge, table)
         work.require_locked(touched)
@@ -126,6 +128,7 @@ def _merge(work: Work, merge: Merge, touched: Sequence[str] | None) -> Counts:
 
     with work.phases(Phase.READ):
         snapshot = work.snapshot(choose)
+        check_digits(work.spark, snapshot, "the merge", merge.kept_columns())
         pairs = merge.changes(snapshot.rows(work.spark))
         # Deletes, new rows and the rows of the source that met none must all speak of these.
         changes = keep_rows(pairs, work.spark, work.table, work.txn, "The merge").frame

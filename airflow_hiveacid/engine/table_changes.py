@@ -259,7 +259,9 @@ class TableChanges(ABC, Generic[R]):
             insert = Insert(plan, named, replaces=operation is Operation.OVERWRITE)
 
             def work(work: Work) -> Counts:
-                return insert.run(work, source.frame(work.read, work.shared))
+                rows = source.frame(work.read, work.shared)
+                work.check_digits(rows)
+                return insert.run(work, rows)
 
             if operation is Operation.OVERWRITE or merge_schema:
                 self._end_reading()

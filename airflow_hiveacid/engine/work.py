@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.errors import SnapshotMoved
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.copies import with_copies
+from airflow_hiveacid.engine.digits import Files, check_digits
 from airflow_hiveacid.engine.files import list_partitions
 from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.output import TableOutput
@@ -42,6 +43,8 @@ class Work:
     phases: PhaseClock
     locks: Sequence[str] | None
     shared: SharedRows
+    # The tables that the statements of the transaction have read as sources so far.
+    sources: list[Files]
 
     def snapshot(
         self, choose: Callable[[Sequence[HivePartition]], Sequence[HivePartition]] | None = None
@@ -58,7 +61,19 @@ class Work:
 
     def read(self, spark: SparkSession, table: HiveTable) -> DataFrame:
         """Another table as the transaction sees it."""
-        return read_rows(self.client, spark, table, self.txn)
+        found = read_files(self.client, table, self.txn)
+        self.sources.append(found)
+        return rows_of(found, spark)
+
+    def check_digits(self, source: DataFrame) -> None:
+        """Refuse to write rows of a source whose timestamps may have been cut when it was read.
+
+        Raises:
+            NanosecondsLost: A table that has been read has nanoseconds.
+        """
+        if "timestamp" in source.schema.simpleString():
+            for files in self.sources:
+                check_digits(self.spark, files, f"the write into {self.table.ref.full_name}")
 
     def require_locked(self, partitions: Sequence[str] | None) -> None:
         """Make sure that the locks cover all partitions that will be touched.
@@ -83,14 +98,25 @@ def read_rows(
     client: MetastoreClient, spark: SparkSession, table: HiveTable, txn: Transaction
 ) -> DataFrame:
     """All rows of a transactional table of any kind, as a transaction sees them."""
+    return rows_of(read_files(client, table, txn), spark)
+
+
+def rows_of(files: Files, spark: SparkSession) -> DataFrame:
+    """All rows in some files, the partition keys last."""
+    if isinstance(files, TableSnapshot):
+        return files.rows(spark, with_key=False)
+    return files.rows(spark)
+
+
+def read_files(client: MetastoreClient, table: HiveTable, txn: Transaction) -> Files:
+    """The files of a transactional table of any kind that a transaction sees."""
     if table.kind is not TableKind.INSERT_ONLY:
-        return read_snapshot(client, table, txn).rows(spark, with_key=False)
+        return read_snapshot(client, table, txn)
     partitions = client.get_partitions(table.ref) if table.partition_keys else []
     write_ids = txn.snapshot.write_ids[table.ref.full_name]
-    files = FlatSnapshot.of_insert_only(
+    return FlatSnapshot.of_insert_only(
         table, partitions, write_ids, txn.snapshot.txns, _rules(client)
     )
-    return files.rows(spark)
 
 
 def read_snapshot(

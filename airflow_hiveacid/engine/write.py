@@ -15,6 +15,7 @@ from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, T
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.acid_output import AcidOutput
 from airflow_hiveacid.engine.checks import check_kind, check_readable, check_writable
+from airflow_hiveacid.engine.digits import Files
 from airflow_hiveacid.engine.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.insert_only_output import InsertOnlyOutput
 from airflow_hiveacid.engine.output import TableOutput
@@ -244,8 +245,9 @@ class _Write:
         ) as txn:
             self._require_same_tables(txn)
             shared = SharedRows(self.statements[0].table, txn)
+            sources: list[Files] = []
             done = [
-                self._stage(number, statement, txn, names, shared)
+                self._stage(number, statement, txn, names, shared, sources)
                 for number, (statement, names) in enumerate(
                     zip(self.statements, locks, strict=True)
                 )
@@ -290,11 +292,12 @@ class _Write:
         txn: Transaction,
         locks: Sequence[str] | None,
         shared: SharedRows,
+        sources: list[Files],
     ) -> _Done:
         spark, table = statement.spark, statement.table
         kind = InsertOnlyOutput if table.kind is TableKind.INSERT_ONLY else AcidOutput
         output = kind(spark, self.client, table, txn, statement.codec, number)
-        work = Work(spark, self.client, table, txn, output, self.phases, locks, shared)
+        work = Work(spark, self.client, table, txn, output, self.phases, locks, shared, sources)
         description = f"{statement.operation.value.lower()} {table.ref.full_name}"
         with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
             counts = statement.work(work)

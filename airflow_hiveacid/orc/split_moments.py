@@ -194,11 +194,17 @@ def is_finer(array: Any) -> bool:
 
 def nanos_in(array: Any) -> Iterator[Any]:
     """The nanoseconds of all split moments in an Arrow array, at any depth."""
+    for known in timestamps_in(array):
+        yield known - _SECONDS_OF_2015 * _NANOS_OF_SECOND
+
+
+def timestamps_in(array: Any) -> Iterator[Any]:
+    """The numbers of all timestamps in an Arrow array that are not null, at any depth."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(array.type):
         known = array.drop_null() if array.null_count else array
-        yield known.view(pa.int64()).to_numpy() - _SECONDS_OF_2015 * _NANOS_OF_SECOND
+        yield known.view(pa.int64()).to_numpy()
     elif _has_timestamps(array.type):
         if pa.types.is_struct(array.type):
             parts = array.flatten()
@@ -207,7 +213,7 @@ def nanos_in(array: Any) -> Iterator[Any]:
         else:
             parts = [array.flatten()]
         for part in parts:
-            yield from nanos_in(part)
+            yield from timestamps_in(part)
 
 
 def _has_timestamps(type_: Any) -> bool:

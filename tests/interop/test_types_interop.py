@@ -59,16 +59,15 @@ def tables(spark, hive):
         yield create
 
 
-# The text of a row decides whether stripes without deleted rows are large enough to be copied, its
-# moments whether Arrow can write the others. The last two values say whether each has happened.
-ARROW = ("arrow", MOMENTS, "'small'", "major", (False, True))
+# The text of a row decides whether stripes without deleted rows are large enough to be copied. The
+# last two values say whether stripes were copied, and whether some were written anew.
 MIXED = ("mixed", MOMENTS, LARGE, "major", (True, True))
 
 
 def changed(spark, table, moments, text, compaction):
     """Get values into a table in all our ways; answers the frame of what is in it.
 
-    Also answers whether stripes were copied, and whether Arrow wrote some anew.
+    Also answers whether stripes were copied, and whether some were written anew.
     """
     values = frame_of(spark, TYPES | STRANGE, ROWS, moments).withColumn("text", F.expr(text))
     values = values.coalesce(1).localCheckpoint()
@@ -86,9 +85,8 @@ def changed(spark, table, moments, text, compaction):
 @pytest.mark.parametrize(
     ("name", "moments", "text", "compaction", "stripes"),
     [
-        ARROW,
         MIXED,
-        ("spark", MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "'small'", "major", (False, False)),
+        ("anew", MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "'small'", "major", (False, True)),
         ("copied", MOMENTS + OLD_MOMENTS + FAR_MOMENTS, LARGE, "minor", (True, False)),
     ],
 )
@@ -107,7 +105,7 @@ def test_hive_copies_every_value_that_we_write(
 
 @pytest.mark.parametrize(
     ("name", "moments", "text", "compaction", "stripes"),
-    [ARROW, MIXED, ("spark", MOMENTS + OLD_MOMENTS, "'small'", "major", (False, False))],
+    [MIXED, ("anew", MOMENTS + OLD_MOMENTS, "'small'", "major", (False, True))],
 )
 def test_trino_copies_every_value_that_we_write(
     spark, trino, tables, name, moments, text, compaction, stripes

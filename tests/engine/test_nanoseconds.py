@@ -1,0 +1,218 @@
+"""Nanoseconds of others: kept by compactions, and never cut by a write that does not say so."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.errors import NanosecondsLost, UserError
+from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.jobs.options import QuerySource, TableSource
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.orc.transplant import transplant_all
+from tests.engine.acid_tables import create, folder, left_behind
+from tests.orc.java_orc import read_rows, write_moments
+
+pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+
+COLUMNS = {
+    "id": "bigint",
+    "at": "timestamp",
+    "more": "array<timestamp>",
+    "st": "struct<at:timestamp>",
+}
+FINE = [(1_700_000_000, 123_456_789), (-5, 1), (253_402_300_799, 999_999_999), (-62_000_000_000, 1)]
+COARSE = [(1_700_000_000, 123_456_000), (-5, 1000), None, (0, 0)]
+
+
+@pytest.fixture
+def foreign(spark: SparkSession, client: MetastoreClient, hms: EmbeddedMetastore, tmp_path: Path):
+    """Create a table with rows of another engine, as Java writes them, one for each moment."""
+
+    def make(name: str, moments: list, columns=COLUMNS, **options) -> HiveTable:
+        table = create(client, name, columns, **options)
+        with AcidTable(name, hms.uri, spark=spark) as acid:
+            acid.append(spark.range(len(moments)).coalesce(1))
+        replace_file(spark, table, "delta_0000001_*", 1, moments, tmp_path)
+        return table
+
+    return make
+
+
+def replace_file(spark, table, directory, write_id, moments, tmp_path):
+    (file,) = [*folder(table).glob(f"{directory}/bucket_*"), *folder(table).glob(f"{directory}/0*")]
+    flat = tmp_path / file.parent.name
+    write_moments(spark, flat, moments, orc_compress="ZLIB")
+    if table.kind is TableKind.INSERT_ONLY:
+        shutil.copy(flat, file)
+    else:
+        with flat.open("rb") as source, file.open("wb") as sink:
+            transplant_all(source, sink, write_id=write_id, bucket=encode_bucket(0))
+    # Other engines leave no note beside their files.
+    (file.parent / "_hiveacid.json").unlink()
+
+
+def moments_of(spark: SparkSession, table: HiveTable, directory: str) -> list[str]:
+    """The user's columns as ORC's Java library prints them."""
+    (file,) = folder(table).glob(f"{directory}/bucket_00000")
+    return [row.split(", ", 5)[-1] for row in read_rows(spark, file)]
+
+
+def refused(acid: AcidTable) -> list[str]:
+    """The columns for whose sake a compaction is refused."""
+    errors = [each.error for each in acid.compact("major").partitions]
+    assert {error.id for error in errors} == {"NanosecondsLost"}, errors
+    return [re.search(r"in the column (\w+), and can only", e.message)[1] for e in errors]
+
+
+def test_a_compaction_keeps_them(spark, hms, client, database, foreign):
+    table = foreign(f"{database}.t", FINE * 3)
+    before = moments_of(spark, table, "delta_0000001_*")
+    assert before[0].startswith("[0, 2023-11-14 22:13:20.123456789, [2023-11-14 22:13:20.123456789")
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.delete("id in (1, 8)")
+        (done,) = acid.compact("major").partitions
+        assert (done.outcome, done.rows, done.stripes_encoded) == ("compacted", 10, 1)
+    after = moments_of(spark, table, "base_*")
+    assert after == [row for number, row in enumerate(before) if number not in (1, 8)]
+    assert left_behind(client) == []
+
+
+def test_a_change_of_rows_keeps_or_refuses(spark, hms, client, database, foreign):
+    table = foreign(f"{database}.t", FINE)
+    source = spark.sql("select 1L as id, timestamp'2024-01-01 00:00:00' as at")
+    everything = {
+        "at": "null",
+        "more": "array(timestamp'2024-01-01 00:00:00')",
+        "st": "null",
+    }
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        with pytest.raises(NanosecondsLost, match=rf"delta_0000001_.* of {database}.t .*column at"):
+            acid.update({"id": "id + 10"}, "id = 0")
+        with pytest.raises(NanosecondsLost, match="column more"):
+            acid.update({"`AT`": "null"}, "id = 0")
+        merge = acid.merge(source, "t.id = s.id")
+        with pytest.raises(NanosecondsLost, match="the merge would cut"):
+            merge.when_matched_update({"at": "s.at"}).execute()
+        assert [each.name for each in folder(table).glob("*delta_*")] == [
+            each.name for each in folder(table).glob("delta_0000001_*")
+        ]
+        # Deletes and new rows carry nothing over, and neither do updates that set everything.
+        assert merge.when_matched_delete().execute().rows_deleted == 1
+        new = source.selectExpr("2L as id", "at")
+        merge = acid.merge(new, "t.id = s.id + 100").when_not_matched_insert({"id": "s.id"})
+        assert merge.execute().rows_inserted == 1
+        assert acid.update(everything, "id = 0").rows_updated == 1
+        assert acid.to_df().count() == 4
+
+
+def test_files_without_nanoseconds_are_changed(spark, hms, client, database, foreign):
+    foreign(f"{database}.t", COARSE)
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        before = acid.to_df().where("id > 0").collect()
+        assert acid.update({"id": "id + 10"}, "id = 0").rows_updated == 1
+        assert sorted(acid.to_df().where("id between 1 and 9").collect()) == sorted(before)
+
+
+def test_a_copy_into_another_table_is_refused(spark, hms, client, database, foreign):
+    foreign(f"{database}.fine", FINE)
+    create(client, f"{database}.t", COLUMNS)
+    create(client, f"{database}.u", {"id": "bigint"})
+    fine = TableSource(f"{database}.fine")
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        for write in (
+            lambda: acid.append(fine),
+            lambda: acid.overwrite(QuerySource("select id, at from f", {"f": fine})),
+            lambda: acid.merge(fine, "t.id = s.id").when_not_matched_insert_all().execute(),
+        ):
+            with pytest.raises(
+                NanosecondsLost, match=rf"{database}.fine .*write into {database}.t"
+            ):
+                write()
+        ids = QuerySource("select id from f where at is not null", {"f": fine})
+        assert acid.append(ids).rows_inserted == 4
+    with pytest.raises(NanosecondsLost):  # noqa: SIM117, PT012 - it runs at the end.
+        with MultiTableTransaction(hms.uri, spark=spark) as txn:
+            txn.table(f"{database}.u").append(ids)
+            txn.table(f"{database}.t").append(fine)
+
+
+def test_a_table_can_allow_it(spark, hms, client, database, foreign):
+    allowed = {"hiveacid.nanoseconds": "truncate"}
+    foreign(f"{database}.t", FINE, parameters=allowed)
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        assert acid.update({"id": "10"}, "id = 0").rows_updated == 1
+        ((at,),) = acid.to_df().where("id = 10").selectExpr("cast(at as string)").collect()
+        assert at == "2023-11-14 22:13:20.123456"
+
+
+def test_a_property_that_makes_no_sense_is_refused(spark, hms, client, database, foreign):
+    foreign(f"{database}.t", COARSE, parameters={"hiveacid.nanoseconds": "round"})
+    with (
+        AcidTable(f"{database}.t", hms.uri, spark=spark) as acid,
+        pytest.raises(UserError, match=r"hiveacid\.nanoseconds='round'"),
+    ):
+        acid.update({"id": "10"}, "id = 0")
+
+
+def test_rows_that_only_spark_can_write_anew_are_not_cut(spark, hms, client, database, foreign):
+    # The file has numbers, which nobody but Spark makes texts of.
+    texts = {**COLUMNS, "id": "string"}
+    table = foreign(f"{database}.t", FINE, columns=texts)
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.append(spark.range(1).coalesce(1))
+        assert refused(acid) == ["at"]
+    assert list(folder(table).glob("base_*")) == []
+
+
+def test_insert_only_files_of_orc_are_compacted_and_not_copied(
+    spark, hms, client, database, foreign
+):
+    # Spark and Java write years before 1582 by different calendars.
+    table = foreign(f"{database}.t", FINE[:3], kind=TableKind.INSERT_ONLY)
+    before = read_rows(spark, next(folder(table).glob("delta_*/0*")))
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.append(spark.range(1).coalesce(1))
+        (done,) = acid.compact("major").partitions
+        assert (done.outcome, done.stripes_copied) == ("compacted", 2), done
+    after = read_rows(spark, next(folder(table).glob("base_*/0*")))
+    assert after == [*before, "[0, null, null, null]"]
+    create(client, f"{database}.copy", COLUMNS)
+    with (
+        AcidTable(f"{database}.copy", hms.uri, spark=spark) as acid,
+        pytest.raises(NanosecondsLost, match="column at"),
+    ):
+        acid.append(TableSource(f"{database}.t"))
+
+
+def test_insert_only_files_of_parquet_are_neither_compacted_nor_copied(
+    spark, hms, client, database
+):
+    options = {"kind": TableKind.INSERT_ONLY, "format": StorageFormat.PARQUET}
+    table = create(client, f"{database}.t", {"id": "bigint", "at": "timestamp"}, **options)
+    create(client, f"{database}.copy", COLUMNS)
+    with (
+        AcidTable(f"{database}.t", hms.uri, spark=spark) as acid,
+        AcidTable(f"{database}.copy", hms.uri, spark=spark) as copy,
+    ):
+        for far in (253_402_300_799, 0):
+            acid.append(spark.sql(f"select 1L as id, timestamp_seconds({far}) as at").coalesce(1))
+        assert copy.append(TableSource(f"{database}.t")).rows_inserted == 2
+        file = next(folder(table).glob("delta_0000002_*/0*"))
+        moments = pa.array([0, 1_500_000_001], pa.timestamp("ns"))
+        rows = pa.table({"id": pa.array([1, 2], pa.int64()), "at": moments})
+        parquet.write_table(rows, file, use_deprecated_int96_timestamps=True)
+        (file.parent / "_hiveacid.json").unlink()
+        assert refused(acid) == ["at"]
+        with pytest.raises(NanosecondsLost, match="column at"):
+            copy.append(TableSource(f"{database}.t"))
