@@ -164,7 +164,9 @@ class Compression:
                 plain = _pyarrow().decompress(body, size, "snappy", asbytes=True)
             elif self.codec is Codec.ZSTD:
                 pa = _pyarrow()
-                plain = pa.CompressedInputStream(pa.BufferReader(body), "zstd").read(most)
+                stream = pa.CompressedInputStream(pa.BufferReader(body), "zstd")
+                # Its method for bytes never frees them if there is an error.
+                plain = stream.read_buffer(most).to_pybytes()
             elif self.codec is Codec.LZ4:
                 plain = _decompress_lz4(body, most)
             else:
