@@ -282,8 +282,17 @@ class _Write:
                 if each.statement.table.ref == ref
                 for partition in each.output.located
             }
-            allocated = (txn.txn_id, txn.write_ids[ref.full_name])
-            require_same_definition(self.client, table, [*partitions.values()], allocated)
+            require_same_definition(
+                self.client,
+                table,
+                [*partitions.values()],
+                (txn.txn_id, txn.write_ids[ref.full_name]),
+                may_grow=all(
+                    each.operation in (Operation.INSERT, Operation.OVERWRITE)
+                    for each in self.statements
+                    if each.table.ref == ref
+                ),
+            )
 
     def _stage(
         self,

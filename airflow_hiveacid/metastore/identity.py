@@ -50,6 +50,8 @@ def require_same_definition(
     table: HiveTable,
     partitions: Sequence[HivePartition] = (),
     allocated: tuple[int, int] | None = None,
+    *,
+    may_grow: bool = False,
 ) -> None:
     """Make sure that files made for a table, and for some partitions, still fit in.
 
@@ -58,13 +60,16 @@ def require_same_definition(
         table: The table as it was.
         partitions: The partitions as they were; all have to be there by now.
         allocated: See ``require_same_table``.
+        may_grow: Whether columns may have been added: new rows are null there, but who writes rows
+            anew would lose what others have put into them.
 
     Raises:
         TableReplaced: The table is another one, or has other columns; or a partition is not
             there, or in another place.
     """
     now = require_same_table(client, table, allocated)
-    if _layout(now) != _layout(table):
+    kept = now.columns[: len(table.columns)] if may_grow else now.columns
+    if _layout(now) != _layout(table) or _types(kept) != _types(table.columns):
         raise TableReplaced(
             f"The columns or the storage of {table.ref} were changed meanwhile.",
             remedy="Nothing was published; run the job again.",
@@ -93,10 +98,9 @@ def require_same_definition(
 
 
 def _layout(table: HiveTable) -> tuple[object, ...]:
-    """What files depend on."""
+    """What files depend on besides the columns."""
     return (
         table.kind,
-        _types(table.columns),
         _types(table.partition_keys),
         table.bucket_columns,
         table.num_buckets,
