@@ -116,6 +116,8 @@ class Connection:
                     endpoint, _http_headers(options), _tls(options), options.connect_timeout_seconds
                 )
                 channel.open(seconds)
+        except UnicodeError as error:
+            raise InvalidJob(f"{endpoint.host!r} cannot be the name of a host.") from error
         except _BROKEN as error:
             raise MetastoreUnreachable(
                 f"{endpoint} cannot be reached: {_reason(error)}."

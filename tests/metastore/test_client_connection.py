@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.errors import AnswerLost, MetastoreUnreachable
+from airflow_hiveacid.acid.errors import AnswerLost, InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.answers import TxnLiveness
@@ -253,3 +253,10 @@ def test_http(tmp_path: Path) -> None:
         assert client.get_table(table).columns == (Column("id", "int"),)
         txn = client.open_txn("user", "host", None)
         client.commit_txn(txn)
+
+
+@pytest.mark.parametrize("host", ["\udc80", "a" * 64 + ".example", "a..b"])
+@pytest.mark.parametrize("scheme", ["thrift", "http", "https"])
+def test_a_host_that_cannot_be_one_is_refused(scheme: str, host: str) -> None:
+    with pytest.raises(InvalidJob, match="name of a host"):
+        MetastoreClient(MetastoreOptions(uris=f"{scheme}://{host}:1")).get_databases()
