@@ -19,10 +19,17 @@ CUSTOMERS, SALES = TableRef("crash_both", "customers"), TableRef("crash_both", "
 PARTITIONS = 8
 COMMITTED = "commit:kill:after"
 CASES = [
-    *(("hms4", f"{phase}:kill") for phase in Phase if phase is not Phase.CLEAN),
+    *(
+        # The steps in between are tried by the hundred without Spark.
+        pytest.param("hms4", f"{phase}:kill", marks=pytest.mark.faults)
+        for phase in Phase
+        if phase is not Phase.CLEAN
+    ),
     ("hms4", "publish:kill:after"),  # The first of the tables has all its files then.
     ("hms4", COMMITTED),
-    *(("hms3", fault) for fault in ("publish:kill:after", "commit:kill", COMMITTED)),
+    pytest.param("hms3", "publish:kill:after", marks=pytest.mark.faults),
+    ("hms3", "commit:kill"),
+    pytest.param("hms3", COMMITTED, marks=pytest.mark.faults),
 ]
 
 
