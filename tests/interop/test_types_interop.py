@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid import AcidTable
+from airflow_hiveacid.acid.errors import NanosecondsLost
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
@@ -154,6 +155,50 @@ def test_we_read_and_change_timestamps_with_local_time_zone_of_hive_and_trino(
         assert differences(ours.to_df(), expected) == []
         assert ours.delete("id = 1").rows_deleted == 1
         assert differences(ours.to_df(), expected.where("id = 2")) == []
+
+
+FINE = [
+    "2024-01-02 03:04:05.123456789",
+    "2024-01-02 03:04:05.1",
+    "1969-12-31 12:00:00.000000001",
+    "1910-05-06 07:08:09.999999999",
+    "9999-12-31 23:59:59.987654321",
+    "1600-01-01 00:00:00.000000007",
+]
+
+
+def test_compactions_keep_nanoseconds_and_writes_refuse_to_cut_them(spark, hive, trino, tables):
+    """Ours give Hive and Trino what these have written, alone and together, moment by moment."""
+    columns = {"at": "timestamp", "times": "array<timestamp>", "st": "struct<a:map<timestamp,int>>"}
+    ours, _ = tables("default.fine", columns)
+    shown = "id, cast(at as {text}), cast(times[{second}] as {text})"
+    by_hive = f"select {shown.format(text='string', second=1)} from default.fine"
+    by_trino = f"select {shown.format(text='varchar', second=2)} from hive.default.fine"
+    with ours:
+        hive.sql("alter table default.fine set tblproperties ('no_auto_compaction' = 'true')")
+        for number, text in enumerate(FINE):
+            values = (
+                f"select {number}, t, array(cast(null as timestamp), t),"
+                f" named_struct('a', map(t, {number}))"
+                f" from (select cast('{text}' as timestamp) as t) x"
+            )
+            hive.sql(f"insert into default.fine {values}")
+        trino.sql(
+            "insert into hive.default.fine select id + 10, at, times, st from hive.default.fine"
+            " where id < 4"
+        )
+        expected = sorted([*hive.sql(by_hive)])
+        assert [row[1] for row in expected if len(row[0]) == 1] == [t.rstrip("0") for t in FINE]
+        seen = sorted(trino.sql(by_trino))
+        with pytest.raises(
+            NanosecondsLost, match=r"default\.fine has nanoseconds in the column at"
+        ):
+            ours.update({"id": "id + 100"}, "id = 1")
+        assert ours.delete("id = 1").rows_deleted == 1
+        (done,) = ours.compact("major").partitions
+        assert (done.outcome, done.stripes_encoded > 0) == ("compacted", True), done
+        assert sorted(hive.sql(by_hive)) == [row for row in expected if row[0] != "1"]
+        assert sorted(trino.sql(by_trino)) == [row for row in seen if row[0] != "1"]
 
 
 def test_long_strings_and_many_columns(spark, hive, trino, tables):
