@@ -31,6 +31,9 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
         _check_again(source)
     except RecursionError:
         raise SqlError(f"The query of the view {view} {TANGLED}", remedy=UNTANGLE) from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # The parser trips over some texts, and lets others pass that lack a part.
+        raise SqlError(f"The query of the view {view} cannot be read.") from error
     except SqlError as error:
         raise SqlError(f"The query of the view {view} cannot be read. {error}") from error
     return source

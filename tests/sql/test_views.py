@@ -41,6 +41,7 @@ def generated(text: str) -> str:
         ("SELECT 1; DROP TABLE t", "one statement"),
         ("ADD JAR 'http://evil/x.jar'", "no query"),
         ("", "one statement"),
+        ("SELECT a%2F(b), 'x' FROM t", "cannot be read"),
         ("SELECT 1 FROM t LATERAL VIEW explode(a) `e AS y JOIN u` AS y", "is not allowed"),
         ("SELECT 'a", "does not end"),
         ("SELECT '\ud800' FROM t", "half of a character"),
