@@ -212,8 +212,9 @@ class LiveTransaction:
         if self._state is not State.OPEN or not unclear:
             return False
         try:
-            # Nobody has asked to commit it: if it is not open, it is aborted, or even forgotten.
-            return self._outcome() is not Outcome.OPEN
+            # Nobody has asked to commit it: if it is not open, it is aborted, or even forgotten. Lists
+            # of open transactions leave out those that only read.
+            return self._client.heartbeat(self.txn_id) is not TxnLiveness.OPEN
         except MetastoreError:
             return False
 
