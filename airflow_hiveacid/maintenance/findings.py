@@ -15,7 +15,13 @@ from airflow_hiveacid.acid.cleaning import (
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import RUN_NOTES, SINCE_FILE, is_hidden
+from airflow_hiveacid.acid.names import (
+    RUN_NOTES,
+    SINCE_FILE,
+    UNFINISHED_PREFIX,
+    is_hidden,
+    parse_directory,
+)
 from airflow_hiveacid.acid.run_notes import NoteName
 from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.blockers import blockers_of
@@ -27,6 +33,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.snapshot import Snapshot
 from airflow_hiveacid.storage import ReadOnlyStorage
 
+_HALF_A_NOTE = "This is the beginning of a note on who could still read what was replaced."
 _UNFINISHED = "This is the beginning of a note, on a run that was not committed."
 _NOT_APPLIED = "The run that this note is about was not committed."
 # The metastore overflows its stack when it is asked for many more.
@@ -98,6 +105,17 @@ class _Listing:
         originals = {path.partition("/")[0] for path in self.state.originals}
         return (shown | self.useless) - {self.state.base, *self.state.deltas, *originals}
 
+    @property
+    def unfinished(self) -> list[FileStatus]:
+        """Beginnings of notes in directories; who may still be at one does without it."""
+        return [
+            file
+            for file in self.files
+            if file.path.rpartition("/")[2].startswith(UNFINISHED_PREFIX)
+            and file.path.endswith(SINCE_FILE)
+            and parse_directory(file.path.partition("/")[0]) is not None
+        ]
+
     def since(self) -> dict[str, Since]:
         """The notes in the directories on who was there when they appeared."""
         notes = [file.path for file in self.files if file.path.endswith(f"/{SINCE_FILE}")]
@@ -134,7 +152,11 @@ class Inspection:
     def look(self, places: Sequence[Place]) -> list[Finding]:
         """Find what may be removed from the folders of partitions, or of a table without."""
         listings = [self._list(place) for place in places]
-        dirty = [each for each in listings if isinstance(each, _Listing) and each.unread]
+        dirty = [
+            each
+            for each in listings
+            if isinstance(each, _Listing) and (each.unread or each.unfinished)
+        ]
         # Only now: whoever looked at a folder before something appeared in it is either still
         # there, or needs it no more.
         blockers = self._blockers() if dirty else []
@@ -263,6 +285,11 @@ class Inspection:
                 is_file=each.path not in listing.names,
             )
             for each in plan.remove
+        ]
+        garbage += [
+            Garbage(file.path, file.size, _HALF_A_NOTE, is_file=True)
+            for file in listing.unfinished
+            if place.partition not in protected and not storage.is_link(file.path)
         ]
         staging = self._stale_staging(storage, sorted(listing.names), listing.files)
         return Finding(place, (*garbage, *staging), plan.keep, plan)

@@ -338,3 +338,13 @@ def test_only_transactional_tables_are_cleaned(client, database):
         clean(client, CleanJob(target=f"{database}.gone"))
     with pytest.raises(InvalidJob):
         AcidFolders.create(client, f"{database}.whole").clean(partitions=["p=1"])
+
+
+def test_half_a_note_in_a_directory_that_is_read_goes(folders, compacted):
+    base = compacted[-1]
+    assert removed(folders.clean()) == compacted[:-1]
+    half = folders.root / base / "_unfinished_0123abcd__hiveacid_since.json"
+    half.write_text('{"high')
+    assert removed(folders.clean()) == [f"{base}/{half.name}"]
+    assert not half.exists()
+    assert folders.directories() == [base]
