@@ -176,12 +176,14 @@ def plan_cleaning(
     )
 
 
-def stale_staging(names: Iterable[str], txns: ValidTxnList) -> list[str]:
+def stale_staging(names: Iterable[str], txns: ValidTxnList, min_open: int) -> list[str]:
     """The folders with files that a killed driver had not yet published, and now never will.
 
     Args:
         names: The directories beside the table's own.
         txns: A fresh list.
+        min_open: The smallest transaction of any kind that was open then: version 4 does not list
+            those that only read, which may have copies there.
     """
     return [
         name
@@ -189,6 +191,7 @@ def stale_staging(names: Iterable[str], txns: ValidTxnList) -> list[str]:
         if (txn := staging_txn(name)) is not None
         and txn <= txns.high_watermark
         and txn not in txns.open
+        and (txn < min_open or txn in txns.aborted)
     ]
 
 

@@ -68,7 +68,8 @@ class EarlierTries:
         snapshot = Snapshot.take(self._client, [table.ref for table in self._tables])
         for table in self._tables:
             storage = Storage.of(table.folder)
-            for name in stale_staging(storage.list_directories(missing_ok=True), snapshot.txns):
+            names = storage.list_directories(missing_ok=True)
+            for name in stale_staging(names, snapshot.txns, snapshot.min_open):
                 storage.delete_directory(name)
         unproven: list[FoundNote] = []
         for found in self._notes.of_run(self._run_token):

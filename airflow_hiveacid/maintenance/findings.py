@@ -143,6 +143,7 @@ class Inspection:
         """
         snapshot = Snapshot.take(client, [table.ref])
         self.txns = snapshot.txns
+        self._min_open = snapshot.min_open
         self._write_ids = snapshot.write_ids[table.ref.full_name]
         self._client = client
         self._table = table
@@ -180,7 +181,7 @@ class Inspection:
         committed: list[FoundNote] = []
         if self._table.partition_keys:
             names = storage.list_directories(missing_ok=True)
-            for name in stale_staging(names, self.txns):
+            for name in stale_staging(names, self.txns, self._min_open):
                 files = storage.list_files(name, recursive=True, missing_ok=True)
                 garbage += self._stale_staging(
                     storage,
@@ -299,7 +300,7 @@ class Inspection:
     ) -> list[Garbage]:
         return [
             Garbage(name, _size(files, name), "The transaction that staged it has ended.")
-            for name in stale_staging(names, self.txns)
+            for name in stale_staging(names, self.txns, self._min_open)
             if not storage.is_link(name)
         ]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 
@@ -16,10 +16,13 @@ class Snapshot:
     Attributes:
         txns: The transactions that are seen.
         write_ids: The write ids that are seen, by the full name of the table.
+        min_open: The smallest transaction of any kind that was open; version 4 leaves those that
+            only read out of its list.
     """
 
     txns: ValidTxnList
     write_ids: Mapping[str, ValidWriteIdList]
+    min_open: int = NO_OPEN
 
     @classmethod
     def take(cls, client: MetastoreClient, tables: Sequence[TableRef], txn_id: int = 0) -> Self:
@@ -36,7 +39,8 @@ class Snapshot:
             answer.high_watermark, answer.open_txns, answer.aborted_bits, txn_id
         )
         wanted = sorted(set(tables))
-        return cls(txns, client.get_valid_write_ids(wanted, txns) if wanted else {})
+        write_ids = client.get_valid_write_ids(wanted, txns) if wanted else {}
+        return cls(txns, write_ids, NO_OPEN if answer.min_open is None else answer.min_open)
 
 
 def committed_above(write_ids: ValidWriteIdList, own: int) -> int | None:

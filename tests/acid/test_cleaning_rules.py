@@ -259,4 +259,10 @@ def test_staged_files_are_stale_when_their_transaction_has_ended():
     names = [f"_tmp_hiveacid_{txn}_ab12" for txn in (3, 5, 12)]
     others = ["_tmp_hiveacid_", "_tmp_hiveacid_x_1", "_tmp_3_1", "delta_3_3", ".hive-staging_3"]
     txns = ValidTxnList(10, 5, open=(5,))
-    assert stale_staging([*names, *others], txns) == names[:1]
+    assert stale_staging([*names, *others], txns, 5) == names[:1]
+
+
+def test_staged_files_stay_where_nobody_can_tell_whether_their_transaction_only_reads():
+    names = [f"_tmp_hiveacid_{txn}_ab12" for txn in (3, 4, 7, 8)]
+    txns = ValidTxnList(10, aborted=(8,))
+    assert stale_staging(names, txns, 4) == [names[0], names[3]]

@@ -12,6 +12,9 @@ from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.write import WriteOptions
+from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.maintenance.clean import clean
 from tests.engine.acid_tables import create, folder, rows_of
 
 DELTA = "delta_0000001_0000003"
@@ -77,6 +80,29 @@ def test_a_stream_is_read_and_changed_while_it_goes_on(spark, hms, client, datab
         assert rows_of(table.to_df()) == [(10,), (20,), (21,)]
         # Whoever was to write more has ended, so that the file itself is read.
         assert copies(root) == []
+
+
+@pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+def test_nobody_removes_the_copies_of_who_still_reads(spark, hms, client, database):
+    """The metastore does not list transactions that only read."""
+    ref = TableRef(database, "t")
+    root = folder(create(client, ref.full_name, {"id": "bigint"}))
+    txns = [client.open_txn("streamer", "host", None) for _ in range(3)]
+    assert [client.allocate_write_id(txn, ref) for txn in txns] == [1, 2, 3]
+    client.commit_txn(txns[0])
+    stream(root, [content([1])], UNFINISHED)
+    options = WriteOptions(run_token="another run")
+    with AcidTable(ref.full_name, hms.uri, spark=spark) as table:
+        table.to_df()
+        before = copies(root)
+        assert len(before) == 1
+        with AcidTable(ref.full_name, hms.uri, spark=spark, options=options) as another:
+            another.append(spark.range(1))
+        clean(client, CleanJob(target=ref.full_name))
+        assert copies(root) == before
+    assert copies(root) == []
+    for txn in txns[1:]:
+        client.abort_txn(txn)
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
