@@ -267,6 +267,7 @@ class PartitionCompactor(ABC):
                     partial(self.storage.delete_directory, final),
                     f"{self.storage.location}/{final}",
                 )
+                self.compaction.show(partial(self.storage.exists, final))
             self.compaction.confirm_alive()
             # On Hive 3 this is the commit: whoever reads from now on may already need it.
             self.storage.rename(folder, final)

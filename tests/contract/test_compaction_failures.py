@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from airflow_hiveacid.acid.errors import (
     AlreadyCompacting,
     AnswerLost,
+    CommitUnsettled,
 )
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -129,6 +131,22 @@ def test_a_lost_answer_neither_loses_nor_doubles_a_compaction(
     assert states(queue, table) == ["ready for cleaning"]
     assert client.show_locks() == []
     assert removed == []
+
+
+@only_hms4
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_compaction_whose_directory_is_gone_does_not_say_that_it_has_committed(
+    hms: EmbeddedMetastore, client: MetastoreClient, table: TableRef, is_there: bool
+) -> None:
+    """Who wakes up very late finds its abort forgotten, and the directory cleaned away."""
+    proxy = Proxy(hms, "commit_txn")
+    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    told = nullcontext() if is_there else pytest.raises(CommitUnsettled, match="nothing is left")
+    with far, told, Compaction(far, table, DAY, MAJOR) as compaction:
+        compaction.show(lambda: is_there)
+        finish(compaction)
+    proxy.close()
+    assert proxy.cuts == 1
 
 
 @only_hms4
