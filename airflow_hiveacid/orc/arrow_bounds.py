@@ -1,13 +1,14 @@
 """How many rows of a stripe the ORC library of Arrow may be asked for at a time, if any.
 
 It makes room for whatever the lengths in a stripe say, without a look at how much there is: made-up
-ones end the process, and true ones may take all memory.
+ones end the process, and true ones may take all memory. It takes decimals times ten as often as
+their scales say: those of a few bytes keep it busy for hours.
 """
 
 from dataclasses import dataclass
 
 from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile
-from airflow_hiveacid.orc.bounds import most_rows
+from airflow_hiveacid.orc.bounds import MOST_DIGITS, most_rows
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.lengths import Lengths
@@ -24,6 +25,7 @@ _VALUE_MEMORY = 16
 _HARMLESS = 64 << 20
 _TEXTS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.BINARY)
 _LISTS = (TypeKind.LIST, TypeKind.MAP)
+_DIGITS_OF_64_BITS = 18
 # The encodings of a column that have the first version of the integer encoding.
 _OLD = (0, 1)
 
@@ -76,6 +78,8 @@ class _Stripe:
                 row += min(mine.of_row * longest, texts)
             elif kind in _LISTS:
                 inside = self._elements(column, mine)
+            elif kind == TypeKind.DECIMAL:
+                self._check_scales(column, message.number(TypeField.PRECISION))
             values |= dict.fromkeys(message.all_numbers(TypeField.SUBTYPES), inside)
         if everything <= _BATCH_MEMORY:
             return max(rows, 1)
@@ -102,14 +106,24 @@ class _Stripe:
             raise CorruptFile("Lists in a stripe of the ORC file are shorter than they say.")
         return _Values(lengths.total, min(lists.of_row * lengths.largest, lengths.total))
 
-    def _lengths(self, column: int) -> Lengths:
-        stream = self._streams.get((StreamKind.LENGTH, column))
+    def _check_scales(self, column: int, precision: int) -> None:
+        # It looks at those of decimals that fit 64 bits itself. Those of Hive 0.11 have no precision.
+        if 0 < precision <= _DIGITS_OF_64_BITS:
+            return
+        largest = self._lengths(column, StreamKind.SECONDARY, signed=True).largest
+        if largest > MOST_DIGITS:
+            raise CorruptFile(f"A decimal in column {column} of the ORC file has scale {largest}.")
+
+    def _lengths(
+        self, column: int, kind: StreamKind = StreamKind.LENGTH, *, signed: bool = False
+    ) -> Lengths:
+        stream = self._streams.get((kind, column))
         if stream is None:
             return Lengths()
         encoded = read_exactly(self._source, stream.offset, stream.length)
         plain = self._tail.compression.decompress(encoded)
         version = 1 if self._encodings[column].number(1) in _OLD else 2
-        return Lengths.of(plain, version=version)
+        return Lengths.of(plain, version=version, signed=signed)
 
     def _room(self, kind: StreamKind, column: int) -> int:
         """How many bytes a stream can have when it is decompressed."""

@@ -15,7 +15,7 @@ from airflow_hiveacid.orc.wire import Message
 LARGEST_PART = 64 << 20
 # Types within types; readers go through them by recursion.
 _DEEPEST = 100
-_MOST_DIGITS = 38
+MOST_DIGITS = 38
 _MOST_COLUMNS = 1 << 16
 _SUBTYPES: dict[int, int] = {TypeKind.LIST: 1, TypeKind.MAP: 2}
 _NESTING = (TypeKind.LIST, TypeKind.MAP, TypeKind.STRUCT, TypeKind.UNION)
@@ -58,7 +58,7 @@ def check_types(types: tuple[bytes, ...]) -> None:
             if names != len(subtypes):
                 raise CorruptFile(f"Column {column} has {names} names for {len(subtypes)} types.")
         precision, scale = message.number(TypeField.PRECISION), message.number(TypeField.SCALE)
-        if kind == TypeKind.DECIMAL and not scale <= (precision or _MOST_DIGITS) <= _MOST_DIGITS:
+        if kind == TypeKind.DECIMAL and not scale <= (precision or MOST_DIGITS) <= MOST_DIGITS:
             raise CorruptFile(f"Column {column} is a decimal({precision},{scale}).")
 
 

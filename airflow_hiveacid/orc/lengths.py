@@ -1,6 +1,7 @@
 """The lengths of texts and lists in a stripe, added up before a library makes room for them.
 
-The library asks for as much memory as they say, and ends the process if they are made up.
+The library asks for as much memory as they say, and ends the process if they are made up. The
+scales of decimals are such numbers too: it multiplies or divides as often as they say.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from airflow_hiveacid.orc.wire import read_varint, unzigzag
 
 # So many runs take a second; Spark reads stripes of more.
 _MOST_RUNS = 500_000
+_ONE = np.uint64(1)
 _SHORT_REPEAT, _DIRECT, _PATCHED, _DELTA = range(4)
 
 
@@ -25,26 +27,29 @@ class Lengths:
     Attributes:
         count: How many there are.
         total: Their sum.
-        largest: No length is larger.
+        largest: The largest.
+        signed: Whether they are written as numbers that might be negative; none may be.
     """
 
     count: int = 0
     total: int = 0
     largest: int = 0
+    signed: bool = False
 
     @classmethod
-    def of(cls, plain: bytes, *, version: int) -> "Lengths":
+    def of(cls, plain: bytes, *, version: int, signed: bool = False) -> "Lengths":
         """Read a stream of lengths.
 
         Args:
             plain: The stream, decompressed.
             version: The version of the integer encoding, 1 or 2.
+            signed: Whether the encoding is that of signed numbers.
 
         Raises:
             CorruptFile: It does not decode, or a length is negative.
             BeyondArrow: There are too many runs to look at.
         """
-        found = cls()
+        found = cls(signed=signed)
         add: Callable[[bytes, int], int] = found._add_run if version == 2 else found._add_old_run
         position = runs = 0
         try:
@@ -61,17 +66,20 @@ class Lengths:
 
     def _add(self, count: int, total: int, smallest: int, largest: int) -> None:
         if smallest < 0 or largest >= 1 << 63:
-            raise CorruptFile("A stripe of the ORC file has a negative length.")
+            raise CorruptFile("A stripe of the ORC file has a negative length or scale.")
         self.count += count
         self.total += total
         self.largest = max(self.largest, largest)
+
+    def _number(self, encoded: int) -> int:
+        return unzigzag(encoded) if self.signed else encoded
 
     def _add_run(self, plain: bytes, position: int) -> int:
         head = plain[position]
         kind = head >> 6
         if kind == _SHORT_REPEAT:
             count, size = (head & 7) + 3, (head >> 3 & 7) + 1
-            value = int.from_bytes(plain[position + 1 : position + 1 + size], "big")
+            value = self._number(int.from_bytes(plain[position + 1 : position + 1 + size], "big"))
             self._add(count, count * value, value, value)
             return position + 1 + size
         count = ((head & 1) << 8 | plain[position + 1]) + 1
@@ -81,15 +89,18 @@ class Lengths:
         width = WIDTHS[code]
         if kind == _DIRECT:
             values, end = _unpacked(plain, position + 2, count, width)
-            self._add_values(values, 0)
+            if self.signed:
+                self._add(0, 0, -int((values & _ONE).max()), 0)
+                values >>= _ONE
+            self._add_values(values)
             return end
         return self._add_patched(plain, position + 2, count, width)
 
-    def _add_values(self, values: NDArray[np.uint64], base: int) -> None:
-        largest = base + int(values.max())
+    def _add_values(self, values: NDArray[np.uint64]) -> None:
+        largest = int(values.max())
         # Sums of 64-bit numbers do not fit 64 bits, but then the largest alone is too large.
-        total = base * len(values) + int(values.sum()) if largest < 1 << 50 else largest
-        self._add(len(values), total, base, largest)
+        total = int(values.sum()) if largest < 1 << 50 else largest
+        self._add(len(values), total, 0, largest)
 
     def _add_patched(self, plain: bytes, position: int, count: int, width: int) -> int:
         third, fourth = plain[position], plain[position + 1]
@@ -100,18 +111,25 @@ class Lengths:
         sign = 1 << 8 * size - 1
         base = sign - base if base & sign else base
         values, position = _unpacked(plain, position + size, count, width)
-        self._add_values(values, base)
         entry = next((each for each in WIDTHS if each >= gap_width + patch_width), 64)
-        if not patches:
-            return position
-        found, position = _unpacked(plain, position, patches, entry)
-        # The patches are what the values have above their packed bits.
-        above = [(int(each) & (1 << patch_width) - 1) << width for each in found]
-        self._add(0, sum(above), 0, self.largest + max(above))
+        numbers, place = [base + int(each) for each in values], 0
+        if patches:
+            found, position = _unpacked(plain, position, patches, entry)
+            patch = 0
+            for each in map(int, found):
+                place += each >> patch_width
+                # The patches are what the values have above their packed bits.
+                patch = (each & (1 << patch_width) - 1) << width
+                numbers[place] += patch
+            if not patch:
+                # It says that the next one is far away, and the library looks for that in memory.
+                raise CorruptFile("A stripe of the ORC file has a list of lengths cut short.")
+        self._add(count, sum(numbers), min(numbers), max(numbers))
         return position
 
     def _add_delta(self, plain: bytes, position: int, count: int, width: int) -> int:
         base, position = read_varint(plain, position)
+        base = self._number(base)
         step, position = read_varint(plain, position)
         step = unzigzag(step)
         if not width:
@@ -133,11 +151,13 @@ class Lengths:
         if head >= 128:
             for _ in range(256 - head):
                 value, position = read_varint(plain, position)
+                value = self._number(value)
                 self._add(1, value, value, value)
             return position
         count = head + 3
         step = plain[position] - 256 if plain[position] >= 128 else plain[position]
         base, position = read_varint(plain, position + 1)
+        base = self._number(base)
         last = base + step * (count - 1)
         self._add(count, (base + last) * count // 2, min(base, last), max(base, last))
         return position

@@ -103,6 +103,20 @@ def decimals(precision: int, scale: int) -> io.BytesIO:
     return with_type(file, 1, lambda type_: type_.with_numbers(digits))
 
 
+def scales(run: bytes, version: int = 2, precision: int = 20) -> io.BytesIO:
+    """Decimals whose scales begin with the ones of a run."""
+    digits = {TypeField.PRECISION: precision}
+    rows = pa.table({"a": pa.array([1] * 50, pa.decimal128(20, 4))})
+    return rewritten(
+        with_type(flat_file(rows, "none"), 1, lambda type_: type_.with_numbers(digits)),
+        lambda streams: [
+            (kind, column, run + plain if kind == StreamKind.SECONDARY else plain)
+            for kind, column, plain in streams
+        ],
+        lambda found: [found[0], *(each.with_numbers({1: version}) for each in found[1:])],
+    )
+
+
 def nested(depth: int) -> io.BytesIO:
     """Structs within structs."""
     struct = Message().add_number(TypeField.KIND, TypeKind.STRUCT)
@@ -189,6 +203,19 @@ HOSTILE: dict[str, Callable[[], io.BytesIO]] = {
     **{
         f"decimal of {digits}": lambda digits=digits: decimals(*digits)
         for digits in ((39, 2), (38, 39), (5, 6), (1 << 31, 0), (76, 2))
+    },
+    **{
+        f"scales of {name}": lambda arguments=arguments: scales(*arguments)
+        for name, arguments in {
+            "-1, repeated": (bytes((0, 1)),),
+            "-7 in steps": (bytes((0xC0, 13, 13, 0)),),
+            "-64, packed": (bytes((0x40 | 6 << 1, 1, 127, 0)),),
+            "-1, patched": (bytes((0x80 | 1 << 1, 2, 0, 1, 0x81, 0, 0x40)),),
+            "2 ** 30": (bytes((0x18, 0x80, 0, 0, 0)),),
+            "-5 of old writers": (bytes((47, 0, 9)), 0),
+            "-5 one by one": (bytes((206, *[9] * 50)), 0),
+            "-5 of Hive 0.11": (bytes((0, 9)), 2, 0),
+        }.items()
     },
     "few encodings": lambda: rewritten(texts(), encodings=lambda found: found[:1]),
     "unknown encoding": lambda: rewritten(

@@ -172,7 +172,7 @@ def test_lengths_are_added_up_as_the_library_wrote_them(some, count, ascending, 
             offset += length
     if len(tail.stripes) == 1:
         assert (found.count, found.total) == (len(lengths), sum(lengths))
-        assert found.largest >= max(lengths)
+        assert found.largest == max(lengths)
 
 
 @pytest.mark.parametrize(
@@ -188,11 +188,28 @@ def test_lengths_of_old_writers_are_added_up(plain, count, total):
     assert (found.count, found.total) == (count, total)
 
 
+@given(st.lists(st.integers(0, 38), min_size=1, max_size=1100))
+def test_scales_are_looked_at_one_by_one(scales):
+    found = Lengths.of(integer_runs(np.array(scales)), version=2, signed=True)
+    assert (found.count, found.total, found.largest) == (len(scales), sum(scales), max(scales))
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(18, 4), (20, 0), (38, 38)])
+def test_decimals_of_any_scale_are_read(precision, scale):
+    rows = pa.table({"a": pa.array([0, None, 0, 0] * 200, pa.decimal128(precision, scale))})
+    file = flat_file(rows, "zlib")
+    assert pa.Table.from_batches(read_batches(file, OrcTail.read(file))) == rows
+
+
 def test_negative_lengths_are_damage():
     with pytest.raises(CorruptFile, match="negative"):
         Lengths.of(bytes((97, 255, 3)), version=1)
     with pytest.raises(CorruptFile, match="cut short"):
         Lengths.of(integer_runs(np.arange(300) * 7 % 13)[:-2], version=2)
+    patched = bytes((0x81, 43, 1, 0xE1, 0)) + bytes(38)
+    assert Lengths.of(patched + b"\xff\x40", version=2).largest == 2
+    with pytest.raises(CorruptFile, match="cut short"):
+        Lengths.of(patched + b"\xff\x00", version=2)
     with pytest.raises(BeyondArrow, match="more lengths"):
         Lengths.of(b"\x00\x01" * 500_001, version=2)
 
