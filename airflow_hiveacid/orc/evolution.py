@@ -156,8 +156,11 @@ def _pairs(
 def _subcolumns(type_: Message) -> dict[str, int]:
     """The column numbers of what is nested in a type, by names or by places."""
     columns = type_.all_numbers(TypeField.SUBTYPES)
+    if type_.number(TypeField.KIND) != TypeKind.STRUCT:
+        # Trino names the elements of lists and maps, Hive doesn't.
+        return dict(zip(map(str, range(len(columns))), columns, strict=True))
     names = [name.decode().lower() for name in type_.all_data(TypeField.FIELD_NAMES)]
-    return dict(zip(names or map(str, range(len(columns))), columns, strict=True))
+    return dict(zip(names, columns, strict=True))
 
 
 def _schema(types: tuple[bytes, ...]) -> Any:

@@ -143,6 +143,24 @@ def test_blanks_behind_texts_are_left_to_spark():
     assert read(found)["row"].to_pylist() == [{"v": "a ", "w": None}]
 
 
+@pytest.mark.parametrize("names", [(), (b"item",), (b"item", b"more")])
+def test_elements_of_lists_go_by_their_place(names):
+    file = planned(inserts(pa.table({"v": [["a "]]}), [1]))
+    *types, elements, _ = file.tail.types
+    for name in names:
+        elements = Message.decode(elements).add_data(TypeField.FIELD_NAMES, name).encode()
+    char = Message().add_number(TypeField.KIND, TypeKind.CHAR)
+    char.add_number(TypeField.MAXIMUM_LENGTH, 2)
+    for name in names:
+        char.add_data(TypeField.FIELD_NAMES, name)
+    types = (*types, elements, char.encode())
+    file = PlannedFile(file.source, replace(file.tail, types=types), "file", exact=True)
+    with pytest.raises(BeyondArrow):
+        compact([file], types=types_of(("v", "array<string>")))
+    _, found = compact([file], types=types_of(("v", "array<char(2)>"), ("w", "int")))
+    assert read(found)["row"].to_pylist() == [{"v": ["a "], "w": None}]
+
+
 def test_columns_without_names_get_those_of_the_table():
     flat = flat_file(pa.table({"_col0": [7], "_col1": ["x"], "_col2": [1.5]}))
     sink = io.BytesIO()
