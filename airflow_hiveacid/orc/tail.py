@@ -25,6 +25,8 @@ WRITER_VERSION_ORC_135 = 6
 
 _PROLEPTIC = 2
 _GUESSED_TAIL = 64 << 10
+# The last byte of a file says how long it is.
+_LONGEST_POST_SCRIPT = 255
 
 
 class PostScriptField:
@@ -275,6 +277,9 @@ class OrcTail:
         """Write the tail of a file whose stripes end at `content_length`.
 
         No statistics leave us that mislead readers; see `ranges`.
+
+        Raises:
+            UnsupportedFile: The post script was as long as it may be, and would become longer.
         """
         metadata = Message()
         for columns in self.stripe_statistics:
@@ -294,6 +299,8 @@ class OrcTail:
             )
             .encode()
         )
+        if len(postscript) > _LONGEST_POST_SCRIPT:
+            raise UnsupportedFile("The post script of the ORC file has no room for other lengths.")
         return encoded_metadata + encoded_footer + postscript + bytes((len(postscript),))
 
     def with_block_size(self, block_size: int) -> "OrcTail":

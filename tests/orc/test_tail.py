@@ -65,6 +65,20 @@ def test_fields_of_later_orc_releases_are_kept():
     assert found.stripes[0].other.number(79) == 5
 
 
+def test_a_post_script_does_not_outgrow_the_byte_that_tells_its_length():
+    tail = OrcTail.read(flat_file(table(10), "none"))
+    room = 255 - len(tail.postscript.encode())
+    # The number of the field and the length of the value come first.
+    full = with_tail(
+        flat_file(table(10), "none"),
+        replace(tail, postscript=tail.postscript.add_data(99, bytes(room - 4))),
+    )
+    tail = OrcTail.read(full)
+    assert len(tail.postscript.encode()) == 255
+    with pytest.raises(UnsupportedFile, match="no room"):
+        replace(tail, user_metadata={"much": bytes(1 << 21)}).encode(3)
+
+
 def test_a_tail_longer_than_the_first_request_is_read():
     file = flat_file(table(10))
     tail = replace(OrcTail.read(file), user_metadata={"long": bytes(range(256)) * 1000})
