@@ -74,6 +74,10 @@ class Endpoint:
                     f"The metastore uri {uri!r} is malformed.",
                     remedy="Write thrift://host:9083 or http(s)://host:9001/metastore.",
                 )
+            try:
+                parts.hostname.encode("idna")  # As every resolver does, which may be too late.
+            except UnicodeError as error:
+                raise InvalidJob(f"{parts.hostname!r} cannot be the name of a host.") from error
             path = parts.path if parts.path not in ("", "/") else "/metastore"
             port = port or _DEFAULT_PORTS[parts.scheme]
             endpoints.append(cls(parts.scheme, parts.hostname, port, path))
@@ -116,8 +120,6 @@ class Connection:
                     endpoint, _http_headers(options), _tls(options), options.connect_timeout_seconds
                 )
                 channel.open(seconds)
-        except UnicodeError as error:
-            raise InvalidJob(f"{endpoint.host!r} cannot be the name of a host.") from error
         except _BROKEN as error:
             raise MetastoreUnreachable(
                 f"{endpoint} cannot be reached: {_reason(error)}."
