@@ -232,6 +232,11 @@ def test_a_heartbeat_tells_how_a_transaction_is(client: MetastoreClient) -> None
 def test_a_read_only_transaction_can_be_opened(client: MetastoreClient) -> None:
     txn = client.open_txn(*WHO, TxnType.READ_ONLY)
     assert client.heartbeat(txn) is TxnLiveness.OPEN
+    answer = client.get_open_txns()
+    assert answer.min_open is not None
+    assert answer.min_open <= txn
+    # Version 4 does not list it, version 3 knows no kinds.
+    assert (txn in answer.open_txns) == (client.version is MetastoreVersion.HMS3)
     client.commit_txn(txn)
 
 

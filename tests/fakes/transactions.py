@@ -124,9 +124,12 @@ class Transactions:
         )
 
     def get_open_txns(self) -> Any:
-        listed = list(self._not_committed())
+        pending = list(self._not_committed())
+        # Version 4 leaves out those that only read, but they count for the smallest one.
+        hidden = TxnType.READ_ONLY if self._version is MetastoreVersion.HMS4 else None
+        listed = [txn for txn in pending if txn.kind is not hidden]
         bits = sum(1 << at for at, txn in enumerate(listed) if txn.state is TxnState.ABORTED)
-        still_open = [txn.id for txn in listed if txn.state is TxnState.OPEN]
+        still_open = [txn.id for txn in pending if txn.state is TxnState.OPEN]
         return idl_txns.GetOpenTxnsResponse(
             txn_high_water_mark=len(self._txns),
             open_txns=[txn.id for txn in listed],
