@@ -107,8 +107,14 @@ def _is_text(type_: bytes) -> bool:
 
 
 def clock_of(footer: Message) -> str:
-    """The time zone that a stripe's footer names, by one name where it has several."""
+    """The time zone that a stripe's footer names, by one name where it has several.
+
+    Raises:
+        CorruptFile: It is the path of another file, which Arrow would open.
+    """
     zone = (footer.data(StripeField.TIME_ZONE) or b"").decode(errors="surrogateescape")
+    if "." in zone:
+        raise CorruptFile(f"A stripe of the ORC file names {zone!r} as its time zone.")
     return UTC if zone in _NAMES_OF_UTC else zone
 
 

@@ -21,9 +21,10 @@ def rewritten(
     file: io.BytesIO,
     change: Callable[[Streams], Streams] = lambda streams: streams,
     encodings: Callable[[Sequence[Message]], Sequence[Message]] = lambda found: found,
+    zone: bytes = b"GMT",
     **tail: object,
 ) -> io.BytesIO:
-    """A file whose only stripe has other streams, encodings, or a tail that says other things."""
+    """A file of one stripe that has other streams or encodings, or says other things."""
     old = OrcTail.read(file)
     (stripe,) = old.stripes
     footer = old.stripe_footer(file, stripe)
@@ -44,7 +45,7 @@ def rewritten(
         new.add_data(1, listed.encode())
     for encoding in encodings(footer.all_messages(2)):
         new.add_data(2, encoding.encode())
-    new.add_data(3, b"GMT")
+    new.add_data(3, zone)
     encoded = old.compression.compress(new.encode())
     placed = replace(
         stripe,

@@ -25,8 +25,8 @@ from airflow_hiveacid.orc.lengths import Lengths
 from airflow_hiveacid.orc.streams import integer_runs
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.wire import Message, read_varint
-from tests.orc.hostile import HOSTILE, texts
-from tests.orc.orc_tables import flat_file, with_tail
+from tests.orc.hostile import HOSTILE, rewritten, texts
+from tests.orc.orc_tables import flat_file, table, with_tail
 
 BLOCK = 256 << 10
 LARGE = 16 << 20
@@ -115,6 +115,17 @@ def test_many_chunks_decode_to_no_more_than_fits_into_memory():
         Compression(Codec.ZLIB, BLOCK).decompress(stream)
     with pytest.raises(UnsupportedFile, match="longer than 1 MB"):
         Compression(Codec.ZLIB, BLOCK).decompress(stream, 1 << 20)
+
+
+@pytest.mark.parametrize("zone", ["../../../dev/zero", "Europe/../../../../dev/zero"])
+def test_a_time_zone_is_no_path_to_another_file(zone):
+    # The library would open it: a pipe keeps it waiting for ever.
+    moments = flat_file(table(50, columns=["moment"]), "none")
+    file = rewritten(moments, zone=zone.encode())
+    with pytest.raises(CorruptFile, match="as its time zone"):
+        list(read_batches(file, OrcTail.read(file)))
+    file = rewritten(moments, zone=b"America/Argentina/Buenos_Aires")
+    assert sum(batch.num_rows for batch in read_batches(file, OrcTail.read(file))) == 50
 
 
 def test_a_number_has_at_most_ten_bytes():
