@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.sensors.compaction_needed import HiveAcidCompactionNeededSensor
     from airflow_hiveacid.sensors.delta_count import HiveAcidDeltaCountSensor
     from airflow_hiveacid.sensors.delta_size import HiveAcidDeltaSizeSensor
+    from airflow_hiveacid.sensors.trino import HiveAcidTrinoSensor
     from airflow_hiveacid.triggers.compaction_event import HiveAcidCompactionEventTrigger
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "HiveAcidTaskRefused",
     "HiveAcidTaskTrouble",
     "HiveAcidTransactionOperator",
+    "HiveAcidTrinoSensor",
     "HiveAcidUpdateOperator",
     "InsertJob",
     "MatchedDelete",
@@ -151,6 +153,7 @@ _MODULES = {
     "sensors.compaction_needed": ("HiveAcidCompactionNeededSensor",),
     "sensors.delta_count": ("HiveAcidDeltaCountSensor",),
     "sensors.delta_size": ("HiveAcidDeltaSizeSensor",),
+    "sensors.trino": ("HiveAcidTrinoSensor",),
     "triggers.compaction_event": ("HiveAcidCompactionEventTrigger",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

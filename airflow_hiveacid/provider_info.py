@@ -39,6 +39,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_hiveacid.sensors.compaction_needed",
                     "airflow_hiveacid.sensors.delta_count",
                     "airflow_hiveacid.sensors.delta_size",
+                    "airflow_hiveacid.sensors.trino",
                 ],
             },
         ],

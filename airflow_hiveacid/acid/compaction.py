@@ -15,6 +15,7 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
     parse_file,
 )
+from airflow_hiveacid.acid.trino import RIGHT, Misread
 
 
 class CompactionType(StrEnum):
@@ -50,7 +51,13 @@ class CompactionPlan:
 
 
 def plan_compaction(
-    state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus], *, flat: bool = False
+    state: AcidDirectory,
+    type_: CompactionType,
+    files: Sequence[FileStatus],
+    *,
+    flat: bool = False,
+    misread: Misread = RIGHT,
+    one_by_one: bool = False,
 ) -> CompactionPlan:
     """Choose what a compaction of a partition replaces, and by what.
 
@@ -59,6 +66,8 @@ def plan_compaction(
         type_: The kind of compaction.
         files: The listing that the state was made of.
         flat: Whether files hold plain rows, as those of insert-only tables do, under any name.
+        misread: What Trino misunderstands of it, which makes it worth a compaction.
+        one_by_one: Whether the new directories have no suffix to tell them from others (Hive 3).
 
     Raises:
         CorruptFile: Directories overlap, or hold what no writer of Hive puts there.
@@ -68,12 +77,13 @@ def plan_compaction(
     directories = {file.path.partition("/")[0] for file in files if "/" in file.path}
     deltas = _below_the_unfinished(state, directories)
     has_originals = bool(state.originals)
-    if (why_not := not_worth(type_, state.base, deltas, has_originals)) is not None:
+    misread = misread.among(deltas)
+    if (why_not := not_worth(type_, state.base, deltas, has_originals, misread)) is not None:
         raise why_not
     parsed = {name: _parse_delta(name) for name in deltas}
     _check_ranges(state.base, parsed)
     first = min((delta.min_write_id for delta in parsed.values()), default=CONVERTED_BASE)
-    last = max((delta.max_write_id for delta in parsed.values()), default=CONVERTED_BASE)
+    last = max((delta.max_write_id for delta in parsed.values()), default=_end(state.base))
     inserts: Base | Delta
     deletes = None
     if type_ is CompactionType.MAJOR:
@@ -89,7 +99,11 @@ def plan_compaction(
         _check_files(inputs, files)
     plan = CompactionPlan(type_, inputs, inserts, deletes)
     # Two copies of one range would both be read, whatever the suffix of the new one.
-    if taken := directories.intersection(filter(None, plan.named(0))):
+    taken = directories.intersection(filter(None, plan.named(0)))
+    if not one_by_one and misread.base is not None:
+        # Of two bases only one is read, and both have no rows.
+        taken -= {misread.base}
+    if taken:
         raise NothingToCompact(
             f"{min(taken)} is there already.",
             remedy="Clean the table if it is obsolete; compact it again after the next write.",
@@ -98,7 +112,11 @@ def plan_compaction(
 
 
 def not_worth(
-    type_: CompactionType, base: str | None, deltas: Sequence[str], originals: bool = False
+    type_: CompactionType,
+    base: str | None,
+    deltas: Sequence[str],
+    originals: bool = False,
+    misread: Misread = RIGHT,
 ) -> NothingToCompact | None:
     """Why a compaction of these directories would leave the partition none the better.
 
@@ -108,10 +126,13 @@ def not_worth(
         deltas: The deltas and delete deltas above it that may be taken.
         originals: Whether there are files that are older than the table's first write id; only a
             major compaction takes them.
+        misread: What Trino misunderstands of them.
 
     Returns:
         None when the compaction is worth it.
     """
+    if misread and type_ in (CompactionType.MAJOR, mending(misread, deltas)):
+        return None
     if type_ is CompactionType.MAJOR and originals:
         return None
     if not deltas:
@@ -131,6 +152,21 @@ def not_worth(
             remedy="Make it a major compaction.",
         )
     return None
+
+
+def mending(misread: Misread, deltas: Sequence[str]) -> CompactionType:
+    """The least compaction after which Trino does not misunderstand the deltas any more."""
+    parsed = [_parse_delta(name) for name in deltas]
+    write_ids = {delta.min_write_id for delta in parsed} | {delta.max_write_id for delta in parsed}
+    # Next to an output of the same range both would be read.
+    again = any(
+        delta.statement_id is None
+        and {delta.min_write_id, delta.max_write_id} == {min(write_ids), max(write_ids)}
+        for delta in parsed
+    )
+    if misread.base is not None or misread.aborted or again or only_major(deltas):
+        return CompactionType.MAJOR
+    return CompactionType.MINOR
 
 
 def only_major(deltas: Sequence[str]) -> bool:
@@ -169,11 +205,7 @@ def _below_the_unfinished(state: AcidDirectory, directories: set[str]) -> tuple[
 
 def _check_ranges(base: str | None, deltas: dict[str, Delta]) -> None:
     """Refuse ranges that are neither apart nor one within the other."""
-    furthest, end = base, CONVERTED_BASE
-    if base is not None:
-        parsed = parse_directory(base)
-        assert isinstance(parsed, Base), base
-        end = parsed.write_id
+    furthest, end = base, _end(base)
     for name in sorted(
         deltas, key=lambda name: (deltas[name].min_write_id, -deltas[name].max_write_id)
     ):
@@ -182,6 +214,15 @@ def _check_ranges(base: str | None, deltas: dict[str, Delta]) -> None:
             raise _overlap(furthest, name)
         if delta.max_write_id > end:
             furthest, end = name, delta.max_write_id
+
+
+def _end(base: str | None) -> int:
+    """The last write id that a base covers."""
+    if base is None:
+        return CONVERTED_BASE
+    parsed = parse_directory(base)
+    assert isinstance(parsed, Base), base
+    return parsed.write_id
 
 
 def _overlap(left: str, right: str) -> CorruptFile:

@@ -7,17 +7,27 @@ from datetime import UTC, datetime, timedelta
 from typing import Self, TypeVar
 
 from airflow_hiveacid.acid.blockers import Blocker
-from airflow_hiveacid.acid.compaction import CompactionType, has_deletes, not_worth, only_major
+from airflow_hiveacid.acid.compaction import (
+    CompactionType,
+    has_deletes,
+    mending,
+    not_worth,
+    only_major,
+)
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
+from airflow_hiveacid.acid.trino import RIGHT, Misread
 
 MEASURES = ("bytes", "rows")
+ENGINES = ("trino",)
 
 _THRESHOLD = "compactorthreshold.hive.compactor.delta."
 _NO_AUTO_COMPACTION = ("no_auto_compaction", "NO_AUTO_COMPACTION")
 _QUIET_HOURS = re.compile(r"((?:[01]\d|2[0-3]):[0-5]\d)-((?:[01]\d|2[0-3]):[0-5]\d)")
 _NAMED_BLOCKERS = 3
 _USUAL_DELTAS = 10
+# Wrong answers come before slow ones.
+_WRONG_ANSWERS = 1e6
 
 T = TypeVar("T", int, float)
 
@@ -37,6 +47,8 @@ class CompactionPolicy:
         major_after_hours: A base older than this with any delta calls for a major compaction.
         quiet_hours: When major_after_hours may act, in UTC, like "22:00-05:00"; None or empty is
             any time.
+        right_for: "trino" calls for a compaction wherever Trino would show other rows than Hive: a
+            minor one where that is enough. None does not look at that.
     """
 
     max_deltas: int | None = _USUAL_DELTAS
@@ -46,11 +58,16 @@ class CompactionPolicy:
     max_aborted_age_hours: float | None = 12.0
     major_after_hours: float | None = None
     quiet_hours: str | None = None
+    right_for: str | None = None
 
     def validate(self) -> None:
         """Raise InvalidJob when a threshold makes no sense."""
         if self.measure not in MEASURES:
             raise InvalidJob(f"policy.measure: {self.measure!r} is none of {', '.join(MEASURES)}.")
+        if self.right_for is not None and self.right_for not in ENGINES:
+            raise InvalidJob(
+                f"policy.right_for: {self.right_for!r} is none of {', '.join(ENGINES)}."
+            )
         for name in ("max_deltas", "max_delta_ratio", "max_aborted"):
             threshold = getattr(self, name)
             if threshold is not None and threshold < 0:
@@ -135,6 +152,7 @@ class PartitionSize:
         auto_off: The table or its database switches automatic compaction off.
         one_by_one: The metastore has no way to let two directories appear at once (Hive 3).
         problem: Why the partition cannot be read; None when it can.
+        misread: What Trino misunderstands of it.
     """
 
     table: str
@@ -156,6 +174,7 @@ class PartitionSize:
     auto_off: bool = False
     one_by_one: bool = False
     problem: str | None = None
+    misread: Misread = RIGHT
 
     @property
     def has_originals(self) -> bool:
@@ -220,7 +239,8 @@ def decide(
         type_ = CompactionType.MAJOR
     if (
         type_ is not None
-        and (why_not := not_worth(type_, size.base, size.deltas, size.has_originals)) is not None
+        and (why_not := not_worth(type_, size.base, size.deltas, size.has_originals, size.misread))
+        is not None
     ):
         type_, reason = None, f"{reason} {why_not.what}"
     if size.invisible:
@@ -272,6 +292,8 @@ def _call(
         return None, f"It cannot be read: {size.problem}"
     if size.auto_off:
         return None, "Its table or database says no_auto_compaction."
+    if policy.right_for == "trino" and size.misread:
+        return _call_for_trino(size)
     if called := _call_of_aborts(size, policy):
         return called
     base, deltas, in_words = _measured(size, policy)
@@ -304,6 +326,14 @@ def _call(
             return CompactionType.MAJOR, f"{facts}; {age} {limit}."
         waits = f"; {age} {limit} and waits for the quiet hours {policy.quiet_hours}"
     return (CompactionType.MINOR if many else None), f"{facts}{waits}."
+
+
+def _call_for_trino(size: PartitionSize) -> tuple[CompactionType | None, str]:
+    why = size.misread.describe()
+    if size.one_by_one and not size.deltas:
+        # Without a suffix a new base cannot get the name of the old one.
+        return None, f"{why} Clean the table, which removes what the base replaces."
+    return mending(size.misread, size.deltas), why
 
 
 def _call_of_aborts(
@@ -342,7 +372,8 @@ def _benefit(size: PartitionSize, policy: CompactionPolicy) -> float:
     # The share of everything, so that deltas above a tiny base do not outweigh all else.
     share = deltas / (base + deltas) if deltas else 0.0
     limit = _USUAL_DELTAS if policy.max_deltas is None else max(1, policy.max_deltas)
-    return len(size.deltas) / limit + share
+    wrong = policy.right_for == "trino" and bool(size.misread)
+    return len(size.deltas) / limit + share + wrong * _WRONG_ANSWERS
 
 
 def _describe_waiting(names: Sequence[str], blockers: Sequence[Blocker], now: datetime) -> str:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from airflow_hiveacid.acid.compaction_policy import MEASURES, Budget, CompactionPolicy
+from airflow_hiveacid.acid.compaction_policy import ENGINES, MEASURES, Budget, CompactionPolicy
 
 _HIVE = CompactionPolicy()
 
@@ -41,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FROM-TO",
         help="when --major-after-hours may act, in UTC, like 22:00-05:00 (default: any time)",
     )
+    policy.add_argument(
+        "--right-for",
+        choices=ENGINES,
+        help="where this engine would show other rows than Hive (default: do not look)",
+    )
     budget = parser.add_argument_group("how much at once, the most useful first")
     budget.add_argument("--max-bytes", type=int, metavar="N", help="read at most N bytes")
     budget.add_argument(
@@ -60,6 +65,7 @@ def policy(arguments: argparse.Namespace) -> CompactionPolicy:
         measure=arguments.measure,
         major_after_hours=arguments.major_after_hours,
         quiet_hours=arguments.quiet_hours,
+        right_for=arguments.right_for,
     )
     policy.validate()
     return policy

@@ -12,10 +12,12 @@ from airflow_hiveacid.acid.errors import (
     OutOfOrder,
     UnsupportedFile,
 )
+from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, CONVERTED_BASE, Base, BucketFile, Delta
 from airflow_hiveacid.acid.originals import synthetic_ids, written_by
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.schema import row_struct
+from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.bucket_sorting import sort_bucket
 from airflow_hiveacid.engine.compact_tasks import (
@@ -62,7 +64,9 @@ class AcidCompactor(PartitionCompactor):
         self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
     ) -> CompactionPlan:
         """See the base class."""
-        return plan_compaction(state, type_, files)
+        misread = Misread.of(state, self.compaction.write_ids)
+        hive3 = self.compaction.version is MetastoreVersion.HMS3
+        return plan_compaction(state, type_, files, misread=misread, one_by_one=hive3)
 
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""

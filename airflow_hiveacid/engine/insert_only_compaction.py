@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.errors import HiveAcidError, NanosecondsLost, Unsuppo
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import Delta, OriginalFile, parse_directory, parse_file
 from airflow_hiveacid.acid.proof import Balance, Tally
+from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.compact_tasks import check_rows
 from airflow_hiveacid.engine.digits import Looked, finer_column_in, moment_columns
@@ -72,7 +73,9 @@ class InsertOnlyCompactor(PartitionCompactor):
         dead = [name for name in state.deltas if self._is_aborted(name)]
         live = tuple(name for name in state.deltas if name not in dead)
         state = replace(state, deltas=live, aborted=(*state.aborted, *dead))
-        return plan_compaction(state, type_, files, flat=True)
+        misread = Misread.of(state, self.compaction.write_ids)
+        hive3 = self.compaction.version is MetastoreVersion.HMS3
+        return plan_compaction(state, type_, files, flat=True, misread=misread, one_by_one=hive3)
 
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""

@@ -53,8 +53,10 @@ class CompactJob(Job):
         if self.type is not None:
             require_choice(self.type, list(CompactionType), "type")
         require_choice(self.mode, MODES, "mode")
-        if not any(map(is_template, (self.policy.measure, self.policy.quiet_hours or ""))):
-            self.policy.validate()
+        policy = self.policy
+        texts = (policy.measure, policy.quiet_hours or "", policy.right_for or "")
+        if not any(map(is_template, texts)):
+            policy.validate()
         self.budget.validate()
         if self.parallel < 1:
             raise InvalidJob("parallel must be at least 1.")

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from airflow_hiveacid.acid.names import METADATA_FILE, is_hidden
+from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, is_hidden
+from airflow_hiveacid.acid.trino import is_named_after_attempt
 from airflow_hiveacid.storage import ReadOnlyStorage
 
 # Stands for what lies in a partition without an ACID directory around it: files that are older than
@@ -27,12 +28,16 @@ class DirectorySizes:
         bytes: The size of the data files of a directory.
         written: When one of them was written, in nanoseconds since 1970.
         marked: The directories with the marker file of a base.
+        noted: Those with a note of ours.
+        with_attempts: Those with a file that is named after the attempt of a task.
     """
 
     storage: ReadOnlyStorage
     bytes: dict[str, int] = field(default_factory=dict)
     written: dict[str, int | None] = field(default_factory=dict)
     marked: set[str] = field(default_factory=set)
+    noted: set[str] = field(default_factory=set)
+    with_attempts: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, location: str) -> "DirectorySizes":
@@ -47,7 +52,11 @@ class DirectorySizes:
             if is_hidden(name):
                 if name == METADATA_FILE:
                     found.marked.add(directory)
+                elif name == SIDECAR_FILE:
+                    found.noted.add(directory)
                 continue
+            if directory not in found.with_attempts and is_named_after_attempt(name):
+                found.with_attempts.add(directory)
             found.bytes[directory] = found.bytes.get(directory, 0) + size
             found.written[directory] = written
         return found

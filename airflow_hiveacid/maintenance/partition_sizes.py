@@ -4,7 +4,7 @@ A table may have thousands of partitions that look alike, so the rules are asked
 distinct set of directory names.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,6 +17,7 @@ from airflow_hiveacid.acid.names import (
     Delta,
     parse_directory,
 )
+from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range, ValidTxnList
 from airflow_hiveacid.listing import data_files, list_files, read_marker, read_state, read_tail
 from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes
@@ -127,6 +128,25 @@ class PartitionSizes:
             base_age_hours=folder.age(base, now),
             one_by_one=self._rules is Rules.HIVE3,
             problem=problem,
+            misread=self._misread(folder, prefix, state, originals > 0),
+        )
+
+    def _misread(
+        self, folder: DirectorySizes, prefix: str, state: _State, originals: bool
+    ) -> Misread:
+        def those(paths: Collection[str], names: Iterable[str]) -> set[str]:
+            return {name for name in names if f"{prefix}{name}" in paths}
+
+        bases = [] if state.base is None else [state.base]
+        return Misread.find(
+            state.base,
+            state.deltas,
+            state.obsolete,
+            self._write_ids,
+            filled=those(folder.written, (*bases, *state.obsolete)),
+            with_attempts=those(folder.with_attempts, state.deltas),
+            noted=those(folder.noted, state.deltas),
+            originals=originals,
         )
 
     def _state(

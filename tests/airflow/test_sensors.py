@@ -20,13 +20,19 @@ from airflow_hiveacid import (
     HiveAcidCompactionNeededSensor,
     HiveAcidDeltaCountSensor,
     HiveAcidDeltaSizeSensor,
+    HiveAcidTrinoSensor,
 )
 from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.hooks.failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs.need import parse_needs
 
-SENSORS = [HiveAcidCompactionNeededSensor, HiveAcidDeltaCountSensor, HiveAcidDeltaSizeSensor]
+SENSORS = [
+    HiveAcidCompactionNeededSensor,
+    HiveAcidDeltaCountSensor,
+    HiveAcidDeltaSizeSensor,
+    HiveAcidTrinoSensor,
+]
 
 pytestmark = pytest.mark.usefixtures("metastore_connection")
 
@@ -60,6 +66,19 @@ def test_the_size_of_deltas_is_what_another_waits_for(orders):
     (need,) = sensor.poke({}).xcom_value
     assert (need["type"], need["deltas"]) == ("major", 13)
     assert "(limit 10 %)" in need["reason"]
+
+
+def test_what_trino_reads_wrongly_is_what_one_more_waits_for(orders):
+    sensor = HiveAcidTrinoSensor(task_id="t", table="shop.orders")
+    for _ in range(12):
+        large_insert(orders)
+    assert not sensor.poke({})
+    write_id = int(orders.insert().split("_")[1])
+    deletes = orders.root / orders.make(Delta(write_id - 1, write_id - 1, 1, is_delete=True).name)
+    (deletes / "bucket_00000").rename(deletes / "bucket_00000_0")
+    (need,) = sensor.poke({}).xcom_value
+    assert need["type"] == "minor"
+    assert f"Trino shows rows that {deletes.name} deletes" in need["reason"]
 
 
 @pytest.mark.parametrize("more", [{"max_deltas": 1}, {"max_delta_ratio": 0.1}])

@@ -75,6 +75,7 @@ JOBS = (
             max_delta_ratio=st.integers() | st.floats(allow_nan=False, allow_infinity=False),
             max_aborted_age_hours=st.none() | st.integers(),
             quiet_hours=MAYBE,
+            right_for=MAYBE,
         ),
         budget=st.builds(Budget, max_bytes=st.none() | st.integers()),
         parallel=st.integers(),

@@ -1,0 +1,170 @@
+"""What Trino misunderstands, by names alone, and which compaction mends it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from airflow_hiveacid.acid.compaction import CompactionType, plan_compaction
+from airflow_hiveacid.acid.compaction_policy import (
+    Budget,
+    CompactionPolicy,
+    PartitionSize,
+    choose,
+    decide,
+)
+from airflow_hiveacid.acid.directory import FileStatus, acid_state
+from airflow_hiveacid.acid.errors import InvalidJob, NothingToCompact
+from airflow_hiveacid.acid.trino import RIGHT, Misread
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
+
+MINOR, MAJOR = CompactionType
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+NEVER = CompactionPolicy(
+    max_deltas=None, max_delta_ratio=None, max_aborted=None, max_aborted_age_hours=None
+)
+FOR_TRINO = replace(NEVER, right_for="trino")
+ROWS = "base_0000001/bucket_00000_0"
+INSERT = "delta_0000001_0000001_0000/bucket_00000_0"
+DELETE = "delete_delta_0000002_0000002_0000/bucket_00000_0"
+DELETE_OF_OURS = "delete_delta_0000002_0000002_0000/bucket_00000"
+UPDATE = "delta_0000002_0000002_0001/bucket_00000_0"
+EMPTY = "base_0000002_v0000009/_orc_acid_version"
+TRUNCATED = "base_0000002/_metadata_acid"
+STREAMED = "delta_0000001_0000005/bucket_00000"
+
+
+def looked_at(*paths, aborted="", write_ids=None):
+    files = [FileStatus(path, 1) for path in paths]
+    ids = CompactorWriteIdList.parse(write_ids or f"t:100:::{aborted}")
+    markers = {path.partition("/")[0]: "truncated" for path in paths if "_metadata" in path}
+    state = acid_state(files, ids, metadata_acid=markers)
+    return state, files, Misread.of(state, ids)
+
+
+def called_for(*paths, aborted="", policy=FOR_TRINO, **facts):
+    state, _, misread = looked_at(*paths, aborted=aborted)
+    size = PartitionSize(
+        table="sales.orders",
+        base=state.base,
+        base_bytes=1 if state.base or state.originals else 0,
+        deltas=state.deltas,
+        misread=misread,
+        **facts,
+    )
+    return decide(size, policy, now=NOON)
+
+
+def planned(type_, *paths, aborted="", one_by_one=False):
+    state, files, misread = looked_at(*paths, aborted=aborted)
+    return plan_compaction(state, type_, files, misread=misread, one_by_one=one_by_one)
+
+
+@pytest.mark.parametrize(
+    ("paths", "aborted", "type_", "becomes"),
+    [
+        ([ROWS, DELETE], "", MINOR, "delete_delta_0000002_0000002"),
+        ([INSERT, DELETE], "", MINOR, "delete_delta_0000001_0000002"),
+        (["000000_0", DELETE], "", MINOR, "delete_delta_0000002_0000002"),
+        # Rows and their deletes of one write id need the statements' numbers.
+        ([ROWS, DELETE, UPDATE], "", MAJOR, "base_0000002"),
+        # One more directory of its own range would be read beside it.
+        ([ROWS, "delete_delta_2_5/bucket_00000_0"], "", MAJOR, "base_0000005"),
+        ([INSERT, EMPTY], "", MAJOR, "base_0000002"),
+        ([ROWS, TRUNCATED], "", MAJOR, "base_0000002"),
+        (["000000_0", EMPTY], "", MAJOR, "base_0000002"),
+        ([INSERT, EMPTY, "delta_3_3_0/bucket_00000_0"], "", MAJOR, "base_0000003"),
+        ([STREAMED], "2", MAJOR, "base_0000005"),
+        ([ROWS, "delta_2_5/bucket_00000"], "3", MAJOR, "base_0000005"),
+    ],
+)
+def test_what_trino_reads_wrongly_is_worth_the_least_compaction(paths, aborted, type_, becomes):
+    decision = called_for(*paths, aborted=aborted)
+    assert decision.type is type_
+    assert decision.reason.startswith("Trino shows ")
+    assert becomes in planned(type_, *paths, aborted=aborted).named(0)
+    assert called_for(*paths, aborted=aborted, policy=NEVER).type is None
+
+
+@pytest.mark.parametrize(
+    ("paths", "aborted"),
+    [
+        ([INSERT, UPDATE], ""),
+        ([ROWS, DELETE_OF_OURS], ""),
+        # There is no row to be deleted.
+        ([DELETE], ""),
+        ([TRUNCATED, DELETE_OF_OURS.replace("2", "3")], ""),
+        # There is nothing below the base that could be seen.
+        ([EMPTY], ""),
+        ([EMPTY, "delete_delta_1_1_0/bucket_00000"], ""),
+        # What is replaced has no effect any more.
+        ([INSERT, DELETE, "base_0000002_v0000009/bucket_00000"], ""),
+        ([INSERT, DELETE, "delta_1_2_v9/bucket_00000", "delete_delta_1_2_v9/bucket_00000"], ""),
+        # A compaction has left out the aborted rows; what has nothing else nobody reads.
+        (["delta_1_5_v9/bucket_00000"], "2"),
+        ([STREAMED, "delta_0000001_0000005/_hiveacid.json"], "2"),
+        ([STREAMED], "6"),
+        ([STREAMED], "1-5"),
+    ],
+)
+def test_what_trino_reads_rightly_is_left_alone(paths, aborted):
+    write_ids = "t:100:::1,2,3,4,5" if aborted == "1-5" else f"t:100:::{aborted}"
+    assert looked_at(*paths, write_ids=write_ids)[2] == RIGHT
+
+
+def test_the_reason_names_directories():
+    deletes = [f"delete_delta_{n}_{n}_0/bucket_00000_0" for n in (6, 7, 8)]
+    assert called_for(STREAMED, *deletes, aborted="2").reason == (
+        "Trino shows rows that delete_delta_6_6_0 and 2 more deletes, of which it does not find the"
+        " files, and shows rows of aborted writes in delta_0000001_0000005."
+    )
+    assert "Trino shows what base_0000002 replaces" in called_for(ROWS, TRUNCATED).reason
+
+
+def test_without_suffixes_an_empty_base_alone_is_for_the_cleaner():
+    decision = called_for(ROWS, "base_0000002/_orc_acid_version", one_by_one=True)
+    assert decision.type is None
+    assert decision.reason.endswith("Clean the table, which removes what the base replaces.")
+    with pytest.raises(NothingToCompact, match="base_0000002 is there already"):
+        planned(MAJOR, ROWS, "base_0000002/_orc_acid_version", one_by_one=True)
+    # With a delta the new base has a name of its own.
+    more = [ROWS, "base_0000002/_orc_acid_version", "delta_3_3_0/bucket_00000"]
+    assert called_for(*more, one_by_one=True).type is MAJOR
+
+
+def test_without_suffixes_deletes_need_a_major_compaction():
+    assert called_for(ROWS, DELETE, one_by_one=True).type is MAJOR
+
+
+def test_no_second_copy_of_a_range_is_made_for_trino():
+    twins = ["delta_1_5_v9/bucket_00000", "delete_delta_1_5_v9/bucket_00000_0"]
+    assert called_for(*twins).type is MAJOR
+    with pytest.raises(NothingToCompact, match="would become the same again"):
+        planned(MINOR, *twins)
+
+
+def test_who_switches_compactions_off_is_heard():
+    decision = called_for(ROWS, DELETE, auto_off=True)
+    assert (decision.type, "no_auto_compaction" in decision.reason) == (None, True)
+
+
+def test_wrong_answers_come_before_slow_ones():
+    policy = CompactionPolicy(right_for="trino", max_deltas=10)
+    wrong = called_for(ROWS, DELETE, policy=policy)
+    slow = decide(
+        PartitionSize(
+            table="sales.orders",
+            partition="slow",
+            base="base_0000001",
+            deltas=tuple(f"delta_{n:07d}_{n:07d}_0000" for n in range(2, 900)),
+        ),
+        policy,
+        now=NOON,
+    )
+    first, _ = choose([slow, wrong], Budget(max_partitions=1))
+    assert first is wrong
+
+
+def test_no_other_engine_is_known():
+    with pytest.raises(InvalidJob, match="'presto' is none of trino"):
+        CompactionPolicy(right_for="presto").validate()
