@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.copies import with_copies
-from airflow_hiveacid.engine.files import list_partitions
+from airflow_hiveacid.engine.files import list_partitions, read_tails
 from airflow_hiveacid.engine.reader import BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
@@ -108,10 +108,12 @@ def test_the_copy_of_a_file_that_is_still_written_goes_with_its_reader():
     before = sorted(path for path in table.folder.rglob("*"))
     found = list_partitions(table.hive_table(), [], snapshot.write_ids, snapshot.txns, Rules.HIVE4)
     (partition,) = with_copies(table.hive_table(), found, reader)
-    copied = [Path(new.path) for new in partition.inserts if "/_tmp_hiveacid_7_" in new.path]
+    copied = [new for new in partition.inserts if "/_tmp_hiveacid_7_" in new.path]
+    originals = [file for file in found[0].inserts if file.cut_off]
     assert copied
-    assert [path.stat().st_size for path in copied] == [
-        file.size for file in found[0].inserts if file.cut_off
+    assert [Path(new.path).stat().st_size for new in copied] == [new.size for new in copied]
+    assert [tail.rows for tail in read_tails(copied)] == [
+        tail.rows for tail in read_tails(originals)
     ]
     reader.end()
     assert sorted(path for path in table.folder.rglob("*")) == before
