@@ -111,6 +111,7 @@ def copy(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path):
             location=str(folder),
         )
         client.create_table(table)
+        table = client.get_table(table.ref)  # As one finds it, with its id and its time.
         partitions = [HivePartition.new(table, each.values) for each in golden.hive_partitions()]
         if partitions:
             client.add_partitions(table.ref, partitions)
