@@ -11,6 +11,7 @@ from pyspark.sql.types import StructField, StructType
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.errors import UnsupportedTable, UserError
+from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
 from airflow_hiveacid.engine.reader import ACID_FIELDS
 from airflow_hiveacid.engine.table import AcidTable
@@ -181,7 +182,8 @@ def test_moments_are_refused_where_hive_cannot_read_them(
 
 
 def as_other_engines_write(path: Path) -> None:
-    """Leave out of an ORC file what Spark asks for."""
+    """Leave out of an ORC file what Spark asks for, and the note that only we leave beside it."""
+    (path.parent / SIDECAR_FILE).unlink(missing_ok=True)
     with path.open("r+b") as file:
         tail = OrcTail.read(file)
         types = [Message.decode(each).without(TypeField.ATTRIBUTES) for each in tail.types]
