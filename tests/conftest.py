@@ -92,6 +92,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
             SparkSession.builder.master("local[2]")
             .appName("hiveacid-tests")
             .config("spark.ui.enabled", "false")
+            # A task that finds no memory ends the whole process, and with it every later test.
+            .config("spark.driver.memory", "2g")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.default.parallelism", "2")
             .config("spark.python.daemon.module", "tests.spark_workers")
