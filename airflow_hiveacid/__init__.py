@@ -11,7 +11,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-    from airflow_hiveacid.acid.errors import HiveAcidError
     from airflow_hiveacid.acid.merge import (
         MatchedDelete,
         MatchedUpdate,
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.assets import asset_of
     from airflow_hiveacid.engine.multi_table import MultiTableTransaction
     from airflow_hiveacid.engine.table import AcidTable
-    from airflow_hiveacid.engine.write import WriteOptions
+    from airflow_hiveacid.engine.write.atomic_write import WriteOptions
+    from airflow_hiveacid.errors import HiveAcidError
     from airflow_hiveacid.hooks.failures import (
         HiveAcidTaskConflict,
         HiveAcidTaskFailure,
@@ -109,7 +109,7 @@ _MODULES = {
         "Budget",
         "CompactionPolicy",
     ),
-    "acid.errors": ("HiveAcidError",),
+    "errors": ("HiveAcidError",),
     "acid.merge": (
         "MatchedDelete",
         "MatchedUpdate",
@@ -120,7 +120,7 @@ _MODULES = {
     "assets": ("asset_of",),
     "engine.multi_table": ("MultiTableTransaction",),
     "engine.table": ("AcidTable",),
-    "engine.write": ("WriteOptions",),
+    "engine.write.atomic_write": ("WriteOptions",),
     "hooks.failures": (
         "HiveAcidTaskConflict",
         "HiveAcidTaskFailure",

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.assets import asset_of, to_openlineage
 from airflow_hiveacid.column_lineage import SOURCE, TARGET, column_origins
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.options import (
     DeleteJob,
     InsertJob,

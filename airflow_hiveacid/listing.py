@@ -14,7 +14,6 @@ from airflow_hiveacid.acid.directory import (
     acid_state,
     parse_metadata_file,
 )
-from airflow_hiveacid.acid.errors import BadMetadataFile, CorruptFile, UnsupportedFile
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
     SIDECAR_FILE,
@@ -28,6 +27,7 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.originals import original_bucket
 from airflow_hiveacid.acid.sidecar import LARGEST_NOTE, disagreements, parse_note, written_files
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
+from airflow_hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import ReadOnlyStorage
 

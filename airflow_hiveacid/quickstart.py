@@ -18,14 +18,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.applications import example_dags, package_zip, spark_app_path
+from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.options import InsertJob, PathSource
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 TABLE = TableRef("demo", "customers")
 MASTER = "local[2]"

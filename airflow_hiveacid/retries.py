@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.errors import (
     AnswerLost,
     ClusterUnreachable,
     CommitUnsettled,

@@ -18,8 +18,8 @@ import pyarrow as pa  # noqa: TID253
 from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.acid.directory import FileStatus
-from airflow_hiveacid.acid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
 from airflow_hiveacid.acid.names import UNFINISHED_PREFIX
+from airflow_hiveacid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
 
 _LOCATION = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"

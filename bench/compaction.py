@@ -26,18 +26,18 @@ from pyspark.sql.types import StructField, StructType
 from session import CODEC, TASKS, seconds_of, session
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.applications import spark_app_path
-from airflow_hiveacid.engine.reader import ACID_FIELDS
+from airflow_hiveacid.cluster.packaged import spark_app_path
+from airflow_hiveacid.engine.read.snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.report import PartitionCompaction
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.orc.tail import OrcTail
 
 DELTAS = 8

@@ -29,7 +29,7 @@ from airflow_hiveacid.jobs.options import DeleteJob, Job, MergeJob, PathSource
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 DIMENSION, FACTS = TableRef("bench", "customers"), TableRef("bench", "orders")
 DIMENSION_ROWS, UPSERTS, DELETES = 4_000_000, 500_000, 100_000

@@ -24,7 +24,7 @@ from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Del
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 TABLE = TableRef("bench", "events")
 DELTAS = 11

@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_hiveacid.acid.errors import ConflictError
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.errors import ConflictError
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 TABLE = TableRef("default", "hot")
 AT_ONCE = 0.25

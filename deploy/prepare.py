@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from airflow_hiveacid.metastore.distribution import (
+from airflow_hiveacid.metastore.dev.distribution import (
     Distribution,
     cache_folder,
     find_java,

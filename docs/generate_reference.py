@@ -232,7 +232,7 @@ def provider_page() -> str:
 
 def error_page() -> str:
     """The tree of errors."""
-    from airflow_hiveacid.acid.errors import HiveAcidError
+    from airflow_hiveacid.errors import HiveAcidError
 
     lines = [
         "An error that a task ends with has an id, which is the name of its class. An application",
@@ -264,7 +264,7 @@ def _below(error: type) -> Iterator[Any]:
 def _public() -> list[str]:
     package = import_module(PACKAGE)
     paths = sorted(f"{package._HOME[name]}.{name}" for name in package._HOME)
-    return [path for path in paths if not path.startswith("acid.errors.")]
+    return [path for path in paths if not path.startswith("errors.")]
 
 
 def _page_of(path: str) -> str:

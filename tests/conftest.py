@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.fakes.metastore import FakeMetastore
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import fs
 
 from airflow_hiveacid.acid.directory import FileStatus
-from airflow_hiveacid.acid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
+from airflow_hiveacid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
 from airflow_hiveacid.storage import ReadOnlyStorage, Storage, real_place, storage_error
 
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from airflow_hiveacid.acid.errors import InvalidJob, PermissionRefused
+from airflow_hiveacid.errors import InvalidJob, PermissionRefused
 
 _RULE = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)(?:://(?P<host>[^/\s]*))?")
 _LOCATION = re.compile(

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
-from airflow_hiveacid.acid.errors import CorruptFile, NothingToCompact, UnsupportedFile
 from airflow_hiveacid.acid.names import (
     CONVERTED_BASE,
     FLUSH_LENGTH_SUFFIX,
@@ -16,6 +15,7 @@ from airflow_hiveacid.acid.names import (
     parse_file,
 )
 from airflow_hiveacid.acid.trino import RIGHT, Misread
+from airflow_hiveacid.errors import CorruptFile, NothingToCompact, UnsupportedFile
 
 
 class CompactionType(StrEnum):

@@ -14,9 +14,9 @@ from airflow_hiveacid.acid.compaction import (
     not_worth,
     only_major,
 )
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
 from airflow_hiveacid.acid.trino import RIGHT, Misread
+from airflow_hiveacid.errors import InvalidJob
 
 MEASURES = ("bytes", "rows")
 ENGINES = ("trino",)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from airflow_hiveacid.acid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
 from airflow_hiveacid.acid.names import (
     CONVERTED_BASE,
     FLUSH_LENGTH_SUFFIX,
@@ -24,6 +23,7 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.originals import hive_order
 from airflow_hiveacid.acid.write_ids import NO_OPEN, Range, ValidTxnList, WriteIdList
+from airflow_hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
 
 _COMPACTED = "compacted"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Self
 
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 
 
 class MetastoreVersion(IntEnum):

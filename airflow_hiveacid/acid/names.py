@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_hiveacid.acid.errors import MalformedName
+from airflow_hiveacid.errors import MalformedName
 
 ACID_VERSION_FILE = "_orc_acid_version"
 METADATA_FILE = "_metadata_acid"

@@ -7,7 +7,7 @@ lost, there twice, or exchanged for another one.
 from dataclasses import dataclass, fields
 from typing import Self
 
-from airflow_hiveacid.acid.errors import ProofFailed
+from airflow_hiveacid.errors import ProofFailed
 
 _MODULUS = 1 << 64
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile
 
 MAX_WRITER_ID = 4095
 MAX_STATEMENT_ID = 4095

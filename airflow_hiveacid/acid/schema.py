@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_hiveacid.acid.errors import UnsupportedTable
+from airflow_hiveacid.errors import UnsupportedTable
 
 # The type of moments; a plain timestamp is the time on a clock.
 LOCAL_ZONE = "timestamp with local time zone"

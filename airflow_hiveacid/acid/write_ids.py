@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, Self
 
-from airflow_hiveacid.acid.errors import MalformedSnapshot
+from airflow_hiveacid.errors import MalformedSnapshot
 
 NO_OPEN = 2**63 - 1
 

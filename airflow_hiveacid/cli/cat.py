@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.errors import UnsupportedTable, UserError
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli import location
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.errors import UnsupportedTable, UserError
 
 if TYPE_CHECKING:
     from airflow_hiveacid.cli.rows import RowBatch

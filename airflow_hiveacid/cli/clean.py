@@ -13,8 +13,8 @@ from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.phases import FaultInjector, Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.jobs.report import CleanReport
+from airflow_hiveacid.progress import FaultInjector, Phase, PhaseClock, PhaseObserver
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.errors import HiveAcidError
 
 # What a shell reports for a program that SIGPIPE or SIGINT ended.
 _BROKEN_PIPE, _INTERRUPTED = 141, 130

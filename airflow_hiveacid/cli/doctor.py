@@ -15,12 +15,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.acid.errors import CorruptFile, HiveAcidError, UserError
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import STAGING_PREFIX, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.errors import CorruptFile, HiveAcidError, UserError
 from airflow_hiveacid.jobs import codec
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ COMMAND = Command(
 
 def _checks(arguments: argparse.Namespace) -> Iterator[Check]:
     from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.distribution import find_java
+    from airflow_hiveacid.metastore.dev.distribution import find_java
 
     yield _check("packages", _packages)
     yield _check("pyspark", _pyspark)
@@ -156,7 +156,7 @@ def _metastore(client: "MetastoreClient") -> str:
 
 
 def _transactions(client: "MetastoreClient") -> str:
-    from airflow_hiveacid.metastore.answers import TxnType
+    from airflow_hiveacid.metastore.thrift.answers import TxnType
 
     txn_id = client.open_txn(getpass.getuser(), socket.gethostname(), None, TxnType.READ_ONLY)
     client.commit_txn(txn_id)

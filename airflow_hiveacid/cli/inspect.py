@@ -8,16 +8,16 @@ from typing import Any
 
 from airflow_hiveacid.acid import names
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.cli import location
+from airflow_hiveacid.cli.alignment import aligned
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.errors import (
     BadMetadataFile,
     DataError,
     MalformedName,
     NotEnoughHistory,
 )
-from airflow_hiveacid.acid.quantities import bytes_in_words
-from airflow_hiveacid.cli import location
-from airflow_hiveacid.cli.alignment import aligned
-from airflow_hiveacid.cli.command import Command
 
 # What makes a directory unreadable, in Hive's terms.
 _ERRORS: dict[type[DataError], str] = {

@@ -14,7 +14,7 @@ from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.answers import HeldLock
+    from airflow_hiveacid.metastore.thrift.answers import HeldLock
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the locks, those that are held the longest first."""
     from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.turn import line_of
+    from airflow_hiveacid.metastore.txn.turn import line_of
 
     ref = TableRef.parse(arguments.table) if arguments.table else None
     with closing(MetastoreClient(target.metastore(arguments))) as client:

@@ -15,11 +15,11 @@ import pyarrow as pa  # noqa: TID253
 
 from airflow_hiveacid.acid.deletes import delete_applies
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.errors import CorruptFile, DataError, UnsupportedFile
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import WriteIdList
+from airflow_hiveacid.errors import CorruptFile, DataError, UnsupportedFile
 from airflow_hiveacid.listing import DataFile, data_files, open_data, read_tail
 from airflow_hiveacid.orc.arrow_bounds import rows_at_a_time
 from airflow_hiveacid.orc.batches import read_batches

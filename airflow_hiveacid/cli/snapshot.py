@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from airflow_hiveacid.acid import names
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
-from airflow_hiveacid.acid.errors import NotTransactional, UserError
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.cli import target
+from airflow_hiveacid.errors import NotTransactional, UserError
 from airflow_hiveacid.listing import read_state
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.storage import Storage
 
 PartitionValue = str | int | float | bool | None

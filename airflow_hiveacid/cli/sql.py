@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from airflow_hiveacid.acid.errors import UserError
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
@@ -89,8 +89,8 @@ def _run(job: ScriptJob, master: str) -> ScriptReport:
         report = local_spark.run_on_spark(job, master, "hiveacid sql")
         assert isinstance(report, ScriptReport)
         return report
+    from airflow_hiveacid.ddl import run_script_of_ddl
     from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.ddl import run_script_of_ddl
 
     assert job.metastore is not None
     with MetastoreClient(job.metastore) as client:

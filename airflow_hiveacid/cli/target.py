@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from airflow_hiveacid.acid.errors import InvalidConnection, UserError
+from airflow_hiveacid.errors import InvalidConnection, UserError
 from airflow_hiveacid.jobs.checks import require_partition_names
 from airflow_hiveacid.jobs.options import MetastoreOptions
 

@@ -9,16 +9,16 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.quantities import duration_in_words
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.run_token import unmarked_token
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.answers import TxnInfo
     from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.thrift.answers import TxnInfo
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ COMMAND = Command(
 
 
 def _list(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
-    from airflow_hiveacid.metastore.answers import TxnState
+    from airflow_hiveacid.metastore.thrift.answers import TxnState
 
     txns = client.get_open_txns_info()
     open_ = sorted((txn for txn in txns if txn.state is TxnState.OPEN), key=lambda txn: txn.txn_id)
@@ -85,7 +85,7 @@ def _list(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
 
 
 def _abort(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
-    from airflow_hiveacid.metastore.answers import TxnLiveness
+    from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 
     txn_id, reason = arguments.txn_id, arguments.reason.strip()
     if not reason:

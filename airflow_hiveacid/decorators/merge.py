@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import (
     task_decorator_factory,
 )
 
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options import MergeJob, PathSource, QuerySource, Source, TableSource

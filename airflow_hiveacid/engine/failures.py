@@ -11,7 +11,7 @@ from pyspark.errors import (  # noqa: TID253
     PySparkException,
 )
 
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.errors import (
     BadCondition,
     CorruptFile,
     DiskFull,

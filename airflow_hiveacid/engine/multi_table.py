@@ -7,12 +7,12 @@ from typing import Self
 from pyspark.sql import SparkSession  # noqa: TID253
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.table_changes import TableChanges
-from airflow_hiveacid.engine.write import Prepare, WriteOptions, run_statements
+from airflow_hiveacid.engine.statements.methods import TableChanges
+from airflow_hiveacid.engine.write.atomic_write import Prepare, WriteOptions, run_statements
 from airflow_hiveacid.jobs.options import MetastoreOptions
-from airflow_hiveacid.jobs.phases import PhaseObserver
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.progress import PhaseObserver
 
 
 class TableInTransaction(TableChanges[None]):

@@ -10,26 +10,26 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
-from airflow_hiveacid.engine.compact import TableCompactor
+from airflow_hiveacid.cluster.run_files import RunFiles, Started
+from airflow_hiveacid.ddl import run_ddl
+from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.failures import translate
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.write import WriteOptions
+from airflow_hiveacid.engine.write.atomic_write import WriteOptions
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.ddl import ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.options import Job, MetastoreOptions
-from airflow_hiveacid.jobs.phases import FaultInjector, PhaseLog, PhaseObserver
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, RunReport
 from airflow_hiveacid.jobs.script import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.jobs.transaction import MultiTableJob
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.ddl import run_ddl
-from airflow_hiveacid.metastore.settle import abort_open_transactions
-from airflow_hiveacid.run_files import RunFiles, Started
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
+from airflow_hiveacid.progress import FaultInjector, PhaseLog, PhaseObserver
 
 _REPORTS: Mapping[type[Job], type[RunReport | CompactReport | ScriptReport]] = {
     CompactJob: CompactReport,

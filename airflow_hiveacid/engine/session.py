@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pyspark.logger import PySparkLogger  # noqa: TID253
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import UserError
+from airflow_hiveacid.errors import UserError
 
 SCAN_SETTINGS = {
     # ORC resolves a pushed filter against the row struct, not against the whole file: with the

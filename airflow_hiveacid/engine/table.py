@@ -8,18 +8,18 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
 
 from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.engine.checks import check_kind, check_readable
-from airflow_hiveacid.engine.compact import TableCompactor
+from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.table_changes import TableChanges
-from airflow_hiveacid.engine.work import read_rows
-from airflow_hiveacid.engine.write import Prepare, WriteOptions, run_statements
+from airflow_hiveacid.engine.statements.methods import TableChanges
+from airflow_hiveacid.engine.write.atomic_write import Prepare, WriteOptions, run_statements
+from airflow_hiveacid.engine.write.context import read_rows
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.options import MetastoreOptions
-from airflow_hiveacid.jobs.phases import PhaseObserver
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import PhaseObserver
 
 
 class AcidTable(TableChanges[RunReport]):

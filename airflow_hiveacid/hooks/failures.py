@@ -2,7 +2,7 @@
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_hiveacid.acid.errors import ConflictError, HiveAcidError
+from airflow_hiveacid.errors import ConflictError, HiveAcidError
 from airflow_hiveacid.jobs.report import ErrorReport
 
 

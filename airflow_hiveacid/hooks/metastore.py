@@ -15,18 +15,18 @@ from airflow.providers.common.compat.sdk import (
 from airflow.sdk import BaseHook
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.errors import HiveAcidError, InvalidConnection
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.assets import asset_of
+from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
 from airflow_hiveacid.jobs.options import MetastoreOptions
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from airflow_hiveacid.metastore.answers import HeldLock, TxnInfo
     from airflow_hiveacid.metastore.catalog import HiveTable
     from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.metastore.thrift.answers import HeldLock, TxnInfo
+    from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 DEFAULT_PORT = 9083
 
@@ -40,7 +40,7 @@ def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> li
     """
     # Thrift is heavy, and this module is imported while DAGs are parsed.
     from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.settle import abort_open_transactions
+    from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 
     with MetastoreClient(metastore) as client:
         return abort_open_transactions(client, *tokens)
@@ -143,7 +143,7 @@ class HiveAcidMetastoreHook(BaseHook):
         :param run_token: Names the transaction, so that a later try can find it.
         :param lock_wait_seconds: How long to wait for the locks.
         """
-        from airflow_hiveacid.metastore.transaction import Transaction
+        from airflow_hiveacid.metastore.txn.transaction import Transaction
 
         lineage = get_hook_lineage_collector()
         for table in reads:
@@ -192,7 +192,7 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def locks(self, table: str | None = None) -> "list[HeldLock]":
         """List the locks that are held or waited for, on one table or on all."""
-        from airflow_hiveacid.metastore.turn import line_of
+        from airflow_hiveacid.metastore.txn.turn import line_of
 
         with self.get_conn() as client:
             if table is None:

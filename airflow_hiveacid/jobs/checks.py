@@ -4,9 +4,9 @@ import re
 from collections.abc import Collection, Sequence
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.errors import InvalidJob, MalformedName
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.errors import InvalidJob, MalformedName
 
 
 def is_template(text: str) -> bool:

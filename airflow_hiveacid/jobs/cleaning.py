@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.checks import require_partition_names
 from airflow_hiveacid.jobs.options import Job, freeze
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from airflow_hiveacid.acid import merge
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import cleaning, compaction, ddl, options, script, transaction
 
 _JOBS: dict[str, type] = {

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from airflow_hiveacid.acid.errors import InvalidJob, UnsupportedTable
 from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
 from airflow_hiveacid.jobs.checks import is_template, require_text
 from airflow_hiveacid.jobs.options import Job, PartitionSpec, freeze
 

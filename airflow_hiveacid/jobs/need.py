@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from airflow_hiveacid.acid.compaction_policy import Decision
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self
 
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.merge import Clause, validate_assignments, validate_clauses
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.checks import (
     is_template,
     require_alias,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.checks import is_template
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.ddl import ConvertJob, CreateTableJob, TruncateJob

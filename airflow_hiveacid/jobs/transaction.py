@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
 
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.checks import is_template
 from airflow_hiveacid.jobs.options import (
     DeleteJob,

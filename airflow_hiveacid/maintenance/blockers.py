@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.run_token import unmarked_token
-from airflow_hiveacid.metastore.answers import HeldLock, TxnInfo, TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import HeldLock, TxnInfo, TxnState
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from airflow_hiveacid.acid.cleaning import CleaningPlan, Stay
-from airflow_hiveacid.acid.errors import (
-    HiveAcidError,
-    NotTransactional,
-)
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.errors import (
+    HiveAcidError,
+    NotTransactional,
+)
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
 from airflow_hiveacid.maintenance.findings import Finding, Inspection
 from airflow_hiveacid.maintenance.places import Place, places_of
@@ -24,14 +23,15 @@ from airflow_hiveacid.maintenance.run_notes import FoundNote, mark_committed
 from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.identity import require_same_table
-from airflow_hiveacid.metastore.queue import (
+from airflow_hiveacid.metastore.compaction.queue import (
     READY_FOR_CLEANING,
     CompactionQueue,
     QueuedCompaction,
 )
-from airflow_hiveacid.metastore.settle import abort_open_transactions
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.identity import require_same_table
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.storage import Storage
 
 # So many share the questions to the metastore.

@@ -13,7 +13,6 @@ from airflow_hiveacid.acid.cleaning import (
     stale_staging,
 )
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
-from airflow_hiveacid.acid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import (
     RUN_NOTES,
@@ -23,6 +22,7 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
 )
 from airflow_hiveacid.acid.run_notes import NoteName
+from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.blockers import blockers_of
 from airflow_hiveacid.maintenance.places import Place
@@ -30,7 +30,7 @@ from airflow_hiveacid.maintenance.run_notes import Belief, FoundNote, RunNotes
 from airflow_hiveacid.maintenance.since import read_since
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage import ReadOnlyStorage
 
 _HALF_A_NOTE = "This is the beginning of a note on who could still read what was replaced."

@@ -9,7 +9,6 @@ from typing import Any
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
-from airflow_hiveacid.acid.errors import NotTransactional, StorageError
 from airflow_hiveacid.acid.history import (
     HistoryEntry,
     entries_of_runs,
@@ -21,6 +20,7 @@ from airflow_hiveacid.acid.history import (
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.errors import NotTransactional, StorageError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.run_token import unmarked_token
@@ -29,7 +29,7 @@ from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySiz
 from airflow_hiveacid.maintenance.run_notes import RunNotes
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.partition_locations import partition_locations
-from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage import ReadOnlyStorage
 
 # Notes are small files, and an object store takes its time for each.

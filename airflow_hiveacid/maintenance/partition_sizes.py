@@ -10,7 +10,6 @@ from datetime import datetime
 
 from airflow_hiveacid.acid.compaction_policy import PartitionSize
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
-from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
     Base,
@@ -19,6 +18,7 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range, ValidTxnList
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.listing import data_files, list_files, read_marker, read_state, read_tail
 from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes
 from airflow_hiveacid.storage import ReadOnlyStorage

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_hiveacid.acid.errors import InvalidJob, SharedLocation
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import InvalidJob, SharedLocation
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import table_locations

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Self
 
-from airflow_hiveacid.acid.errors import MalformedName, OutsideTable
 from airflow_hiveacid.acid.names import RUN_NOTES, SIDECAR_FILE
 from airflow_hiveacid.acid.run_notes import (
     NoteName,
@@ -21,6 +20,7 @@ from airflow_hiveacid.acid.run_notes import (
     standing,
 )
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.errors import MalformedName, OutsideTable
 from airflow_hiveacid.jobs.run_note import MOST_BYTES, RunNote
 from airflow_hiveacid.storage import ReadOnlyStorage, Storage
 

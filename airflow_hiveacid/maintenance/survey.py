@@ -15,7 +15,10 @@ from airflow_hiveacid.acid.compaction_policy import (
     decide,
 )
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.errors import (
     AnswerLost,
     DataError,
     HiveAcidError,
@@ -24,16 +27,13 @@ from airflow_hiveacid.acid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.maintenance.blockers import blockers_of
 from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes, parted
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.partition_locations import partition_locations
-from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 

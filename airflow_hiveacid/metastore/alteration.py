@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_hiveacid.acid.errors import MetastoreCallFailed, SnapshotMoved
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.errors import MetastoreCallFailed, SnapshotMoved
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.statistics import forget
+from airflow_hiveacid.metastore.thrift import idl_tables
 
 # When the definition was changed last, in seconds. Hive's DDL sets it, statistics do not.
 DDL_TIME = "transient_lastDdlTime"

@@ -5,13 +5,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind, parse_type
-from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.statistics import ROW_COUNT, UNKNOWN
+from airflow_hiveacid.metastore.thrift import idl_tables
 
 _KIND_PARAMETERS: dict[TableKind, dict[str, str]] = {
     TableKind.FULL_ACID: {"transactional": "true", "transactional_properties": "default"},

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
-from airflow_hiveacid.acid.errors import AnswerLost
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.errors import AnswerLost
 from airflow_hiveacid.jobs.options import MetastoreOptions
-from airflow_hiveacid.metastore import idl_tables, idl_txns
-from airflow_hiveacid.metastore.answers import (
+from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
+from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
+from airflow_hiveacid.metastore.thrift.answers import (
     HeldLock,
     LockAnswer,
     OpenTxns,
@@ -18,9 +19,8 @@ from airflow_hiveacid.metastore.answers import (
     TxnLiveness,
     TxnType,
 )
-from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
-from airflow_hiveacid.metastore.session import Session
-from airflow_hiveacid.metastore.transport import acting_user
+from airflow_hiveacid.metastore.thrift.session import Session
+from airflow_hiveacid.metastore.thrift.transport import acting_user
 
 _Item = TypeVar("_Item")
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.alteration import DDL_TIME, alter_table
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.exclusive import ExclusiveTable
+from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
 
 def change_columns(

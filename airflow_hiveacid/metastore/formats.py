@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Self
 
-from airflow_hiveacid.acid.errors import UnsupportedTable
+from airflow_hiveacid.errors import UnsupportedTable
 
 _TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
 _TEXT_OUTPUT = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"

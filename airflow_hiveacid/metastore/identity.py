@@ -6,7 +6,7 @@ Nobody is kept from dropping, moving or changing a table who asks for no lock.
 import re
 from collections.abc import Sequence
 
-from airflow_hiveacid.acid.errors import TableNotFound, TableReplaced
+from airflow_hiveacid.errors import TableNotFound, TableReplaced
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 

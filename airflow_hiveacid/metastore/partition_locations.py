@@ -6,7 +6,7 @@ from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.idl import call, struct
+from airflow_hiveacid.metastore.thrift.idl import call, struct
 
 PartitionWithoutSD = struct(
     "PartitionWithoutSD",

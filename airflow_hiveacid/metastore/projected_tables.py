@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift import idl_tables
 
 # With many more names in one query, Derby runs out of stack.
 _TABLES_PER_CALL = 200

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperator
 
-from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.assets import emit_assets
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook, abort_transactions
 from airflow_hiveacid.jobs.options import Job

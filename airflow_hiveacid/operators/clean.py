@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.need import parse_needs
 from airflow_hiveacid.operators.base import HiveAcidJobOperator

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.need import parse_needs, partitions_of
 from airflow_hiveacid.jobs.report import CompactReport

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from airflow.providers.common.compat.sdk import AirflowException, conf
 
-from airflow_hiveacid.acid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.hooks.applications import ApplicationState, application_tag, applications_of
+from airflow_hiveacid.cluster.applications import ApplicationState, application_tag, applications_of
+from airflow_hiveacid.cluster.spark_text import properties, require_environment
+from airflow_hiveacid.cluster.submit import SparkSubmission, runs_in_cluster, spark_connection
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.failures import task_failure
-from airflow_hiveacid.hooks.spark_text import properties, require_environment
-from airflow_hiveacid.hooks.submit import SparkSubmission, runs_in_cluster, spark_connection
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport
@@ -41,9 +41,9 @@ except ImportError:  # Before Airflow 3.3.
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.hooks.applications import Application
-    from airflow_hiveacid.hooks.cluster_run import ClusterRun
-    from airflow_hiveacid.run_files import RunFiles, Started
+    from airflow_hiveacid.cluster.applications import Application
+    from airflow_hiveacid.cluster.cluster_run import ClusterRun
+    from airflow_hiveacid.cluster.run_files import RunFiles, Started
 
 _DEPLOY_MODES = (None, "client", "cluster")
 # Where nobody waits for it in a cluster, Spark's own progress bar only fills the log.
@@ -177,7 +177,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             return self._follow(job, context)
         with tempfile.TemporaryDirectory(prefix="hiveacid-") as folder:
             # Arrow takes a second to import, and this module is imported while DAGs are parsed.
-            from airflow_hiveacid.run_files import RunFiles
+            from airflow_hiveacid.cluster.run_files import RunFiles
 
             report = f"{folder}/report.json"
             files = RunFiles(report)
@@ -236,7 +236,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         self, event: Mapping[str, Any], job: JobT, context: "Context"
     ) -> dict[str, Any]:
         """The report of an application that has ended."""
-        from airflow_hiveacid.run_files import RunFiles
+        from airflow_hiveacid.cluster.run_files import RunFiles
 
         if "error" in event:
             raise task_failure(codec.decode(ErrorReport, event["error"], "error"))
@@ -318,8 +318,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         return str(file)
 
     def _run_in_cluster(self, job: JobT) -> "ClusterRun":
+        from airflow_hiveacid.cluster.run_files import RunFiles
         from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.run_files import RunFiles
 
         assert job.metastore is not None
         assert job.token is not None

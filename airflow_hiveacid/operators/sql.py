@@ -116,8 +116,8 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     def _run(self, job: ScriptJob, context: "Context") -> dict[str, Any]:
         if job.needs_spark:
             return super()._run(job, context)
+        from airflow_hiveacid.ddl import run_script_of_ddl
         from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.metastore.ddl import run_script_of_ddl
 
         assert job.metastore is not None
         with MetastoreClient(job.metastore) as client:

@@ -7,7 +7,7 @@ their scales say: those of a few bytes keep it busy for hours.
 
 from dataclasses import dataclass
 
-from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.errors import BeyondArrow, CorruptFile
 from airflow_hiveacid.orc.bounds import MOST_DIGITS, most_rows
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from airflow_hiveacid.acid.errors import OutOfOrder, UnsupportedFile
+from airflow_hiveacid.errors import OutOfOrder, UnsupportedFile
 from airflow_hiveacid.orc.envelope import Operation, acid_metadata
 from airflow_hiveacid.orc.layout import Layout, is_old, joint_writer, writer_of
 from airflow_hiveacid.orc.nanoseconds import is_marked, mark, without_mark

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.errors import BeyondArrow, CorruptFile
 from airflow_hiveacid.orc.arrow_bounds import rows_at_a_time
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.output import Source

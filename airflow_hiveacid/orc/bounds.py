@@ -7,7 +7,7 @@ its numbers, and end the process, or take all memory, where these are wrong.
 from collections.abc import Sequence
 from functools import lru_cache
 
-from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.wire import Message
 

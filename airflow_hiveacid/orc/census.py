@@ -7,9 +7,9 @@ from hashlib import blake2b
 
 import numpy as np  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.envelope import Column, Operation
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 from airflow_hiveacid.orc.key_stream import read_keys

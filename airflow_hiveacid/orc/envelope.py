@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from enum import IntEnum
 
-from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.wire import DATA, Message, pack
 
 KEY_INDEX = "hive.acid.key.index"

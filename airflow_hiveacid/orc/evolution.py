@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import BeyondArrow, UnsupportedFile
+from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.statistics import count_statistics

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.output import Source, read_exactly

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np  # noqa: TID253
 from numpy.typing import NDArray  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.envelope import Operation
 from airflow_hiveacid.orc.keys import Keys, key_names

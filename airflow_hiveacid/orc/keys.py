@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np  # noqa: TID253
 from numpy.typing import NDArray  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 from airflow_hiveacid.orc.streams import Integers

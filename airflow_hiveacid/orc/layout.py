@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from airflow_hiveacid.acid.errors import UnsupportedFile
+from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind, envelope_root, is_envelope
 from airflow_hiveacid.orc.statistics import COUNT, DATES, TIMESTAMPS

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np  # noqa: TID253
 from numpy.typing import NDArray  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.errors import BeyondArrow, CorruptFile
 from airflow_hiveacid.orc.streams import WIDTHS
 from airflow_hiveacid.orc.wire import read_varint, unzigzag
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from airflow_hiveacid.acid.errors import UnsupportedFile
+from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
 from airflow_hiveacid.orc.key_columns import NewColumns

@@ -4,7 +4,7 @@ import io
 import os
 from typing import Any, Protocol
 
-from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile
 
 _COPY_BLOCK = 8 << 20
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.compression import Codec

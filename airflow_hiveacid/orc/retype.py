@@ -7,7 +7,7 @@ a text are the same whatever its type, and those of a moment are if the clock is
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.layout import joint_types
 from airflow_hiveacid.orc.output import Source

@@ -1,6 +1,5 @@
 """ORC's types of a table's row, from Hive's."""
 
-from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.schema import (
     LOCAL_ZONE,
     Array,
@@ -13,6 +12,7 @@ from airflow_hiveacid.acid.schema import (
     Union,
     Varchar,
 )
+from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.wire import Message, pack
 

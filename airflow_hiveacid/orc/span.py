@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import CorruptFile, OutOfOrder
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import CorruptFile, OutOfOrder
 from airflow_hiveacid.orc.envelope import Column
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.compression import Compression
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.output import Source, read_exactly

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
-from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.ranges import DOUBLES, sound_range
 from airflow_hiveacid.orc.wire import Message, pack
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import CorruptFile, OutOfOrder
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import CorruptFile, OutOfOrder
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.delete_cursor import DeleteCursor
 from airflow_hiveacid.orc.envelope import Column, Operation

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.bounds import LARGEST_PART, check_statistics, check_stripes, check_types
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import is_envelope

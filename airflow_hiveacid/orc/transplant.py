@@ -12,8 +12,8 @@ old bytes a single range.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.envelope import (
     FIELDS,
     Column,

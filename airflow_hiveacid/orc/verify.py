@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np  # noqa: TID253
 
-from airflow_hiveacid.acid.errors import DataError, UnsupportedFile
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
+from airflow_hiveacid.errors import DataError, UnsupportedFile
 from airflow_hiveacid.orc.envelope import (
     FIELDS,
     KEY_INDEX,

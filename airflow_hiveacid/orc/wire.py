@@ -7,7 +7,7 @@ fields it was read from. What we do not know about is written back as it was fou
 import struct
 from collections.abc import Iterable
 
-from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile
 
 VARINT = 0
 FIXED64 = 1

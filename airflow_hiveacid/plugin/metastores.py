@@ -9,10 +9,10 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.health import TableHealth
 from airflow_hiveacid.acid.history import HistoryEntry
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options import MetastoreOptions

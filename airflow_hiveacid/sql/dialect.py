@@ -8,7 +8,7 @@ from sqlglot.errors import ErrorLevel
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 
-from airflow_hiveacid.acid.errors import SqlError
+from airflow_hiveacid.errors import SqlError
 
 # How often the parser may go on to another word; statements that people write take two per word.
 _STEPS, _STEPS_PER_WORD = 5_000, 20

@@ -8,8 +8,8 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError, UnsupportedError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from airflow_hiveacid.acid.errors import HiveAcidError, SqlError
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import HiveAcidError, SqlError
 from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
 
 # The parser takes some twenty frames for each, and Spark's own is not better.

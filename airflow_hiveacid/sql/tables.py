@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.jobs.ddl import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.sql.statement import Statement
 

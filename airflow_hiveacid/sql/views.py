@@ -2,7 +2,7 @@
 
 from sqlglot import exp
 
-from airflow_hiveacid.acid.errors import SqlError
+from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.options import QuerySource
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, Statement

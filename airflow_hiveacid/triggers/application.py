@@ -8,17 +8,17 @@ from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from airflow_hiveacid.acid.errors import HiveAcidError
-from airflow_hiveacid.hooks.applications import applications_of
+from airflow_hiveacid.cluster.applications import applications_of
+from airflow_hiveacid.cluster.submit import spark_connection
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook, abort_transactions
-from airflow_hiveacid.hooks.submit import spark_connection
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.jobs.report import ErrorReport
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.hooks.cluster_run import ClusterRun
-    from airflow_hiveacid.run_files import Started
+    from airflow_hiveacid.cluster.cluster_run import ClusterRun
+    from airflow_hiveacid.cluster.run_files import Started
 
 ResultT = TypeVar("ResultT")
 
@@ -183,7 +183,7 @@ def cluster_run(applications: Any, tag: str, report: str) -> "ClusterRun":
     :param report: Where its application leaves its report.
     """
     # Arrow takes a second to import, and DAG files import this module.
-    from airflow_hiveacid.hooks.cluster_run import ClusterRun
+    from airflow_hiveacid.cluster.cluster_run import ClusterRun
 
     return ClusterRun(applications, tag, report)
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.acid.compaction import CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
-from airflow_hiveacid.acid.errors import NothingToCompact
 from airflow_hiveacid.acid.names import Base, Delta, parse_directory
 from airflow_hiveacid.acid.write_ids import (
     NO_OPEN,
@@ -16,6 +15,7 @@ from airflow_hiveacid.acid.write_ids import (
     ValidTxnList,
     ValidWriteIdList,
 )
+from airflow_hiveacid.errors import NothingToCompact
 
 WRITES = ("insert", "delete", "update", "statements", "overwrite", "stream")
 WRITING = (

@@ -5,9 +5,9 @@ import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
-from airflow_hiveacid.acid.errors import CorruptFile, NothingToCompact, UnsupportedFile
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
+from airflow_hiveacid.errors import CorruptFile, NothingToCompact, UnsupportedFile
 
 DATA = Path(__file__).parents[1] / "data"
 CASES = json.loads((DATA / "acid_state_cases.json").read_text())["cases"]

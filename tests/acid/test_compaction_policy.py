@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.compaction_policy import (
     choose,
     decide,
 )
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 3, 1, 0, 0, tzinfo=UTC)

@@ -3,8 +3,8 @@
 import pytest
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.errors import TableReplaced
 from airflow_hiveacid.acid.health import BlockingTxn, QueueEntry, TableHealth, score_of
+from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.jobs.report import ErrorReport
 
 NOW = 1_800_000_000.0

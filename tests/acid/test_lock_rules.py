@@ -1,6 +1,5 @@
 import pytest
 
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockLevel,
@@ -12,6 +11,7 @@ from airflow_hiveacid.acid.locks import (
     lock_components,
     read_lock_components,
 )
+from airflow_hiveacid.errors import InvalidJob
 
 HMS3, HMS4 = MetastoreVersion
 ORDERS = TableRef("sales", "orders")

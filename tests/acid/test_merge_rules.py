@@ -1,6 +1,5 @@
 import pytest
 
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.merge import (
     MatchedDelete,
     MatchedUpdate,
@@ -10,6 +9,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
     validate_clauses,
 )
+from airflow_hiveacid.errors import InvalidJob
 
 UPDATE, DELETE, INSERT = MatchedUpdate(), MatchedDelete(), NotMatchedInsert()
 EXPIRE = NotMatchedBySourceDelete()

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket, encode_bucket
+from airflow_hiveacid.errors import CorruptFile
 
 
 @given(st.integers(0, 4095), st.integers(0, 4095))

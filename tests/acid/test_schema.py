@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.errors import UnsupportedTable
 from airflow_hiveacid.acid.schema import (
     Array,
     Char,
@@ -16,6 +15,7 @@ from airflow_hiveacid.acid.schema import (
     parse_type,
     row_struct,
 )
+from airflow_hiveacid.errors import UnsupportedTable
 
 PRIMITIVES = [
     "boolean tinyint smallint int bigint float double string binary date timestamp void",

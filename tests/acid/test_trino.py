@@ -14,9 +14,9 @@ from airflow_hiveacid.acid.compaction_policy import (
     decide,
 )
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
-from airflow_hiveacid.acid.errors import InvalidJob, NothingToCompact
 from airflow_hiveacid.acid.trino import RIGHT, Misread
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
+from airflow_hiveacid.errors import InvalidJob, NothingToCompact
 
 MINOR, MAJOR = CompactionType
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.errors import MalformedSnapshot
 from airflow_hiveacid.acid.write_ids import (
     NO_OPEN,
     CompactorWriteIdList,
@@ -10,6 +9,7 @@ from airflow_hiveacid.acid.write_ids import (
     ValidTxnList,
     ValidWriteIdList,
 )
+from airflow_hiveacid.errors import MalformedSnapshot
 
 
 @st.composite

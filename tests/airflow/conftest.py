@@ -15,7 +15,7 @@ import pytest
 
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.maintenance.acid_folders import AcidFolders
 
 # Airflow reads these once, when it is first imported.

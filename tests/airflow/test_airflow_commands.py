@@ -8,7 +8,7 @@ from airflow.cli import cli_parser
 from airflow.providers_manager import ProvidersManager
 
 from airflow_hiveacid.cli.main import COMMANDS
-from airflow_hiveacid.metastore.answers import TxnLiveness
+from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 from tests.maintenance.acid_folders import AcidFolders
 
 pytestmark = [

@@ -6,8 +6,8 @@ import pytest
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.assets import asset_of, emit_assets
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.jobs.report import (
     CompactReport,

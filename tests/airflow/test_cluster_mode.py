@@ -16,18 +16,18 @@ from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger
 
 from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
-from airflow_hiveacid.acid.errors import LockTimeout, UnknownColumn
-from airflow_hiveacid.hooks.applications import application_tag
+from airflow_hiveacid.cluster.applications import application_tag
+from airflow_hiveacid.errors import LockTimeout, UnknownColumn
 from airflow_hiveacid.hooks.failures import (
     HiveAcidTaskConflict,
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
 from airflow_hiveacid.jobs.run_token import marked_token
-from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.answers import TxnState
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.operators.spark import TaskDeferralTimeout
 from tests.airflow.deferral import deferred_by, first_event, rebuilt
 from tests.fakes.kubernetes import KubernetesServer

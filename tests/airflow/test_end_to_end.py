@@ -32,7 +32,7 @@ from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.settle import find_open_transactions
+from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from tests.rows import rows_of
 
 TABLE = TableRef("airflow_end_to_end", "orders")

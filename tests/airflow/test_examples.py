@@ -8,7 +8,7 @@ try:
 except ImportError:  # Before Airflow 3.2.
     from airflow.models.dagbag import DagBag
 
-from airflow_hiveacid.applications import example_dags
+from airflow_hiveacid.cluster.packaged import example_dags
 
 EXAMPLES = sorted(path.stem for path in example_dags().glob("*.py"))
 # It declares nothing where Airflow knows of no partitions.

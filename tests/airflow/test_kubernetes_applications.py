@@ -16,14 +16,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from airflow_hiveacid.acid.errors import ClusterUnreachable, InvalidConnection
-from airflow_hiveacid.hooks.applications import (
+from airflow_hiveacid.cluster.applications import (
     Application,
     ApplicationState,
     application_tag,
     applications_of,
 )
-from airflow_hiveacid.hooks.kubernetes import KubernetesApplications
+from airflow_hiveacid.cluster.kubernetes import KubernetesApplications
+from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
 from tests.fakes.kubernetes import NAMESPACE, KubernetesServer, container_status
 
 TAG = application_tag("shop/manual/merge/-1")

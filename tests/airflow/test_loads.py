@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.applications import example_dags
+from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.report import RunReport

@@ -4,7 +4,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock, PhaseLog
+from airflow_hiveacid.progress import Phase, PhaseClock, PhaseLog
 
 OPERATOR = HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target="db.t", where="id = 1"))
 

@@ -16,8 +16,8 @@ from airflow_hiveacid import (
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
 )
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.errors import InvalidJob
 
 
 def need(partition=None, table="shop.orders", **more):

@@ -4,10 +4,10 @@ import os
 import pytest
 
 from airflow_hiveacid import HiveAcidMetastoreHook
-from airflow_hiveacid.acid.errors import InvalidConnection
 from airflow_hiveacid.acid.locks import Operation, TableRef
-from airflow_hiveacid.metastore.answers import TxnState
+from airflow_hiveacid.errors import InvalidConnection
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.thrift.answers import TxnState
 
 
 @pytest.fixture

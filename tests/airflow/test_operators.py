@@ -29,7 +29,7 @@ from airflow_hiveacid import (
     PathSource,
     UpdateJob,
 )
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.failures import (
     HiveAcidTaskConflict,
     HiveAcidTaskFailure,
@@ -39,9 +39,9 @@ from airflow_hiveacid.hooks.failures import (
 from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.jobs.run_token import marked_token
-from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.thrift.answers import TxnState
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 SOURCE = PathSource(path="/feed/{{ run_id }}", format="json")
 DELETE = DeleteJob(target="db.t", where="id = 1")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import airflow_hiveacid
-from airflow_hiveacid.acid.errors import ApplicationNotFound
-from airflow_hiveacid.applications import example_dags, package_zip, spark_app_path
+from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
+from airflow_hiveacid.errors import ApplicationNotFound
 
 ROOT = Path(airflow_hiveacid.__file__).parents[1]
 APPLICATIONS = ["compact", "delete", "insert", "merge", "sql", "transaction", "update"]
@@ -43,13 +43,13 @@ def test_a_checkout_has_its_applications_at_the_top(name):
 
 @pytest.mark.parametrize("name", APPLICATIONS)
 def test_a_wheel_has_its_applications_inside(name, wheel):
-    code = f"from airflow_hiveacid.applications import *; print(spark_app_path({name!r}))"
+    code = f"from airflow_hiveacid.cluster.packaged import *; print(spark_app_path({name!r}))"
     assert python(code, wheel) == str(wheel / "airflow_hiveacid" / "_spark_apps" / f"{name}.py")
 
 
 def test_the_examples_are_found_in_both(wheel):
     assert (example_dags() / "hourly_merge.py").is_file()
-    code = "from airflow_hiveacid.applications import *; print(example_dags())"
+    code = "from airflow_hiveacid.cluster.packaged import *; print(example_dags())"
     assert Path(python(code, wheel), "hourly_merge.py").is_file()
 
 

@@ -20,10 +20,10 @@ from airflow_hiveacid import (
     MatchedUpdate,
     MergeJob,
 )
-from airflow_hiveacid.acid.errors import MetastoreUnreachable
 from airflow_hiveacid.acid.health import BlockingTxn, QueueEntry, TableHealth
-from airflow_hiveacid.applications import example_dags
 from airflow_hiveacid.assets import asset_of
+from airflow_hiveacid.cluster.packaged import example_dags
+from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.options import TableSource
 from airflow_hiveacid.jobs.report import ErrorReport

@@ -22,8 +22,8 @@ from airflow_hiveacid import (
     HiveAcidDeltaSizeSensor,
     HiveAcidTrinoSensor,
 )
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs.need import parse_needs
 

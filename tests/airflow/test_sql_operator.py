@@ -7,9 +7,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, Asset
 
 from airflow_hiveacid import HiveAcidSqlOperator
-from airflow_hiveacid.acid.errors import InvalidJob, SqlError
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.errors import InvalidJob, SqlError
 from airflow_hiveacid.jobs.codec import encode
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport

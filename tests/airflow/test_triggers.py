@@ -10,8 +10,8 @@ import pytest
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_hiveacid import HiveAcidCompactionEventTrigger
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.triggers import compaction_event
 from airflow_hiveacid.triggers.compaction import HiveAcidCompactionTrigger
 from tests.maintenance.acid_folders import AcidFolders

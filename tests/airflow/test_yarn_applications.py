@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
-from airflow_hiveacid.acid.errors import ClusterUnreachable, InvalidConnection
-from airflow_hiveacid.hooks import yarn
-from airflow_hiveacid.hooks.applications import (
+from airflow_hiveacid.cluster import yarn
+from airflow_hiveacid.cluster.applications import (
     Application,
     ApplicationState,
     application_tag,
     applications_of,
     master_of,
 )
-from airflow_hiveacid.hooks.yarn import YarnApplications
+from airflow_hiveacid.cluster.yarn import YarnApplications
+from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
 
 ID = "application_1795191425736_0001"
 NOT_FOUND = {

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 
 @pytest.fixture

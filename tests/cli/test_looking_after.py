@@ -10,9 +10,9 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.metastore.answers import TxnLiveness, TxnType
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
 from tests.maintenance.acid_folders import AcidFolders, path_of

@@ -5,9 +5,9 @@ import pytest
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction import Compaction
-from airflow_hiveacid.metastore.queue import CompactionQueue
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.compaction.transaction import Compaction
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 DAY = "day=1"

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
-from airflow_hiveacid.metastore.answers import LockState
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import LockState
 
 
 class OtherEngine:

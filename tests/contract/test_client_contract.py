@@ -6,13 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.errors import (
-    HiveAcidError,
-    MetastoreCallFailed,
-    TableNotFound,
-    TransactionAborted,
-    WriteConflict,
-)
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockType,
@@ -23,11 +16,18 @@ from airflow_hiveacid.acid.locks import (
 )
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.errors import (
+    HiveAcidError,
+    MetastoreCallFailed,
+    TableNotFound,
+    TransactionAborted,
+    WriteConflict,
+)
 from airflow_hiveacid.metastore import client as client_module
-from airflow_hiveacid.metastore.answers import LockState, TxnLiveness, TxnState, TxnType
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.answers import LockState, TxnLiveness, TxnState, TxnType
 from tests.fakes.metastore import REAL_AND_FAKE
 
 pytestmark = REAL_AND_FAKE

@@ -8,10 +8,10 @@ from thrift.transport.TTransport import TBufferedTransport
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore.answers import TxnLiveness
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 
 COLUMNS = (Column("id", "bigint", "the key"), Column("name", "varchar(20)"))
 DAY = (Column("day", "string"),)

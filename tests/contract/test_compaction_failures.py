@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import (
     AlreadyCompacting,
     AnswerLost,
     CommitUnsettled,
 )
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction import Compaction
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.queue import CompactionQueue
-from airflow_hiveacid.metastore.settle import (
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.compaction.transaction import Compaction
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.txn.owner import (
     Outcome,
     abort_open_transactions,
     find_open_transactions,
@@ -42,10 +42,10 @@ import os, signal, sys
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.options import MetastoreOptions
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock
+from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction import Compaction
-from airflow_hiveacid.metastore.queue import CompactionQueue
+from airflow_hiveacid.metastore.compaction.transaction import Compaction
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from tests.observers import At
 
 uri, table, partition, moment = sys.argv[1:]

@@ -6,13 +6,13 @@ import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.metastore.answers import TxnType
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.queue import CompactionQueue, QueuedCompaction
-from airflow_hiveacid.metastore.snapshot import Snapshot
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.answers import TxnType
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.fakes.metastore import FakeMetastore
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR

@@ -4,25 +4,25 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.errors import (
     AlreadyCompacting,
     CorruptFile,
     LockTimeout,
     StorageError,
     TransactionAborted,
 )
-from airflow_hiveacid.acid.locks import Operation, TableRef
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock
-from airflow_hiveacid.metastore import idl_compaction
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction import Compaction
-from airflow_hiveacid.metastore.queue import CompactionQueue
-from airflow_hiveacid.metastore.settle import (
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.compaction.transaction import Compaction
+from airflow_hiveacid.metastore.thrift import idl_compaction
+from airflow_hiveacid.metastore.txn.owner import (
     Outcome,
     find_open_transactions,
     outcome,
 )
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import Phase, PhaseClock
 from tests.contract.compactions import (
     DAY,
     HMS4,

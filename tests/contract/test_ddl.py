@@ -6,15 +6,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_hiveacid.acid.errors import TableExists, UnsupportedTable
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.ddl import run_ddl
+from airflow_hiveacid.errors import TableExists, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.ddl import run_ddl
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.sql.script import to_jobs
 
 REAL = pytest.mark.parametrize("hms", ["3.1.3", "4.0.1"], indirect=True)

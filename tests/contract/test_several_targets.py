@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.errors import LockTimeout
 from airflow_hiveacid.acid.locks import LockType, Operation, TableRef, Target
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock
+from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.settle import Outcome, outcome
-from airflow_hiveacid.metastore.snapshot import Snapshot
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.txn.owner import Outcome, outcome
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import Phase, PhaseClock
 from tests.contract.other_engines import OtherEngine
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.observers import At

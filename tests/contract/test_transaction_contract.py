@@ -10,12 +10,6 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.errors import (
-    LockTimeout,
-    SnapshotMoved,
-    TransactionAborted,
-    WriteConflict,
-)
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     Operation,
@@ -23,13 +17,19 @@ from airflow_hiveacid.acid.locks import (
     Target,
     lock_components,
 )
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock
-from airflow_hiveacid.metastore.answers import LockState
+from airflow_hiveacid.errors import (
+    LockTimeout,
+    SnapshotMoved,
+    TransactionAborted,
+    WriteConflict,
+)
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.settle import abort_open_transactions, find_open_transactions
-from airflow_hiveacid.metastore.transaction import Transaction
-from airflow_hiveacid.metastore.turn import line_of
+from airflow_hiveacid.metastore.thrift.answers import LockState
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_open_transactions
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.metastore.txn.turn import line_of
+from airflow_hiveacid.progress import Phase, PhaseClock
 from tests.contract.other_engines import OtherEngine
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.observers import At

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.errors import CommitUnsettled, MetastoreTroubled, TransactionAborted
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     Operation,
@@ -14,14 +13,15 @@ from airflow_hiveacid.acid.locks import (
     Target,
     lock_components,
 )
+from airflow_hiveacid.errors import CommitUnsettled, MetastoreTroubled, TransactionAborted
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.deadline import MOST_COMMITS
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.heartbeat import Heartbeat
-from airflow_hiveacid.metastore.settle import Outcome, find_open_transactions, outcome
-from airflow_hiveacid.metastore.transaction import Transaction
-from airflow_hiveacid.metastore.turn import line_of
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.deadline import MOST_COMMITS
+from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
+from airflow_hiveacid.metastore.txn.owner import Outcome, find_open_transactions, outcome
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.metastore.txn.turn import line_of
 from tests.proxy import Harm, Proxy
 
 TIMEOUT_SECONDS = 4
@@ -220,7 +220,9 @@ def test_a_commit_that_is_answered_wrongly_is_asked_about_and_sent_again(
 def test_a_commit_that_always_fails_inside_is_given_up_and_undone(
     hms: EmbeddedMetastore, client: MetastoreClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_hiveacid.metastore.live_transaction.SETTLE_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(
+        "airflow_hiveacid.metastore.txn.live_transaction.SETTLE_PAUSE_SECONDS", 0.01
+    )
     removed: list[str] = []
     proxy = Proxy(hms, "commit_txn", arrives=False, harm=Harm.FAIL, times=100)
     transactions: list[Transaction] = []

@@ -8,10 +8,10 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.options import InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.jobs.transaction import MultiTableJob
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.progress import Phase
 from tests.crash.driver import json_source, left_behind, run_driver
 from tests.rows import rows_of
 

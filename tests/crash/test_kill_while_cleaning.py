@@ -9,8 +9,8 @@ import pytest
 
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.jobs.codec import to_json
-from airflow_hiveacid.jobs.phases import FAULT_VARIABLE
-from airflow_hiveacid.metastore.settle import find_open_transactions
+from airflow_hiveacid.metastore.txn.owner import find_open_transactions
+from airflow_hiveacid.progress import FAULT_VARIABLE
 from tests.cli.acid_files import ids, write_events
 from tests.maintenance.acid_folders import AcidFolders
 from tests.rows import rows_of
@@ -18,7 +18,7 @@ from tests.rows import rows_of
 CLEAN = """
 import sys
 from airflow_hiveacid.jobs.codec import from_json
-from airflow_hiveacid.jobs.phases import FaultInjector, PhaseClock
+from airflow_hiveacid.progress import FaultInjector, PhaseClock
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 

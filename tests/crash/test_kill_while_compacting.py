@@ -12,9 +12,9 @@ from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.maintenance.clean import clean
-from airflow_hiveacid.metastore.settle import find_open_transactions
+from airflow_hiveacid.metastore.txn.owner import find_open_transactions
+from airflow_hiveacid.progress import Phase
 from tests.crash.driver import run_driver
 from tests.engine.acid_tables import create
 from tests.rows import rows_of

@@ -12,10 +12,10 @@ from typing import Any
 import duckdb
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import DuplicateMergeKeys
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import DuplicateMergeKeys
 from airflow_hiveacid.jobs.options import Job, MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.differential.history import Differs, History, World
 
 STATEMENTS = 10

@@ -9,9 +9,9 @@ from pyarrow import orc
 from pyspark.sql import DataFrame
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import TxnState
 
 ONLY_HIVE4 = ("hms", ["4.0.1"])
 # What the table of the fixture `filled` holds.

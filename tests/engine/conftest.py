@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import ROWS, SCHEMA, create
 from tests.engine.compaction_case import Case
 

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.run import main
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import (
     BadCondition,
     HiveAcidError,
     InvalidJob,
@@ -21,9 +24,6 @@ from airflow_hiveacid.acid.errors import (
     TypeMismatch,
     UnknownColumn,
 )
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.run import main
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options import (
     DeleteJob,
@@ -33,7 +33,7 @@ from airflow_hiveacid.jobs.options import (
     TableSource,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     ROWS,

@@ -7,26 +7,26 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import (
-    CorruptFile,
-    DiskFull,
-    StorageError,
-)
 from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.run import main
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import (
+    CorruptFile,
+    DiskFull,
+    StorageError,
+)
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options import (
     InsertJob,
     PathSource,
 )
-from airflow_hiveacid.jobs.phases import FAULT_VARIABLE
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.progress import FAULT_VARIABLE
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     ROWS,

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     create,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from airflow_hiveacid.acid.errors import UserError
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
-from airflow_hiveacid.engine.checks import check_writable, stripe_size
+from airflow_hiveacid.engine.rows.table_support import check_writable, stripe_size
+from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 
 

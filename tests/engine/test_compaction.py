@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.errors import NotTransactional
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.compact import TableCompactor
+from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import NotTransactional
 from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.phases import Phase
-from airflow_hiveacid.metastore.queue import CompactionQueue
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import create, folder, left_behind, row_ids
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At
@@ -235,7 +235,7 @@ def test_a_worker_serves_what_others_asked_for(make, spark):
 
 @pytest.mark.parametrize(*HIVE3, indirect=True)
 def test_hive_3_has_no_queue_to_use(busy, spark):
-    from airflow_hiveacid.acid.errors import UnsupportedMetastore
+    from airflow_hiveacid.errors import UnsupportedMetastore
 
     job = CompactJob(target=busy.name, mode="queue")
     with pytest.raises(UnsupportedMetastore, match="queue"):

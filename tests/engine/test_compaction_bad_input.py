@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.errors import DiskFull
-from airflow_hiveacid.jobs.phases import Phase
+from airflow_hiveacid.errors import DiskFull
+from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage import Storage
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import LEFT, Case

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.maintenance.clean import clean
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import folder, left_behind
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At

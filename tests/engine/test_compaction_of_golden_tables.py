@@ -11,23 +11,23 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.errors import NothingToCompact
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Delta, parse_directory
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
-from airflow_hiveacid.engine.acid_compaction import AcidCompactor
-from airflow_hiveacid.engine.files import list_partitions
-from airflow_hiveacid.engine.reader import BUCKET, ROW, WRITE_ID, TableSnapshot
+from airflow_hiveacid.engine.compaction.acid import AcidCompactor
+from airflow_hiveacid.engine.read.files import list_partitions
+from airflow_hiveacid.engine.read.snapshot import BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.jobs.phases import PhaseClock
+from airflow_hiveacid.errors import NothingToCompact
 from airflow_hiveacid.jobs.report import PartitionCompaction
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction import Compaction
-from airflow_hiveacid.metastore.queue import READY_FOR_CLEANING, CompactionQueue
-from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
+from airflow_hiveacid.metastore.compaction.transaction import Compaction
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.progress import PhaseClock
 from tests.fakes.metastore import FakeMetastore
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 

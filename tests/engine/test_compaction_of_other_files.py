@@ -12,8 +12,8 @@ from pyarrow import orc
 from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.maintenance.clean import clean
-from airflow_hiveacid.metastore import idl_tables
-from airflow_hiveacid.metastore.queue import CompactionQueue
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.orc.transplant import transplant_all
 from tests.engine.acid_tables import create, folder, row_ids
 from tests.engine.compaction_case import Case

@@ -10,15 +10,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions
 
-from airflow_hiveacid.acid.errors import OutOfOrder
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine import (
-    acid_compaction,
-    bucket_sorting,
-    compact_tasks,
-    insert_only_compaction,
-)
-from airflow_hiveacid.engine.partition_compaction import PartitionCompactor
+from airflow_hiveacid.engine.compaction import acid as acid_compaction
+from airflow_hiveacid.engine.compaction import bucket_sorting
+from airflow_hiveacid.engine.compaction import insert_only as insert_only_compaction
+from airflow_hiveacid.engine.compaction import tasks as compact_tasks
+from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
+from airflow_hiveacid.errors import OutOfOrder
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.report import CompactReport
 from airflow_hiveacid.maintenance.clean import clean
@@ -415,7 +413,7 @@ def reads_other_values(patch: Patch) -> None:
 
 def _written_from(patch: Patch, change: Callable[[Any], Any]) -> None:
     """Have Spark write other rows than it has read."""
-    from airflow_hiveacid.engine.row_files import RowFiles
+    from airflow_hiveacid.engine.write.row_files import RowFiles
 
     for name in ("save", "save_lines"):
         save = getattr(RowFiles, name)

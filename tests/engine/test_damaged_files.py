@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.maintenance.clean import clean

@@ -13,17 +13,17 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
-from airflow_hiveacid.acid.errors import TypeMismatch
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.engine.failures import SparkJobFailed
-from airflow_hiveacid.engine.kept_rows import keep_rows
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
-from airflow_hiveacid.engine.pruning import Scope, matching_partitions
+from airflow_hiveacid.engine.read.kept_rows import keep_rows
+from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.jobs.options import PathSource, QuerySource
-from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.metastore.catalog import HivePartition
+from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.sql.script import to_jobs
 from tests.engine.acid_tables import (
     create,

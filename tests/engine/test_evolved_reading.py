@@ -14,15 +14,15 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.columns import quoted
-from airflow_hiveacid.engine.files import list_partitions
-from airflow_hiveacid.engine.reader import TableSnapshot
-from airflow_hiveacid.engine.search import search_argument
+from airflow_hiveacid.engine.read.files import list_partitions
+from airflow_hiveacid.engine.read.search import search_argument
+from airflow_hiveacid.engine.read.snapshot import TableSnapshot
+from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift import idl_tables
 from tests.engine.acid_tables import create, rows_of
 
 KINDS = ("with row ids", "without row ids")

@@ -9,25 +9,25 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
+from airflow_hiveacid.acid.run_notes import digest_of
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import (
     AnswerLost,
     CommitUnsettled,
     TransactionAborted,
     UnprovenRun,
 )
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
-from airflow_hiveacid.acid.run_notes import digest_of
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.options import InsertJob, QuerySource
-from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import create, folder, rows_of
 from tests.fakes.metastore import FakeMetastore
 from tests.observers import At

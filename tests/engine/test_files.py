@@ -21,9 +21,8 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.cli.rows import visible_rows
-from airflow_hiveacid.engine.bucketing import bucket_numbers
-from airflow_hiveacid.engine.files import list_partitions
-from airflow_hiveacid.engine.reader import (
+from airflow_hiveacid.engine.read.files import list_partitions
+from airflow_hiveacid.engine.read.snapshot import (
     ACID_FIELDS,
     BUCKET,
     PARTITION,
@@ -31,14 +30,15 @@ from airflow_hiveacid.engine.reader import (
     WRITE_ID,
     TableSnapshot,
 )
+from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.engine.write.bucketing import bucket_numbers
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.streams import StreamKind
 from airflow_hiveacid.orc.tail import OrcTail

@@ -15,19 +15,19 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind, parse_type
-from airflow_hiveacid.engine.bucketing import bucket_numbers
-from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
+from airflow_hiveacid.engine.read.flat import FlatSnapshot
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.write.bucketing import bucket_numbers
+from airflow_hiveacid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
 from tests.engine.acid_tables import create, everything, files, folder, left_behind, rows_of
 from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, OLD_MOMENTS, differences, frame_of

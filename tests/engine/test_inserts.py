@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import DataError, UnknownColumn, UserError
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import DataError, UnknownColumn, UserError
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     create,

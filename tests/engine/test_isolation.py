@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.errors import LockTimeout
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.write import WriteOptions
+from airflow_hiveacid.engine.write.atomic_write import WriteOptions
+from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.jobs.options import TableSource
-from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.metastore.answers import LockState
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.turn import line_of
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.answers import LockState
+from airflow_hiveacid.metastore.txn.turn import line_of
+from airflow_hiveacid.progress import Phase
 from tests.observers import At
 
 Row = tuple[int, int, str]

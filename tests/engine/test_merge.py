@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import DuplicateMergeKeys
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import DuplicateMergeKeys
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine import merge_model as model
 from tests.engine.acid_tables import (
     ONLY_HIVE4,

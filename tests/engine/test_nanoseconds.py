@@ -9,15 +9,15 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import NanosecondsLost, UserError
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import NanosecondsLost, UserError
 from airflow_hiveacid.jobs.options import QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.transplant import transplant_all
 from tests.engine.acid_tables import create, folder, left_behind

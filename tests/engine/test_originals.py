@@ -11,17 +11,17 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.errors import UnsupportedFile
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.originals import synthetic_ids
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine import originals
-from airflow_hiveacid.engine.files import list_partitions
-from airflow_hiveacid.engine.reader import BUCKET, ROW, WRITE_ID, TableSnapshot
-from airflow_hiveacid.engine.search import search_argument
+from airflow_hiveacid.engine.read import originals
+from airflow_hiveacid.engine.read.files import list_partitions
+from airflow_hiveacid.engine.read.search import search_argument
+from airflow_hiveacid.engine.read.snapshot import BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from tests.engine.acid_tables import create, files, folder, rows_of
 

@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import create, files, folder
 from tests.orc.orc_tables import double_ranges
 

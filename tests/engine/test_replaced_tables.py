@@ -2,12 +2,12 @@
 
 import pytest
 
-from airflow_hiveacid.acid.errors import TableReplaced
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.jobs.phases import Phase
-from airflow_hiveacid.metastore import idl_tables
+from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import create, files, folder, left_behind
 from tests.observers import At
 from tests.rows import rows_of

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.names import SIDECAR_FILE, parse_directory
-from airflow_hiveacid.engine.compact import TableCompactor
+from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.maintenance.survey import Survey
 from tests.engine.acid_tables import folder

@@ -5,9 +5,9 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import create
 from tests.observers import At
 

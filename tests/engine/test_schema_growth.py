@@ -6,20 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import (
     HiveAcidError,
     TypeMismatch,
     UnknownColumn,
     UnsupportedTable,
 )
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.options import InsertJob, QuerySource
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import ONLY_HIVE4, create, files, left_behind, rows_of
 
 COLUMNS = {"id": "int", "amount": "decimal(6,2)", "name": "varchar(9)"}

@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from airflow_hiveacid.acid.errors import TypeMismatch, UnsupportedTable
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.serde_csv import CsvText
-from airflow_hiveacid.engine.serde_text import DelimitedText
-from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.engine.rows.serde_csv import CsvText
+from airflow_hiveacid.engine.rows.serde_text import DelimitedText
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import Column
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "serde_lines.json").read_text())

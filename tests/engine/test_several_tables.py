@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.errors import (
-    DuplicateMergeKeys,
-    InvalidJob,
-    UserError,
-)
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.row_id import decode_bucket
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import (
+    DuplicateMergeKeys,
+    InvalidJob,
+    UserError,
+)
 from airflow_hiveacid.jobs.options import InsertJob, MergeJob, QuerySource, TableSource
-from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.transaction import MultiTableJob
-from airflow_hiveacid.metastore.settle import find_open_transactions
+from airflow_hiveacid.metastore.txn.owner import find_open_transactions
+from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import (
     create,
     files,

@@ -12,7 +12,7 @@ from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.options import PathSource, QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind, rows_of
 
 PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import (
     HiveAcidError,
     TableNotFound,
     UnknownColumn,
     UserError,
 )
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.script_report import ScriptReport
-from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, left_behind, rows_of
 

@@ -3,10 +3,10 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import DuplicateMergeKeys, UnsupportedTable
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import DuplicateMergeKeys, UnsupportedTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     create,

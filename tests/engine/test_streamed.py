@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.write import WriteOptions
+from airflow_hiveacid.engine.write.atomic_write import WriteOptions
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.maintenance.clean import clean
 from tests.engine.acid_tables import create, folder, rows_of

@@ -6,13 +6,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from airflow_hiveacid.engine.reader import ACID_FIELDS
-from airflow_hiveacid.engine.search import search_argument
+from airflow_hiveacid.engine.read.search import search_argument
+from airflow_hiveacid.engine.read.snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.types import spark_struct
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import create, folder
 
 # A column's type, its only value, and a condition that is true for it.

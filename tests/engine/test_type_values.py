@@ -10,15 +10,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.errors import UnsupportedTable, UserError
 from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
-from airflow_hiveacid.engine.reader import ACID_FIELDS
+from airflow_hiveacid.engine.read.snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.types import spark_struct
+from airflow_hiveacid.errors import UnsupportedTable, UserError
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.orc.envelope import TypeField
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.wire import Message

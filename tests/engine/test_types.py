@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import TypeMismatch, UnsupportedTable
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import ONLY_HIVE4, create, files, left_behind, rows_of
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import SqlError, UserError
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import SqlError, UserError
 from airflow_hiveacid.jobs.options import QuerySource, TableSource
-from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.sql.view_syntax import FUNCTIONS
 from tests.engine.acid_tables import rows_of
 

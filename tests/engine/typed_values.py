@@ -19,7 +19,7 @@ from airflow_hiveacid.acid.schema import (
     Varchar,
     parse_type,
 )
-from airflow_hiveacid.engine.types import spark_type
+from airflow_hiveacid.engine.rows.types import spark_type
 
 # Arrow can write the first; Trino can read the second, too.
 MOMENTS = [

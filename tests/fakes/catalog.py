@@ -11,7 +11,8 @@ from typing import Any
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
-from airflow_hiveacid.metastore import idl_tables, partition_locations
+from airflow_hiveacid.metastore import partition_locations
+from airflow_hiveacid.metastore.thrift import idl_tables
 
 
 @dataclass

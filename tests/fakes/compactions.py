@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
-from airflow_hiveacid.metastore import idl_compaction
+from airflow_hiveacid.metastore.thrift import idl_compaction
 from tests.fakes.transactions import Transactions
 
 _INITIATED, _WORKING, _READY = "initiated", "working", "ready for cleaning"

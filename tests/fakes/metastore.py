@@ -21,14 +21,10 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.jobs.options import MetastoreOptions
-from airflow_hiveacid.metastore import (
-    idl_compaction,
-    idl_tables,
-    idl_txns,
-    partition_locations,
-)
-from airflow_hiveacid.metastore.embedded import free_port
-from airflow_hiveacid.metastore.idl import Call, ServerException
+from airflow_hiveacid.metastore import partition_locations
+from airflow_hiveacid.metastore.dev.embedded import free_port
+from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables, idl_txns
+from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
 from tests.fakes.catalog import Catalog
 from tests.fakes.compactions import Compactions
 from tests.fakes.transactions import Transactions

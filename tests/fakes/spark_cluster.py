@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.cluster.run_files import RunFiles, Started
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.report import ErrorReport, RunReport
-from airflow_hiveacid.run_files import RunFiles, Started
 from tests.fakes.kubernetes import NAMESPACE, TOKEN, KubernetesServer
 
 # Posts the pod of a driver as the real one does, and keeps what it saw in the annotations.

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from airflow_hiveacid.acid.locks import DataOperation, LockType, MetastoreVersion, blocks
 from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.metastore import idl_txns
-from airflow_hiveacid.metastore.answers import LockState, TxnState, TxnType
+from airflow_hiveacid.metastore.thrift import idl_txns
+from airflow_hiveacid.metastore.thrift.answers import LockState, TxnState, TxnType
 
 _CHANGES = (DataOperation.UPDATE, DataOperation.DELETE)
 

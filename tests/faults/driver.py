@@ -12,9 +12,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_hiveacid.acid.errors import HiveAcidError
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.session import application_session
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.options import Job
 from tests.faults.effects import Effects, Strike

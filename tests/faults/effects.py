@@ -17,8 +17,8 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_hiveacid import storage
-from airflow_hiveacid.metastore.repeating import Repeating
-from airflow_hiveacid.metastore.transport import Connection
+from airflow_hiveacid.metastore.thrift.repeating import Repeating
+from airflow_hiveacid.metastore.thrift.transport import Connection
 
 # Calls that only say that somebody is still there.
 _GREETINGS = ("set_ugi", "heartbeat_txn_range", "check_lock")

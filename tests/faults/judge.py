@@ -14,8 +14,8 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.options import Job
-from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import TxnState
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.driver import ESCAPED, Driver, Told, drive
 from tests.faults.effects import Kind, Strike

@@ -13,9 +13,9 @@ from pyarrow import orc
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.metastore.answers import TxnState
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.queue import CompactionQueue
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.thrift.answers import TxnState
 from tests.faults.rows import Row
 
 _BASE = re.compile(r"base_(-?\d+)(?:_v(\d+))?")

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.conftest import VERSIONS
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import Run

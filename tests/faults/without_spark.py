@@ -21,21 +21,21 @@ from airflow_hiveacid.acid.locks import MetastoreVersion, Operation
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.rows import visible_rows
-from airflow_hiveacid.engine.acid_output import AcidOutput
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.insert_only_output import InsertOnlyOutput
-from airflow_hiveacid.engine.output import TableOutput
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.staging import StagedFile, delete_stager
-from airflow_hiveacid.engine.table_changes import TableChanges
-from airflow_hiveacid.engine.work import Counts, Work
-from airflow_hiveacid.engine.write import Preparation
+from airflow_hiveacid.engine.statements.methods import TableChanges
+from airflow_hiveacid.engine.write.acid_output import AcidOutput
+from airflow_hiveacid.engine.write.atomic_write import Preparation
+from airflow_hiveacid.engine.write.context import Counts, Work
+from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
+from airflow_hiveacid.engine.write.output import TableOutput
+from airflow_hiveacid.engine.write.staging import StagedFile, delete_stager
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.options import DeleteJob, InsertJob, Job, MergeJob, UpdateJob
-from airflow_hiveacid.jobs.phases import Phase
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage import Storage
 from tests.faults.rows import Row, change
 

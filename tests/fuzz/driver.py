@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.errors import HiveAcidError
 
 SECONDS = 1.0
 BYTES = 1 << 30

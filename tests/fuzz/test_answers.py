@@ -11,13 +11,13 @@ from thrift.transport.TTransport import TBufferedTransport, TMemoryBuffer, TTran
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.deadline import Deadline
-from airflow_hiveacid.metastore.idl import ServerException
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.partition_locations import partition_locations
-from airflow_hiveacid.metastore.queue import CompactionQueue
-from airflow_hiveacid.metastore.snapshot import Snapshot
-from airflow_hiveacid.metastore.transaction import Transaction
-from airflow_hiveacid.metastore.transport import _MOST_ELEMENTS, Connection
+from airflow_hiveacid.metastore.thrift.deadline import Deadline
+from airflow_hiveacid.metastore.thrift.idl import ServerException
+from airflow_hiveacid.metastore.thrift.transport import _MOST_ELEMENTS, Connection
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.fuzz.driver import AMOUNTS, Source, fuzz
 
 

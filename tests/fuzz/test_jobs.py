@@ -2,10 +2,10 @@
 
 import json
 
+from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.run_note import RunNote
-from airflow_hiveacid.run_files import RunFiles, Started
 from airflow_hiveacid.sql.script import to_script
 from tests.fuzz.driver import AMOUNTS, Source, fuzz
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_hiveacid.acid.errors import MetastoreUnreachable
 from airflow_hiveacid.acid.health import TableHealth
 from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.plugin import app as page_app
 from airflow_hiveacid.plugin.measuring import Measured
 from tests.fuzz.driver import AMOUNTS, WORDS, Source, fuzz

@@ -2,7 +2,7 @@
 
 import re
 
-from airflow_hiveacid.acid.errors import HiveAcidError
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.sql.outputs import with_names
 from airflow_hiveacid.sql.script import to_jobs
 from airflow_hiveacid.sql.view_syntax import FUNCTIONS

@@ -5,15 +5,15 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.errors import LockTimeout
-from airflow_hiveacid.engine.compact import TableCompactor
+from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.queue import CompactionQueue
-from airflow_hiveacid.metastore.snapshot import Snapshot
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.histories.random_table import RandomTable
 from tests.histories.reader import Reader, problems_of_output
 from tests.histories.writers import Writers

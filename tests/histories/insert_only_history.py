@@ -10,21 +10,21 @@ from pyarrow import orc, parquet
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.errors import LockTimeout, NotEnoughHistory
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.engine.compact import TableCompactor
-from airflow_hiveacid.engine.flat_snapshot import FlatSnapshot
+from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.read.flat import FlatSnapshot
+from airflow_hiveacid.errors import LockTimeout, NotEnoughHistory
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.snapshot import Snapshot
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 _FORMATS = (StorageFormat.ORC, StorageFormat.ORC, StorageFormat.PARQUET, StorageFormat.TEXTFILE)
 

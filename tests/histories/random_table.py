@@ -6,9 +6,9 @@ from random import Random
 
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.names import partition_name
-from airflow_hiveacid.metastore import idl_tables
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift import idl_tables
 from tests.histories.data_files import COLUMNS
 from tests.histories.table_model import TableModel
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.errors import NotEnoughHistory
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.names import Base, BucketFile, is_hidden, parse_directory, parse_file
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.cli.rows import visible_rows
+from airflow_hiveacid.errors import NotEnoughHistory
 from airflow_hiveacid.listing import list_files, read_state
-from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.verify import verify_file

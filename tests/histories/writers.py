@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from airflow_hiveacid.acid.errors import LockTimeout
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockComponent,
@@ -19,8 +18,9 @@ from airflow_hiveacid.acid.locks import (
 )
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.metastore.answers import LockState
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.errors import LockTimeout
+from airflow_hiveacid.metastore.thrift.answers import LockState
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.histories.data_files import (
     FileStyle,
     cut_off,

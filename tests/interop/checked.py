@@ -9,7 +9,7 @@ from pathlib import Path
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.compact import TableCompactor
+from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.options import MetastoreOptions

@@ -13,8 +13,8 @@ from pathlib import Path
 from string import Template
 from xml.sax.saxutils import escape
 
-from airflow_hiveacid.metastore.distribution import Distribution, find_java, prepare
-from airflow_hiveacid.metastore.embedded import free_port
+from airflow_hiveacid.metastore.dev.distribution import Distribution, find_java, prepare
+from airflow_hiveacid.metastore.dev.embedded import free_port
 from tests.interop.software import hive_libraries, trino_home, trino_java
 
 START_SECONDS = 180

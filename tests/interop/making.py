@@ -14,9 +14,9 @@ from airflow_hiveacid.acid.locks import (
 )
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
-from airflow_hiveacid.metastore.answers import LockState
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.metastore.thrift.answers import LockState
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from tests.golden import TABLES
 from tests.interop.engines import Hive
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import ddl
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.codec import from_json, to_json

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from airflow_hiveacid.acid.errors import DiskFull, InvalidJob
-from airflow_hiveacid.jobs.phases import (
+from airflow_hiveacid.errors import DiskFull, InvalidJob
+from airflow_hiveacid.progress import (
     FAULT_VARIABLE,
     FaultInjector,
     InjectedFault,
@@ -96,7 +96,7 @@ def test_a_fault_strikes_at_the_edge_it_was_asked_for(kind, error, edge, worked)
 
 def test_a_kill_leaves_no_time_for_anything():
     program = (
-        "from airflow_hiveacid.jobs.phases import *\n"
+        "from airflow_hiveacid.progress import *\n"
         "with PhaseClock([FaultInjector.from_environment()])(Phase.COMMIT):\n"
         "    print('committed')"
     )
@@ -112,7 +112,7 @@ def test_a_kill_leaves_no_time_for_anything():
 def test_a_log_that_cannot_be_written_does_not_end_the_work():
     program = (
         "import os, sys\n"
-        "from airflow_hiveacid.jobs.phases import *\n"
+        "from airflow_hiveacid.progress import *\n"
         "with PhaseClock([PhaseLog()])(Phase.COMMIT):\n"
         "    print('committed', file=sys.stderr)\n"
         "sys.stderr.flush()\n"

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from airflow_hiveacid.acid.errors import InvalidJob, WriteConflict
+from airflow_hiveacid.errors import InvalidJob, WriteConflict
 from airflow_hiveacid.jobs.report import (
     CleanReport,
     CompactReport,

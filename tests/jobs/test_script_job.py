@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.merge import NotMatchedInsert, validate_clauses
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.ddl import ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.options import (

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.errors import InvalidJob
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.options import (
     DeleteJob,

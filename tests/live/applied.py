@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 
 def applied(client: MetastoreClient, table: TableRef) -> dict[str, set[int]]:

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from airflow_hiveacid.metastore.distribution import cache_folder
-from airflow_hiveacid.metastore.embedded import HOST, free_port
+from airflow_hiveacid.metastore.dev.distribution import cache_folder
+from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.deploy import compose
 from tests.live.airflow_api import wait_until
 from tests.live.postgres import USER, Postgres

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.queue import CompactionQueue
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from tests.maintenance.acid_folders import path_of
 
 DATABASES = ("crm", "finance", "logistics", "sales", "web")

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from airflow_hiveacid.metastore.embedded import HOST, free_port
+from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.live.process_group import ProcessGroup
 
 START_SECONDS = 60

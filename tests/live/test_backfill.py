@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.applications import example_dags
-from airflow_hiveacid.metastore.answers import TxnState
+from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.answers import TxnState
 from tests.live.airflow_api import wait_until
 from tests.live.airflow_processes import AirflowProcesses, TaskProcess
 from tests.live.applied import applied, committed_write_ids

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.hooks.applications import Application, ApplicationState, application_tag
-from airflow_hiveacid.hooks.yarn import YarnApplications
+from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
+from airflow_hiveacid.cluster.yarn import YarnApplications
 from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.settle import find_open_transactions
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.txn.owner import find_open_transactions
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.live.airflow_api import AirflowApi, wait_until
 from tests.live.airflow_processes import AirflowProcesses, TaskProcess
 from tests.live.applied import applied, committed_write_ids

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.applications import example_dags
+from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.cli.acid_files import ids, write_events
 from tests.live.airflow_api import wait_until
 from tests.live.airflow_processes import AirflowProcesses

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.applications import example_dags
+from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.live.airflow_processes import AirflowProcesses
 from tests.live.chromium import Chromium
 from tests.live.page_tables import make_busy, make_many, make_three

@@ -12,7 +12,7 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.live.airflow_api import wait_until
 from tests.live.airflow_processes import AirflowProcesses
 

@@ -114,9 +114,7 @@ def test_the_doctor_finds_a_working_environment(installed, command):
 
 def test_spark_runs_the_packaged_applications(installed):
     # Refused by the application itself: so it was found, imported and run.
-    code = (
-        "from airflow_hiveacid.applications import spark_app_path; print(spark_app_path('merge'))"
-    )
+    code = "from airflow_hiveacid.cluster.packaged import spark_app_path; print(spark_app_path('merge'))"
     application = installed.run("python", "-c", code).stdout.strip()
     ended = installed.run(
         "spark-submit",
@@ -135,7 +133,7 @@ def test_spark_runs_the_packaged_applications(installed):
 def test_the_example_dags_can_be_imported(installed):
     code = """
 from airflow.dag_processing.dagbag import DagBag
-from airflow_hiveacid.applications import example_dags
+from airflow_hiveacid.cluster.packaged import example_dags
 bag = DagBag(dag_folder=str(example_dags()))
 print(bag.import_errors or len(bag.dags))
 """

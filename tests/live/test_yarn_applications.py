@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.errors import ClusterUnreachable
-from airflow_hiveacid.hooks.applications import Application, ApplicationState, application_tag
-from airflow_hiveacid.hooks.yarn import YarnApplications
+from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
+from airflow_hiveacid.cluster.yarn import YarnApplications
+from airflow_hiveacid.errors import ClusterUnreachable
 from tests.live.airflow_api import wait_until
 from tests.live.yarn import Yarn
 

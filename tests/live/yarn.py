@@ -18,8 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from airflow_hiveacid.metastore.distribution import cache_folder, find_java, spark_jars
-from airflow_hiveacid.metastore.embedded import HOST, free_port
+from airflow_hiveacid.metastore.dev.distribution import cache_folder, find_java, spark_jars
+from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup
 

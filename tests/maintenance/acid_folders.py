@@ -9,7 +9,7 @@ from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 
 @dataclass

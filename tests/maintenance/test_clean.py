@@ -7,12 +7,6 @@ import time
 import pytest
 
 from airflow_hiveacid.acid.cleaning import Since
-from airflow_hiveacid.acid.errors import (
-    InvalidJob,
-    NotTransactional,
-    TableNotFound,
-    TableReplaced,
-)
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockComponent,
@@ -23,13 +17,19 @@ from airflow_hiveacid.acid.locks import (
 )
 from airflow_hiveacid.acid.names import SINCE_FILE, Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.errors import (
+    InvalidJob,
+    NotTransactional,
+    TableNotFound,
+    TableReplaced,
+)
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.phases import Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.maintenance.since import mark_visible
-from airflow_hiveacid.metastore import idl
-from airflow_hiveacid.metastore.answers import TxnType
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.thrift import idl
+from airflow_hiveacid.metastore.thrift.answers import TxnType
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.storage import Storage
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from airflow_hiveacid.acid.errors import SharedLocation
 from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.errors import SharedLocation
 from airflow_hiveacid.metastore.catalog import HivePartition
 from tests.maintenance.acid_folders import AcidFolders, kept, removed, tree
 

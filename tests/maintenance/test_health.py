@@ -6,15 +6,15 @@ import socket
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.errors import MetastoreUnreachable, TableNotFound
 from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.errors import MetastoreUnreachable, TableNotFound
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.queue import CompactionQueue
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders
 

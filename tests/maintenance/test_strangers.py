@@ -8,13 +8,13 @@ import pytest
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
     PermissionRefused,
     StorageError,
 )
-from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.history import table_history
 from airflow_hiveacid.maintenance.poll import CompactionPoll

@@ -13,15 +13,15 @@ from pyarrow.orc import ORCFile, write_table
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.errors import (
-    NotEnoughHistory,
-    NotTransactional,
-    TableNotFound,
-)
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
+from airflow_hiveacid.errors import (
+    NotEnoughHistory,
+    NotTransactional,
+    TableNotFound,
+)
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
@@ -29,7 +29,7 @@ from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
 from airflow_hiveacid.maintenance.poll import CompactionPoll
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.storage import ReadOnlyStorage
 from tests.maintenance.acid_folders import AcidFolders
 from tests.proxy import Proxy

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.errors import AnswerLost, InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
+from airflow_hiveacid.errors import AnswerLost, InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.jobs.options import MetastoreOptions
-from airflow_hiveacid.metastore.answers import TxnLiveness
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 
 
 class Relay:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from airflow_hiveacid.acid.errors import (
+from airflow_hiveacid.errors import (
     InvalidJob,
     MetastoreCallFailed,
     MetastoreUnreachable,
@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.errors import (
 )
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.transport import Endpoint
+from airflow_hiveacid.metastore.thrift.transport import Endpoint
 
 HTTP_400 = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x46"

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.errors import EmbeddedMetastoreFailed, JavaMissing
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.distribution import RELEASES, find_java, prepare
-from airflow_hiveacid.metastore.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.distribution import RELEASES, find_java, prepare
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 
 def processes_using(directory: Path) -> list[str]:
@@ -65,7 +65,7 @@ def test_a_killed_owner_takes_its_metastore_along(
 ) -> None:
     directory, temporary = tmp_path / "metastore", tmp_path / "temporary"
     temporary.mkdir()
-    module = "airflow_hiveacid.metastore.embedded"
+    module = "airflow_hiveacid.metastore.dev.embedded"
     owner = subprocess.Popen(
         [sys.executable, "-m", module, "--directory", str(directory), "--port", "0"],
         stdout=subprocess.PIPE,
@@ -172,7 +172,7 @@ def test_two_processes_share_one_fetch(
         tar.add(home / "scripts", "top/scripts")
 
     program = (
-        "from airflow_hiveacid.metastore.distribution import prepare;"
+        "from airflow_hiveacid.metastore.dev.distribution import prepare;"
         f"print(prepare({release.version!r}, print).database)"
     )
     both = [

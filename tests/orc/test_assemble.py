@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.errors import OutOfOrder, UnsupportedFile
 from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.errors import OutOfOrder, UnsupportedFile
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.empty import write_empty_file

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.errors import BeyondArrow, CorruptFile
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.view import StripeView

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile, DataError, UnsupportedFile
+from airflow_hiveacid.errors import BeyondArrow, CorruptFile, DataError, UnsupportedFile
 from airflow_hiveacid.orc import arrow_bounds
 from airflow_hiveacid.orc.arrow_bounds import rows_at_a_time
 from airflow_hiveacid.orc.batches import read_batches

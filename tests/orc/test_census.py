@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from airflow_hiveacid.acid.errors import CorruptFile
 from airflow_hiveacid.acid.names import CONVERTED_BASE, Base, Delta
 from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.census import Promise
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.row_hash import HashSet, hash_row_ids, tally

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.errors import UnsupportedFile
 from airflow_hiveacid.acid.row_id import RowId, encode_bucket
+from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.delete_file import write_delete_file, write_delete_stripes
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.envelope import Column, wrap_types

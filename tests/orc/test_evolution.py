@@ -7,8 +7,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.errors import BeyondArrow, CorruptFile, UnsupportedFile
 from airflow_hiveacid.acid.schema import row_struct
+from airflow_hiveacid.errors import BeyondArrow, CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind, with_column_names, wrap_types
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.stripe_plan import PlannedFile

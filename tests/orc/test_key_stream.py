@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.key_stream import KeySet, merge_keys, read_deletes, read_keys
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.tail import OrcTail

@@ -6,7 +6,7 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.errors import CorruptFile, OutOfOrder, UnsupportedFile
+from airflow_hiveacid.errors import CorruptFile, OutOfOrder, UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripePlan, plan_stripes

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.tail import OrcTail, PostScriptField
 from airflow_hiveacid.orc.wire import DATA, VARINT, Message

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.wire import (
     DATA,
     FIXED32,

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from airflow_hiveacid.acid.errors import InvalidJob, SqlError
+from airflow_hiveacid.errors import InvalidJob, SqlError
 from airflow_hiveacid.sql.script import to_jobs, to_script
 from tests.sql.test_sql_jobs import CASES
 

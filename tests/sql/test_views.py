@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from airflow_hiveacid.acid.errors import SqlError
+from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.sql.views import view_query
 
 

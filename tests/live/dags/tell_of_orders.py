@@ -23,7 +23,7 @@ from airflow_hiveacid import (
     asset_of,
     hive_acid_retry_policy,
 )
-from airflow_hiveacid.acid.errors import LockTimeout, TableNotFound
+from airflow_hiveacid.errors import LockTimeout, TableNotFound
 
 TABLE = "told.orders"
 ORDERS = asset_of(TABLE, os.environ["TOLD_METASTORE"])

@@ -1,0 +1,1 @@
+"""Spark applications: packaged, submitted, followed and ended."""

@@ -1,0 +1,278 @@
+"""The applications of a Kubernetes cluster, through the pods of their drivers."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.cluster.applications import Application, ApplicationState
+from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+NAMESPACE_EXTRA = "namespace"
+CONTEXT_EXTRA = "kubernetes_context"
+# To connect and to be answered.
+TIMEOUT_SECONDS = (10, 30)
+
+_TAG_LABEL = "hiveacid-run"
+# What Spark itself calls things.
+_ID_LABEL = "spark-app-selector"
+_DRIVER_LABEL = "spark-role=driver"
+_DRIVER_CONTAINER = "spark-kubernetes-driver"
+_CONFIGURATION_VOLUME = "spark-conf-volume-driver"
+# spark-submit creates the pod first, and what it mounts within a second.
+_SUBMISSION = timedelta(minutes=1)
+
+
+class KubernetesApplications:
+    """The applications of one namespace of a Kubernetes cluster.
+
+    Who asks is told as to ``kubectl`` and to spark-submit: by a kubeconfig file, or by the service
+    account of the pod that this runs in. It must be allowed to get, list and delete pods, and to
+    get their logs and config maps.
+
+    :param namespace: Where the drivers run.
+    :param context: The context of the kubeconfig file; None takes its current one.
+    """
+
+    def __init__(self, namespace: str, context: str | None = None) -> None:
+        self._namespace = namespace
+        self._context = context
+        self._api: Any = None
+
+    @classmethod
+    def from_connection(cls, connection: "Connection") -> "KubernetesApplications":
+        """Return the applications of a Spark connection whose master is Kubernetes.
+
+        :param connection: Its extra ``namespace`` holds the namespace; without one it is
+            ``default``, as Spark has it. Its extra ``kubernetes_context`` holds the context.
+        """
+        extra = connection.extra_dejson
+        return cls(extra.get(NAMESPACE_EXTRA) or "default", extra.get(CONTEXT_EXTRA) or None)
+
+    def find(self, tag: str) -> list[Application]:
+        """Return the applications that carry a tag, the oldest first."""
+        with self._asking() as api:
+            return [self._application(api, pod) for pod in self._drivers(api, _TAG_LABEL, tag)]
+
+    def get(self, application_id: str) -> Application | None:
+        """Return an application; None when its driver's pod is gone."""
+        with self._asking() as api:
+            for pod in self._drivers(api, _ID_LABEL, application_id):
+                return self._application(api, pod)
+        return None
+
+    def kill(self, application_id: str) -> None:
+        """Delete the driver's pod, and with it those of the executors.
+
+        A pod that has ended stays, for the sake of its log.
+        """
+        with self._asking() as api:
+            from kubernetes.client import ApiException
+
+            for pod in self._drivers(api, _ID_LABEL, application_id):
+                if _terminated(pod) is None:
+                    try:
+                        api.delete_namespaced_pod(
+                            pod.metadata.name, self._namespace, _request_timeout=TIMEOUT_SECONDS
+                        )
+                    except ApiException as error:
+                        if error.status != 404:
+                            raise
+
+    def log_tail(self, application_id: str, lines: int = 50) -> list[str]:
+        """Return the end of what the driver and Spark have printed."""
+        try:
+            with self._asking() as api:
+                for pod in self._drivers(api, _ID_LABEL, application_id):
+                    answer = api.read_namespaced_pod_log(
+                        pod.metadata.name,
+                        self._namespace,
+                        container=_driver_container(pod),
+                        tail_lines=lines,
+                        _request_timeout=TIMEOUT_SECONDS,
+                        # The bytes: some versions of the client make "b'...'" of a text.
+                        _preload_content=False,
+                    )
+                    return [line.decode(errors="replace") for line in answer.data.splitlines()]
+        except (ClusterUnreachable, InvalidConnection):
+            pass
+        return []
+
+    def submit_conf(self, tag: str) -> dict[str, str]:
+        """Return Spark settings for a submission that can be found by its tag."""
+        conf = {
+            f"spark.kubernetes.driver.label.{_TAG_LABEL}": tag,
+            "spark.kubernetes.namespace": self._namespace,
+            "spark.kubernetes.submission.waitAppCompletion": "false",
+        }
+        if self._context is not None:
+            conf["spark.kubernetes.context"] = self._context
+        return conf
+
+    def driver_env_conf(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return Spark settings that give the driver environment variables.
+
+        They stand in the pod: whoever may look at the pods of the namespace can read them.
+        """
+        return {f"spark.kubernetes.driverEnv.{name}": value for name, value in environment.items()}
+
+    def _drivers(self, api: Any, label: str, value: str) -> list[Any]:
+        found = api.list_namespaced_pod(
+            self._namespace,
+            label_selector=f"{_DRIVER_LABEL},{label}={value}",
+            _request_timeout=TIMEOUT_SECONDS,
+        )
+        return sorted(found.items, key=lambda pod: pod.metadata.creation_timestamp)
+
+    def _application(self, api: Any, pod: Any) -> Application:
+        state, diagnostics = _state_of(pod)
+        if state is ApplicationState.PENDING and self._left_unfinished(api, pod):
+            state = ApplicationState.FAILED
+            diagnostics = "spark-submit ended before it had created all that the driver needs."
+        return Application(pod.metadata.labels[_ID_LABEL], state, diagnostics)
+
+    def _left_unfinished(self, api: Any, pod: Any) -> bool:
+        """Whether a pod waits for a config map that nobody is going to create any more."""
+        from kubernetes.client import ApiException
+
+        if datetime.now(UTC) - pod.metadata.creation_timestamp < _SUBMISSION:
+            return False
+        for volume in pod.spec.volumes or []:
+            if volume.name == _CONFIGURATION_VOLUME and volume.config_map is not None:
+                try:
+                    api.read_namespaced_config_map(
+                        volume.config_map.name, self._namespace, _request_timeout=TIMEOUT_SECONDS
+                    )
+                except ApiException as error:
+                    if error.status == 404:
+                        return True
+                    # It may not be ours to look at; then the pod is taken for one that waits.
+                    if error.status != 403:
+                        raise
+        return False
+
+    @contextmanager
+    def _asking(self) -> Iterator[Any]:
+        """Lend the API, and translate what goes wrong while it is used."""
+        try:
+            from kubernetes.client import ApiException
+            from kubernetes.config import ConfigException
+            from urllib3.exceptions import HTTPError
+        except ImportError as error:
+            raise InvalidConnection(
+                "To follow Spark on Kubernetes, Airflow needs the package 'kubernetes'.",
+                remedy="Install airflow-hiveacid[kubernetes].",
+            ) from error
+        try:
+            if self._api is None:
+                self._api = _connect(self._context)
+            yield self._api
+        except ConfigException as error:
+            raise InvalidConnection(
+                f"Nothing says how to reach Kubernetes: {error}",
+                remedy="Give Airflow's workers and triggerers a kubeconfig file, or run them in "
+                "the cluster with a service account.",
+            ) from error
+        except ApiException as error:
+            # Tokens expire: next time they are read anew.
+            self._api = None
+            if error.status == 403:
+                raise InvalidConnection(
+                    f"Kubernetes does not allow it in the namespace {self._namespace!r}: "
+                    f"{_reason(error)}",
+                    remedy="Allow it to get, list and delete pods, and to get pods/log and "
+                    "configmaps there.",
+                ) from error
+            raise ClusterUnreachable(f"Kubernetes answers {_reason(error)}") from error
+        except HTTPError as error:
+            raise ClusterUnreachable(f"Kubernetes does not answer: {error}") from error
+
+
+def _connect(context: str | None) -> Any:
+    from kubernetes import client, config
+
+    configuration = client.Configuration()
+    # The caller asks again by itself, and knows when.
+    configuration.retries = False
+    try:
+        config.load_kube_config(
+            config_file=os.environ.get("KUBECONFIG") or "~/.kube/config",
+            context=context,
+            client_configuration=configuration,
+            persist_config=False,
+        )
+    except config.ConfigException:
+        if context is not None or not os.environ.get("KUBERNETES_SERVICE_HOST"):
+            raise
+        config.load_incluster_config(client_configuration=configuration)
+    return client.CoreV1Api(client.ApiClient(configuration))
+
+
+def _state_of(pod: Any) -> tuple[ApplicationState, str]:
+    """Return what becomes of a driver, and why if the cluster says so.
+
+    The driver's container decides: others, such as those of a service mesh, can outlive it.
+    """
+    deleted = pod.metadata.deletion_timestamp is not None
+    terminated = _terminated(pod)
+    if terminated is not None and terminated.exit_code == 0:
+        return ApplicationState.SUCCEEDED, ""
+    if deleted:
+        return ApplicationState.KILLED, "The driver's pod was deleted."
+    if terminated is not None:
+        what = f"{terminated.reason or 'Error'}, exit code {terminated.exit_code}"
+        return ApplicationState.FAILED, _sentence(what, terminated.message)
+    phase = pod.status.phase
+    if phase == "Succeeded":
+        return ApplicationState.SUCCEEDED, ""
+    # Reasons such as Evicted or NodeLost are the pod's own.
+    why = _sentence(pod.status.reason, pod.status.message)
+    if phase == "Failed":
+        return ApplicationState.FAILED, why
+    if phase == "Pending":
+        return ApplicationState.PENDING, why or _awaited(pod)
+    return ApplicationState.RUNNING, why
+
+
+def _awaited(pod: Any) -> str:
+    """Say what keeps a pod from running."""
+    status = _driver_status(pod)
+    waiting = status.state.waiting if status is not None and status.state is not None else None
+    if waiting is not None:
+        return _sentence(waiting.reason, waiting.message)
+    for condition in pod.status.conditions or []:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return _sentence(condition.reason, condition.message)
+    return ""
+
+
+def _terminated(pod: Any) -> Any:
+    status = _driver_status(pod)
+    return status.state.terminated if status is not None and status.state is not None else None
+
+
+def _driver_status(pod: Any) -> Any:
+    name = _driver_container(pod)
+    for status in pod.status.container_statuses or []:
+        if status.name == name:
+            return status
+    return None
+
+
+def _driver_container(pod: Any) -> str:
+    # A pod template may give the container another name; Spark then takes the first.
+    names = [container.name for container in pod.spec.containers]
+    return _DRIVER_CONTAINER if _DRIVER_CONTAINER in names else str(names[0])
+
+
+def _sentence(reason: str | None, message: str | None) -> str:
+    return ": ".join(part for part in (reason, message) if part)
+
+
+def _reason(error: Any) -> str:
+    # The whole error holds headers and bodies over many lines.
+    return f"{error.status} {error.reason}"

@@ -1,0 +1,113 @@
+"""What an application lets its submitter know: what it has begun, and its report at the end.
+
+Two files are enough for every way in which an application can run: in a folder of the worker where
+the driver is on the same machine, else below the table's folder, which both sides can reach.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from airflow_hiveacid.acid.names import RUN_NOTES
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.storage import SMALL_FILE, ReadOnlyStorage, Storage
+
+# Replaced by the application's id, which its submitter learns only later on.
+APPLICATION_ID = "{application_id}"
+
+_FORMAT = 1
+# One line for each partition of a table of a hundred thousand.
+_LARGEST_REPORT = 64 << 20
+
+ReportT = TypeVar("ReportT", bound=Report)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """What an application has begun.
+
+    Attributes:
+        application_id: Spark's id of the application.
+        txn_ids: The transactions it has opened, oldest first; those given up again among them.
+        write_ids: The write id of each written table.
+        ui_url: The address of Spark's own page about the application, while it runs.
+    """
+
+    application_id: str
+    ui_url: str | None = None
+    txn_ids: tuple[int, ...] = ()
+    write_ids: Mapping[str, int] = field(default_factory=dict)
+
+
+class RunFiles:
+    """The two files of one application.
+
+    Args:
+        location: Where the report goes, as a path or a url; what was begun is told beside it. It
+            may hold ``{application_id}``, which stands for the application's id.
+    """
+
+    def __init__(self, location: str) -> None:
+        self._folder, _, self._name = location.rpartition("/")
+
+    @staticmethod
+    def below(table_folder: str, digest: str) -> str:
+        """The location for a run whose driver is on another machine than its submitter.
+
+        Args:
+            table_folder: The folder of the table.
+            digest: Tells this run from all others.
+        """
+        return f"{table_folder.rstrip('/')}/{RUN_NOTES}/{digest}.{APPLICATION_ID}.json"
+
+    @property
+    def known(self) -> bool:
+        """Whether the location says everything; not so before there is an application."""
+        return APPLICATION_ID not in self._name
+
+    def of(self, application_id: str) -> "RunFiles":
+        """The files of the application with this id."""
+        return RunFiles(f"{self._folder}/{self._name.replace(APPLICATION_ID, application_id)}")
+
+    def write_started(self, started: Started) -> None:
+        """Tell what has begun, in place of what was told before."""
+        self._write(_started(self._name), codec.encode(started))
+
+    def write_report(self, report: Report) -> None:
+        """Leave the report."""
+        self._write(self._name, report.to_dict())
+
+    def read_started(self) -> Started | None:
+        """What the application has begun; None when it has not said anything that we understand."""
+        data = self._read(_started(self._name), SMALL_FILE)
+        try:
+            started: Started = codec.decode(Started, data, "started", tolerant=True)
+        except InvalidJob:
+            return None
+        return started
+
+    def read_report(self, kind: type[ReportT]) -> ReportT | None:
+        """The report; None when there is none that we understand."""
+        data = self._read(self._name, _LARGEST_REPORT)
+        try:
+            return kind.from_dict(data) if isinstance(data, dict) else None
+        except InvalidJob:
+            return None
+
+    def _write(self, name: str, data: Any) -> None:
+        content = json.dumps({"format": _FORMAT, **data}).encode()
+        Storage.of(self._folder).write_file(name, content, replace=True)
+
+    def _read(self, name: str, limit: int) -> Any:
+        content = ReadOnlyStorage.of(self._folder).read_small(name, limit)
+        try:
+            return None if content is None else json.loads(content)
+        except (ValueError, RecursionError):
+            return None
+
+
+def _started(name: str) -> str:
+    return f"{name}.started"

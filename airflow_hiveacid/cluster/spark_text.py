@@ -1,0 +1,91 @@
+"""Texts that become arguments, environment variables and properties of Spark.
+
+Most of them are templates, so that a stranger may have had a hand in them. Whoever reads them later
+splits them into lines: a line break in a value would be the beginning of another property.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from airflow_hiveacid.errors import InvalidJob
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_KEY = re.compile(r"[^\s=:#!][^\s=:]*")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Backslashes, and what ends a key, in the format of Java's properties.
+_SPECIAL = re.compile(r"[\\=:#!]")
+
+
+def require_lines(field: str, value: Any) -> None:
+    """Refuse texts that are not one line.
+
+    :param field: What the value is, for the error.
+    :param value: A text, or a mapping or a list with texts in it; all else is fine.
+    :raises InvalidJob: One has a line break or another control character.
+    """
+    for where, text in _texts(field, value):
+        if _CONTROL.search(text):
+            raise InvalidJob(
+                f"{where} has a line break or another control character.",
+                remedy="Spark would read what follows as something else; encode it, as Base64 for "
+                "example.",
+            )
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidJob(f"{where} has half of a character.") from None
+
+
+def require_environment(field: str, variables: Mapping[str, str]) -> None:
+    """Refuse environment variables that would come to be something else.
+
+    :param field: What they are, for the error.
+    :param variables: Name to value.
+    :raises InvalidJob: A name is none, or a value is not one line.
+    """
+    for name in variables:
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+            raise InvalidJob(f"{field}: {name!r} cannot be the name of an environment variable.")
+    require_lines(field, variables)
+
+
+def require_conf(field: str, conf: Mapping[str, Any]) -> None:
+    """Refuse Spark properties that would come to be others.
+
+    :param field: What they are, for the error.
+    :param conf: Key to value.
+    :raises InvalidJob: A key is none, or a value is not one line.
+    """
+    for key in conf:
+        if not isinstance(key, str) or not _KEY.fullmatch(key):
+            raise InvalidJob(f"{field}: {key!r} cannot be the key of a Spark property.")
+    require_lines(field, conf)
+
+
+def properties(conf: Mapping[str, str]) -> str:
+    """Write Spark properties as a file of Java's.
+
+    :param conf: Key to value.
+    :raises InvalidJob: Some of them cannot be told to Spark as they are.
+    """
+    require_conf("conf", conf)
+    return "".join(f"{_escaped(key)} {_escaped(value)}\n" for key, value in sorted(conf.items()))
+
+
+def _escaped(text: str) -> str:
+    escaped = _SPECIAL.sub(r"\\\g<0>", text)
+    # Else it would be taken for a part of the gap before it.
+    return f"\\{escaped}" if escaped.startswith(" ") else escaped
+
+
+def _texts(where: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _texts(f"the name {key!r} in {where}", key)
+            yield from _texts(f"{where}[{key!r}]", each)
+    elif isinstance(value, list | tuple):
+        for number, each in enumerate(value):
+            yield from _texts(f"{where}[{number}]", each)

@@ -1,0 +1,195 @@
+"""The submission of a packaged application by the Spark provider's connection and spark-submit."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
+from airflow.sdk import BaseHook
+
+from airflow_hiveacid.cluster.packaged import package_zip, spark_app_path
+from airflow_hiveacid.cluster.spark_text import require_conf, require_environment, require_lines
+from airflow_hiveacid.errors import InvalidConnection, JavaMissing
+from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+from airflow_hiveacid.progress import PROGRESS
+
+if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+    from airflow.sdk import Connection
+
+
+class SparkSubmission:
+    """Runs spark-submit, and can kill it.
+
+    Where the driver runs on this machine that is the whole application. Where it runs in the
+    cluster, spark-submit ends once the application is accepted.
+
+    :param application: Name of the application in ``spark_apps``, for example ``"merge"``.
+    :param arguments: Its command line. Everybody on the machine can read it, so nothing secret.
+    :param environment: Variables for spark-submit, and so for a driver on this machine; the place
+        for what is secret.
+    :param folder: Where to put files that are needed as long as spark-submit runs.
+    :param connection: The Spark connection, see ``spark_connection``.
+    :param in_cluster: Whether the driver runs in the cluster.
+    :param options: Further arguments of ``SparkSubmitHook``.
+    :param on_progress: Is called before a line about progress goes to the log.
+    :raises InvalidJob: A text would come to be several lines, and so something else.
+    """
+
+    def __init__(
+        self,
+        application: str,
+        arguments: list[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        connection: "Connection",
+        in_cluster: bool,
+        options: Mapping[str, Any],
+        on_progress: Callable[[], None] | None = None,
+    ) -> None:
+        for field, value in options.items():
+            require_lines(field, value)
+        require_conf("conf", options.get("conf") or {})
+        require_lines("The command line", arguments)
+        require_environment("env_vars", environment)
+        self._application = spark_app_path(application)
+        self._environment = _environment(None if in_cluster else connection.host or "")
+        self._environment |= environment
+        _check_programs(connection, self._environment)
+        self._hook = _submit_hook(
+            conn_id=connection.conn_id,
+            application_args=arguments,
+            py_files=str(package_zip(folder)),
+            deploy_mode="cluster" if in_cluster else "client",
+            **options,
+        )
+        if in_cluster:
+            # On Kubernetes the hook asks for the driver's exit code, and here nobody waits for it.
+            self._hook._spark_exit_code = 0
+        _watch_lines(self._hook, on_progress)
+
+    def run(self) -> None:
+        """Run spark-submit and wait until it has ended.
+
+        :raises AirflowException: It ended with an error; the message has its last lines of output.
+        :raises JavaMissing: The Java found is too old to run Spark.
+        """
+        try:
+            # A session of its own makes the JVM and the Python driver one group that kill() hits.
+            self._hook.submit(str(self._application), env=self._environment, start_new_session=True)
+        except AirflowException as error:
+            if "UnsupportedClassVersionError" in str(error):
+                raise JavaMissing("The Java that spark-submit found is too old.") from error
+            raise
+        finally:
+            # Whatever ended the waiting, a timeout of the task for example, nothing runs on.
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill spark-submit, the driver and what they started; quiet when all have ended."""
+        process = self._hook._submit_sp
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            # With a limit: called from a signal handler, an endless wait could be one for itself.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10)
+        self._hook.on_kill()
+
+
+def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
+    # Imported when a task runs: a DAG file that only declares tasks shouldn't pay for it.
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    return SparkSubmitHook(**arguments)
+
+
+def _watch_lines(hook: "SparkSubmitHook", on_progress: Callable[[], None] | None) -> None:
+    """Fold what Spark says into groups of the log, so that the lines about progress stand out."""
+    process = hook._process_spark_submit_log
+
+    def watch(lines: Iterator[str]) -> Iterator[str]:
+        folded = False
+        try:
+            for line in lines:
+                progress = line.startswith(PROGRESS)
+                if progress and on_progress is not None:
+                    on_progress()
+                if progress is folded:
+                    folded = not folded
+                    hook.log.info("::group::Spark" if folded else "::endgroup::")
+                yield line
+        finally:
+            if folded:
+                hook.log.info("::endgroup::")
+
+    def process_watched(itr: Iterator[Any]) -> None:
+        process(watch(itr))
+
+    # The hook has no other way to see the output while it comes.
+    hook._process_spark_submit_log = process_watched  # type: ignore[method-assign]
+
+
+def spark_connection(conn_id: str) -> "Connection":
+    """Return a Spark connection.
+
+    :raises InvalidConnection: There is none of that name.
+    """
+    # SparkSubmitHook takes an unknown connection for "yarn" without a word.
+    try:
+        return BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as error:
+        raise InvalidConnection(
+            f"There is no Spark connection {conn_id!r}.",
+            remedy="Create it with type spark and the master as host, for example local[*].",
+        ) from error
+
+
+def runs_in_cluster(connection: "Connection", deploy_mode: str | None) -> bool:
+    """Whether the driver runs in the cluster, and not where the Airflow task runs.
+
+    :param connection: The Spark connection.
+    :param deploy_mode: What the operator says; None leaves it to the connection.
+    """
+    return (deploy_mode or connection.extra_dejson.get("deploy-mode")) == "cluster"
+
+
+def _environment(master_of_driver: str | None) -> dict[str, str]:
+    """The environment of spark-submit.
+
+    :param master_of_driver: The master, when the driver runs on this machine.
+    """
+    environment = dict(os.environ)
+    if master_of_driver is not None:
+        environment[DIE_WITH_PARENT] = str(os.getpid())
+        # Spark writes timestamps by the clock of its JVM, and Hive's have no zone.
+        environment["TZ"] = "UTC"
+        # The driver needs this package and its dependencies: the interpreter we run in has them.
+        environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        if master_of_driver.startswith("local"):
+            environment.setdefault("PYSPARK_PYTHON", sys.executable)
+    # An Airflow started by its full path has the spark-submit next to it off the PATH.
+    programs = [environment.get("PATH", os.defpath), str(Path(sys.executable).parent)]
+    environment["PATH"] = os.pathsep.join(programs)
+    return environment
+
+
+def _check_programs(connection: "Connection", environment: Mapping[str, str]) -> None:
+    path = environment["PATH"]
+    binary = connection.extra_dejson.get("spark-binary") or "spark-submit"
+    if shutil.which(binary, path=path) is None:
+        raise InvalidConnection(
+            f"Spark connection {connection.conn_id!r} needs {binary!r}, which is not on the PATH.",
+            remedy="Install Spark or pyspark on the worker.",
+        )
+    java_home = environment.get("JAVA_HOME")
+    java = str(Path(java_home, "bin", "java")) if java_home else "java"
+    if shutil.which(java, path=path) is None:
+        raise JavaMissing(f"There is no {java!r}, and Spark needs Java.")

@@ -1,0 +1,208 @@
+"""The applications of a YARN cluster, through its ResourceManager's REST API."""
+
+import getpass
+import http.client
+import json
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Collection, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from airflow_hiveacid.cluster.applications import Application, ApplicationState
+from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+ADDRESS_EXTRA = "yarn_resourcemanager_webapp_address"
+TIMEOUT_SECONDS = 10
+
+# How much of a log is fetched to find its last lines in.
+_LOG_BYTES = 64 * 1024
+
+_STATES = {
+    "NEW": ApplicationState.PENDING,
+    "NEW_SAVING": ApplicationState.PENDING,
+    "SUBMITTED": ApplicationState.PENDING,
+    "ACCEPTED": ApplicationState.PENDING,
+    "RUNNING": ApplicationState.RUNNING,
+    "FAILED": ApplicationState.FAILED,
+    "KILLED": ApplicationState.KILLED,
+}
+# An application that has FINISHED has told YARN itself how that went.
+_FINAL_STATES = {
+    "SUCCEEDED": ApplicationState.SUCCEEDED,
+    "KILLED": ApplicationState.KILLED,
+}
+
+
+class YarnApplications:
+    """The applications of a YARN cluster.
+
+    :param addresses: The web addresses of the ResourceManagers. Of several, one is active; any may
+        be asked.
+    :param user: Who asks, where YARN does not find that out by itself.
+    :param submitters: The users that our applications may run as.
+    """
+
+    def __init__(
+        self, addresses: Sequence[str], user: str, submitters: Collection[str] = ()
+    ) -> None:
+        self._addresses = [_with_scheme(address) for address in addresses]
+        self._user = user
+        self._submitters = {user, *submitters}
+
+    @classmethod
+    def from_connection(cls, connection: "Connection") -> "YarnApplications":
+        """Return the applications of a Spark connection whose master is YARN.
+
+        :param connection: Its extra ``yarn_resourcemanager_webapp_address`` holds the addresses,
+            separated by commas. Its login is who asks; without one, whoever submits does.
+        """
+        listed = str(connection.extra_dejson.get(ADDRESS_EXTRA) or "")
+        addresses = [address.strip() for address in listed.split(",") if address.strip()]
+        if not addresses:
+            raise InvalidConnection(
+                f"Spark connection {connection.conn_id!r} does not say where YARN's "
+                "ResourceManager answers.",
+                remedy=f"Set its extra {ADDRESS_EXTRA}, for example to http://rm.example.com:8088.",
+            )
+        submitter = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+        # YARN knows a Kerberos principal by its first part.
+        principal = re.split("[/@]", str(connection.extra_dejson.get("principal") or ""))[0]
+        submitters = [submitter, *([principal] if principal else [])]
+        return cls(addresses, connection.login or submitter, submitters)
+
+    def find(self, tag: str) -> list[Application]:
+        """Return the applications that carry a tag, the oldest first."""
+        found = self._ask("GET", "", {"applicationTags": tag})
+        listed = ((found or {}).get("apps") or {}).get("app") or []
+        ours = [app for app in listed if app["user"] in self._submitters]
+        return [self._application(app) for app in sorted(ours, key=lambda app: app["startedTime"])]
+
+    def get(self, application_id: str) -> Application | None:
+        """Return an application; None when the ResourceManager does not know it."""
+        found = self._ask("GET", f"/{application_id}")
+        return None if found is None else self._application(found["app"])
+
+    def kill(self, application_id: str) -> None:
+        """Ask YARN to end an application; quiet when it has ended or is not known."""
+        self._ask("PUT", f"/{application_id}/state", body={"state": "KILLED"})
+
+    def log_tail(self, application_id: str, lines: int = 50) -> list[str]:
+        """Return the end of what the driver has printed, or of Spark's log if it printed nothing.
+
+        The node that ran the driver is asked. When it has handed its logs on, it says to whom.
+        """
+        try:
+            found = self._ask("GET", f"/{application_id}") or {"app": {}}
+            # http://<node>/node/containerlogs/<container>/<user>, once there is a container.
+            node, _, rest = (
+                found["app"].get("amContainerLogs", "").partition("/node/containerlogs/")
+            )
+            for name in ("stdout", "stderr") if rest else ():
+                query = urlencode({"size": -_LOG_BYTES, "user.name": self._user})
+                container = rest.partition("/")[0]
+                url = f"{node}/ws/v1/node/containers/{container}/logs/{name}?{query}"
+                with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
+                    printed = _contents(answer.read().decode(errors="replace"))
+                if printed:
+                    return printed[-lines:]
+        except (ClusterUnreachable, InvalidConnection, OSError, http.client.HTTPException):
+            pass
+        return []
+
+    def submit_conf(self, tag: str) -> dict[str, str]:
+        """Return Spark settings for a submission that can be found by its tag."""
+        return {
+            "spark.yarn.tags": tag,
+            "spark.yarn.submit.waitAppCompletion": "false",
+            # A second driver would work beside what Airflow decides to do about the first.
+            "spark.yarn.maxAppAttempts": "1",
+        }
+
+    def driver_env_conf(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return Spark settings that give the driver environment variables."""
+        return {f"spark.yarn.appMasterEnv.{name}": value for name, value in environment.items()}
+
+    def _application(self, app: Mapping[str, Any]) -> Application:
+        if app["state"] == "FINISHED":
+            state = _FINAL_STATES.get(app["finalStatus"], ApplicationState.FAILED)
+        else:
+            state = _STATES[app["state"]]
+        url = app.get("trackingUrl") or f"{self._addresses[0]}/cluster/app/{app['id']}"
+        return Application(app["id"], state, (app.get("diagnostics") or "").strip(), url)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, str] | None = None,
+    ) -> dict[str, Any] | None:
+        """Return the answer of the active ResourceManager; None when it knows no such thing."""
+        trouble = []
+        for address in self._addresses:
+            asked = urlencode({**(query or {}), "user.name": self._user})
+            request = urllib.request.Request(
+                f"{address}/ws/v1/cluster/apps{path}?{asked}",
+                data=None if body is None else json.dumps(body).encode(),
+                headers={"Accept": "application/json", "Content-Type": "application/json"},
+                method=method,
+            )
+            try:
+                with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
+                    found = json.load(answer)
+            except urllib.error.HTTPError as error:
+                with error:
+                    if error.code == 404:
+                        return None
+                    if error.code in (401, 403):
+                        raise InvalidConnection(
+                            f"YARN at {address} refuses the user {self._user!r}: {error}.",
+                            remedy="Set a login in the Spark connection that may see and end the "
+                            "application. Kerberos is not supported here.",
+                        ) from error
+                    # One on standby redirects, or answers so when it knows none that is active.
+                    standby = 300 <= error.code < 400
+                    trouble.append(f"{address}: {'on standby' if standby else error}")
+            except (OSError, http.client.HTTPException) as error:
+                trouble.append(f"{address}: {error}")
+            except ValueError:
+                trouble.append(f"{address}: not the answer of a ResourceManager")
+            else:
+                # The next question goes first to the one that is active.
+                self._addresses = [address, *(a for a in self._addresses if a != address)]
+                return found if isinstance(found, dict) else {}
+        raise ClusterUnreachable(f"No YARN ResourceManager answers ({'; '.join(trouble)}).")
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A ResourceManager on standby redirects to the active one, by a name only YARN may know."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
+
+
+def _contents(text: str) -> list[str]:
+    # YARN 3 puts a header and a footer of its own around a log.
+    _, header, rest = text.partition("\nLogContents:\n")
+    return (rest.rpartition("End of LogType:")[0] if header else text).strip().splitlines()
+
+
+def _with_scheme(address: str) -> str:
+    return (address if "://" in address else f"http://{address}").rstrip("/")

@@ -1,0 +1,1 @@
+"""Compacting: fewer directories with the same rows."""

@@ -1,0 +1,376 @@
+"""The compaction of one partition of a full ACID table: rows keep their row ids and their bytes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.names import ACID_VERSION_FILE, CONVERTED_BASE, Base, BucketFile, Delta
+from airflow_hiveacid.acid.originals import synthetic_ids, written_by
+from airflow_hiveacid.acid.proof import Balance, Tally
+from airflow_hiveacid.acid.schema import row_struct
+from airflow_hiveacid.acid.trino import Misread
+from airflow_hiveacid.acid.write_ids import Range
+from airflow_hiveacid.engine.compaction.bucket_sorting import sort_bucket
+from airflow_hiveacid.engine.compaction.partition import PartitionCompactor, result_of
+from airflow_hiveacid.engine.compaction.proof import (
+    CensusWork,
+    CountedFile,
+    RecountWork,
+    RepetitionWork,
+    balance,
+    count_file,
+    count_repeated,
+    recount_file,
+)
+from airflow_hiveacid.engine.compaction.tasks import (
+    AssembleWork,
+    BucketInputs,
+    CopiedBucket,
+    DeleteWork,
+    EncodedPart,
+    EncodeWork,
+    InputFile,
+    RawWork,
+    assemble_bucket,
+    check_digits,
+    copy_file,
+    count_rows,
+    encode_piece,
+    give_row_ids,
+    merge_deletes,
+    plan_bucket,
+)
+from airflow_hiveacid.engine.write.staging import StagedFile
+from airflow_hiveacid.errors import (
+    BeyondArrow,
+    HiveAcidError,
+    OutOfOrder,
+    UnsupportedFile,
+)
+from airflow_hiveacid.listing import DataFile, data_files
+from airflow_hiveacid.orc.census import Promise, StripeCensus
+from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.row_types import row_types
+from airflow_hiveacid.orc.stripe_plan import Piece, StripePlan
+
+
+class AcidCompactor(PartitionCompactor):
+    """Compacts one partition of a full ACID table."""
+
+    def plan(
+        self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
+    ) -> CompactionPlan:
+        """See the base class."""
+        misread = Misread.of(state, self.compaction.write_ids)
+        hive3 = self.compaction.version is MetastoreVersion.HMS3
+        return plan_compaction(state, type_, files, misread=misread, one_by_one=hive3)
+
+    def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
+        """See the base class."""
+        files = list(self._counted(plan, state))
+        rows = [each for each in files if not each.promise.is_delete]
+        events = [each for each in files if each.promise.is_delete]
+        census = self._take_census(plan, rows, events)
+        inserts, deletes = self._inputs(plan, rows, events)
+        self._write_rows(plan, inserts)
+        if plan.deletes is not None:
+            self._write_deletes(plan.deletes, deletes)
+        self._write_nothing(plan)
+        self.rows += self._balance(plan.inserts, rows, census)
+        if plan.deletes is not None:
+            self.events += self._balance(plan.deletes, events, census)
+
+    def file_name(self, number: int) -> str:
+        """See the base class."""
+        return BucketFile(number).name
+
+    def side_files(self, directory: Base | Delta) -> dict[str, bytes]:
+        """See the base class."""
+        return {ACID_VERSION_FILE: b"2"} | super().side_files(directory)
+
+    def _counted(self, plan: CompactionPlan, state: AcidDirectory) -> Iterator[CountedFile]:
+        """The files to be put together, with what they promise."""
+        for bucket, file in self._input_files(state, plan):
+            yield CountedFile(bucket, file, self._promise(file.directory, bucket))
+
+    def _promise(self, directory: Base | Delta, bucket: int) -> Promise:
+        is_delete = isinstance(directory, Delta) and directory.is_delete
+        # Without buckets the number of a file says nothing: Trino goes by those of other files.
+        number = bucket if self.table.num_buckets > 0 else None
+        return Promise(is_delete, directory.write_ids, number)
+
+    def _deletes_of(
+        self, plan: CompactionPlan, bucket: int, events: Sequence[CountedFile]
+    ) -> tuple[CountedFile, ...]:
+        """The files with the delete events that are applied to a bucket."""
+        if plan.type is not CompactionType.MAJOR:
+            return ()
+        # Without buckets an engine may put the delete of a row into a file of another number.
+        everywhere = self.table.num_buckets <= 0
+        found = [each for each in events if everywhere or each.bucket == bucket]
+        return tuple(sorted(found, key=lambda each: each.bucket))
+
+    def _take_census(
+        self, plan: CompactionPlan, rows: Sequence[CountedFile], events: Sequence[CountedFile]
+    ) -> dict[CountedFile, tuple[StripeCensus, ...]]:
+        """Count all that will be put together."""
+        count = partial(
+            CensusWork, self.storage.location, aborted=self.compaction.write_ids.aborted
+        )
+        if plan.type is CompactionType.MINOR:
+            work = [count(counted=each, deletes=()) for each in (*rows, *events)]
+        else:
+            work = [
+                count(
+                    counted=each,
+                    deletes=tuple(
+                        event
+                        for event in events
+                        if event.promise.bucket in (None, each.promise.bucket)
+                    ),
+                )
+                for each in rows
+            ]
+        done = self.in_tasks(count_file, work)
+        return {each.counted: stripes for each, stripes in zip(work, done, strict=True)}
+
+    def _balance(
+        self,
+        directory: Base | Delta,
+        files: Sequence[CountedFile],
+        census: Mapping[CountedFile, tuple[StripeCensus, ...]],
+    ) -> Balance:
+        """Compare what came out with what went in, bucket by bucket.
+
+        Raises:
+            ProofFailed: They differ.
+        """
+        read: dict[int, list[StripeCensus]] = {}
+        for each in files:
+            read.setdefault(each.bucket, []).extend(census[each])
+        staged = self.staged(directory)
+        root = self.folder("").root
+        work = [
+            RecountWork(
+                root,
+                file,
+                self._promise(directory, file.bucket),
+                {each.fingerprint: each for each in read.get(file.bucket, ())},
+            )
+            for file in staged
+        ]
+        recounted = self.in_tasks(recount_file, work)
+        written = {file.bucket: stripes for file, stripes in zip(staged, recounted, strict=True)}
+        total = Balance()
+        for bucket in sorted({*read, *written}):
+            what = f"Bucket {bucket} of {self.name}"
+            stripes = written.get(bucket, ())
+            found = balance(read.get(bucket, ()), stripes, Tally(), what)
+            lives = found.read.rows - found.aborted.rows
+            if self._is_delete(directory) and lives != found.written.rows:
+                again = RepetitionWork(
+                    self.storage.location,
+                    tuple(each.file for each in files if each.bucket == bucket),
+                    self.compaction.write_ids.aborted,
+                )
+                (repeated,) = self.in_tasks(count_repeated, [again])
+                found = replace(found, repeated=repeated)
+            found.check(what)
+            total += found
+        return total
+
+    @staticmethod
+    def _is_delete(directory: Base | Delta) -> bool:
+        return isinstance(directory, Delta) and directory.is_delete
+
+    def _inputs(
+        self, plan: CompactionPlan, rows: Sequence[CountedFile], events: Sequence[CountedFile]
+    ) -> tuple[list[BucketInputs], list[BucketInputs]]:
+        """The buckets of rows and the buckets of delete events that will be written."""
+        inputs = partial(
+            BucketInputs,
+            self.storage.location,
+            aborted=self.compaction.write_ids.aborted,
+            types=self._row_types(),
+            columns=self._columns(),
+        )
+
+        def files(
+            counted: Sequence[CountedFile], bucket: int | None = None
+        ) -> tuple[InputFile, ...]:
+            return tuple(each.file for each in counted if bucket in (None, each.bucket))
+
+        return (
+            [
+                inputs(
+                    bucket,
+                    inserts=files(rows, bucket),
+                    deletes=files(self._deletes_of(plan, bucket, events)),
+                )
+                for bucket in sorted({each.bucket for each in rows})
+            ],
+            [
+                inputs(bucket, inserts=(), deletes=files(events, bucket))
+                for bucket in sorted({each.bucket for each in events})
+            ],
+        )
+
+    def _input_files(
+        self, state: AcidDirectory, plan: CompactionPlan
+    ) -> Iterator[tuple[int, InputFile]]:
+        """The files to be put together, all with row ids, and the numbers of their buckets."""
+        chosen = frozenset(plan.inputs)
+        files = [
+            file
+            for file in data_files(self.storage, state)
+            # Not the directory's canonical name: others may spell it in another way.
+            if (file.path if file.directory is None else file.path.partition("/")[0]) in chosen
+            # Hive 3 takes directories of aborted writes, too, and leaves out their rows one by one.
+            and self._aborted(file.directory) is not Range.ALL
+        ]
+        self.bytes_read = sum(file.size for file in files)
+        with_ids = self._give_row_ids([file for file in files if file.raw])
+        for file in files:
+            if file.raw and file.path not in with_ids:
+                continue
+            assert file.bucket is not None, file.path
+            if file.raw:
+                yield file.bucket, with_ids[file.path]
+                continue
+            assert file.directory is not None, file.path
+            exact = self._aborted(file.directory) is Range.NONE
+            noted = self.noted_rows.get(file.path)
+            input_ = InputFile(file.path, file.size, file.directory, exact, file.cut_off, noted)
+            yield file.bucket, input_
+
+    def _aborted(self, directory: Base | Delta | None) -> Range:
+        """How many of the write ids of a directory are aborted; a compaction has left such out."""
+        if not isinstance(directory, Delta):
+            return Range.NONE
+        extent = (directory.min_write_id, directory.max_write_id)
+        return self.compaction.write_ids.range_aborted(*extent)
+
+    def _give_row_ids(self, files: Sequence[DataFile]) -> dict[str, InputFile]:
+        """Make files with row ids of those without, as far as they have rows."""
+        root, folder = self.storage.location, self.folder("rows")
+        counts = self.in_tasks(partial(count_rows, root), [file.path for file in files])
+        rows: dict[Base | Delta | None, dict[str, int]] = {}
+        for file, count in zip(files, counts, strict=True):
+            rows.setdefault(file.directory, {})[file.path] = count
+        work = [
+            RawWork(root, ids, directory or Base(CONVERTED_BASE), self._columns(), folder)
+            for directory, counted in rows.items()
+            for ids in synthetic_ids(counted, *written_by(directory))
+            if ids.rows
+        ]
+        for each in work:
+            if each.ids.bucket is None:
+                raise UnsupportedFile(
+                    f"{root}/{each.ids.path} has no bucket number in its name, so that its rows have"
+                    " no row ids.",
+                    remedy="Overwrite the table, or the partition, with its own rows; that makes a"
+                    " base, too.",
+                )
+        if work:
+            self.phases.note(f"Giving row ids to the rows of {len(work)} files")
+        made = self.in_tasks(give_row_ids, work)
+        return {each.ids.path: file for each, file in zip(work, made, strict=True)}
+
+    def _write_rows(self, plan: CompactionPlan, inputs: Sequence[BucketInputs]) -> None:
+        out = self.folder("out")
+        parts = self.folder("parts")
+        plans: dict[BucketInputs, StripePlan] = {}
+        sorting: dict[BucketInputs, HiveAcidError] = {}
+        planned = self.tried_in_tasks(partial(plan_bucket, out), inputs)
+        for bucket, tried in zip(inputs, planned, strict=True):
+            if isinstance(tried, OutOfOrder):
+                sorting[bucket] = tried
+            elif isinstance(tried, CopiedBucket):
+                self._keep_rows(plan, tried.work, tried.file)
+            else:
+                plans[bucket] = result_of(tried)
+        work = [
+            EncodeWork(bucket, found.layout, piece, parts)
+            for bucket, found in plans.items()
+            for piece in found.pieces
+            if not piece.copy
+        ]
+        if work:
+            stripes = sum(len(each.piece.stripes) for each in work)
+            self.phases.note(f"Writing {stripes} stripes anew in {len(work)} tasks")
+        encoded: dict[tuple[BucketInputs, Piece], EncodedPart] = {}
+        for each, done in zip(work, self.tried_in_tasks(encode_piece, work), strict=True):
+            if isinstance(done, BeyondArrow):
+                sorting[each.inputs] = done
+            else:
+                encoded[each.inputs, each.piece] = result_of(done)
+        assembling = [
+            AssembleWork(bucket, found, tuple(encoded.get((bucket, p)) for p in found.pieces), out)
+            for bucket, found in plans.items()
+            if bucket not in sorting
+        ]
+        for last, file in zip(assembling, self.in_tasks(assemble_bucket, assembling), strict=True):
+            self._keep_rows(plan, last, file)
+        for bucket, why in sorting.items():
+            self.phases.note(f"Sorting bucket {bucket.bucket}: {why.what}")
+            self.in_tasks(partial(check_digits, bucket), bucket.inserts)
+            whole = replace(
+                bucket,
+                inserts=self._readable(bucket.inserts),
+                deletes=self._readable(bucket.deletes),
+            )
+            file, values = sort_bucket(
+                self.spark, self.table, whole, self.compaction.write_ids, out
+            )
+            self.values += values
+            self._keep_filled(plan.inserts, file)
+
+    def _readable(self, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
+        """The same files, with copies in place of those that Spark may be unable to read."""
+        copy = partial(copy_file, self.storage.location, self.folder("rows"))
+        local_times = bool(self.table.local_time_columns)
+        strange = [file for file in files if file.cut_off or local_times]
+        copies = dict(zip(strange, self.in_tasks(copy, strange), strict=True))
+        return tuple(copies.get(file, file) for file in files)
+
+    def _write_deletes(self, directory: Delta, inputs: Sequence[BucketInputs]) -> None:
+        out = self.folder("out")
+        work = [DeleteWork(bucket, self.table.orc_codec, out) for bucket in inputs]
+        for file in self.in_tasks(merge_deletes, work):
+            self._keep_filled(directory, file)
+
+    def _write_nothing(self, plan: CompactionPlan) -> None:
+        """Make sure that there is something to hide what is replaced.
+
+        It holds a real file of no rows, because Trino does not see a directory without one.
+        """
+        deletes = plan.deletes is not None and self.keeps(plan.deletes)
+        if self.keeps(plan.inserts) or (deletes and isinstance(plan.inserts, Delta)):
+            return
+        path = f"{self.folder('out').path}/empty"
+        with self.storage.create(path) as sink:
+            written = write_empty_file(sink, self._row_types(), codec=self.table.orc_codec)
+        self.keep(plan.inserts, StagedFile(path, 0, 0, written.bytes))
+
+    def _keep_filled(self, directory: Base | Delta, file: StagedFile) -> None:
+        if file.rows:
+            self.keep(directory, file)
+
+    def _keep_rows(self, plan: CompactionPlan, work: AssembleWork, file: StagedFile) -> None:
+        """Keep a file, and note how it came about."""
+        for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
+            if encoded is None:
+                self.stripes_copied += len(piece.stripes)
+            else:
+                self.stripes_encoded += len(piece.stripes)
+                self.values += encoded.done.values
+        self._keep_filled(plan.inserts, file)
+
+    def _row_types(self) -> tuple[bytes, ...]:
+        return row_types(row_struct([(c.name, c.type) for c in self.table.columns]))
+
+    def _columns(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.table.columns)

@@ -1,0 +1,130 @@
+"""The long way to compact a bucket, for what cannot be copied or decoded stripe by stripe.
+
+Spark reads the rows, sorts them by their row ids and writes them. That takes many times as long,
+and is needed for rows that are not in the order of their files, and for columns that have got
+another type which only Spark can bring their values to. It must not be taken where timestamps have
+more digits than Spark's, see `compact_tasks.check_digits`.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+
+from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.acid.proof import Tally
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.engine.compaction.row_digest import tally_values
+from airflow_hiveacid.engine.compaction.tasks import (
+    BucketInputs,
+    InputFile,
+    SortedWork,
+    assemble_sorted,
+    caught,
+)
+from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
+from airflow_hiveacid.engine.read.snapshot import ACID_FIELDS, BUCKET, ROW, WRITE_ID, TableSnapshot
+from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
+from airflow_hiveacid.engine.rows.table_support import check_readable
+from airflow_hiveacid.engine.rows.types import require_whole_maps
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.write.staging import Folder, StagedFile
+from airflow_hiveacid.errors import HiveAcidError, ProofFailed
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.storage import Storage
+
+
+def sort_bucket(
+    spark: SparkSession,
+    table: HiveTable,
+    inputs: BucketInputs,
+    write_ids: CompactorWriteIdList,
+    folder: Folder,
+) -> tuple[StagedFile, Tally]:
+    """Write the rows of a bucket in the order of their row ids.
+
+    Args:
+        spark: The session.
+        table: The table.
+        inputs: What becomes one file.
+        write_ids: What the compaction sees.
+        folder: Where the file goes.
+
+    Returns:
+        The file, and its rows with all their values.
+
+    Raises:
+        ProofFailed: Other values came out than went in.
+        UnsupportedTable: Spark cannot write what is in the table.
+        UserError: There are timestamps and Spark's clock is not UTC.
+    """
+    check_readable(spark, table)
+    require_whole_maps(table.columns)
+    session = scan_session(spark)
+    frame = _rows(session, table, inputs, write_ids)
+    wanted = tally_values(frame)
+    path = f"{folder.path}/sorted-{uuid.uuid4().hex}"
+    _save(frame, table, f"{folder.root}/{path}")
+    storage = Storage.of(folder.root)
+    (name,) = [each.path for each in storage.list_files(path) if each.path.endswith(".orc")]
+    work = SortedWork(inputs.bucket, f"{path}/{name}", folder, inputs.types)
+    (file,) = spark.sparkContext.parallelize([work], 1).map(caught(assemble_sorted)).collect()
+    if isinstance(file, HiveAcidError):
+        raise file
+    written = InputFile(file.path, file.bytes, Base(write_ids.high_watermark), exact=True)
+    copied = replace(inputs, inserts=(written,) if file.rows else (), deletes=())
+    found = tally_values(_rows(session, table, copied, write_ids))
+    if found != wanted:
+        raise ProofFailed(
+            f"Bucket {inputs.bucket} of {inputs.root}: {wanted} rows with their values were to be"
+            f" sorted, {found} came out."
+        )
+    return file, found
+
+
+def _save(frame: DataFrame, table: HiveTable, location: str) -> None:
+    """Write rows as Hive's events into one file."""
+    columns = [quoted(column.name) for column in table.columns]
+    insert, write_id, bucket, row, current = (field.name for field in ACID_FIELDS)
+    # An insert's own write id is the one of its row, so that both columns say the same.
+    envelope = frame.select(
+        F.lit(0).alias(insert),
+        F.col(WRITE_ID).alias(write_id),
+        F.col(BUCKET).alias(bucket),
+        F.col(ROW).alias(row),
+        F.col(WRITE_ID).alias(current),
+        F.struct(*[F.col(column) for column in columns]).alias("row"),
+    )
+    writer = envelope.repartition(1).sortWithinPartitions(write_id, bucket, row).write
+    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer.option("compression", table.orc_codec).orc(location)
+
+
+def _rows(
+    session: SparkSession, table: HiveTable, inputs: BucketInputs, write_ids: CompactorWriteIdList
+) -> DataFrame:
+    return pad_chars(_snapshot(table, inputs, write_ids).rows(session), table.columns)
+
+
+def _snapshot(
+    table: HiveTable, inputs: BucketInputs, write_ids: CompactorWriteIdList
+) -> TableSnapshot:
+    """The bucket as a table without partitions."""
+
+    def found(files: Sequence[InputFile]) -> tuple[AcidFile, ...]:
+        return tuple(
+            AcidFile(
+                path=f"{inputs.root}/{file.path}",
+                directory=file.directory,
+                bucket=inputs.bucket,
+                size=file.size,
+                exact=file.exact,
+            )
+            for file in files
+        )
+
+    seen = ValidWriteIdList(write_ids.table, write_ids.high_watermark, aborted=write_ids.aborted)
+    files = PartitionFiles(None, (), inputs.root, found(inputs.inserts), found(inputs.deletes))
+    return TableSnapshot(replace(table, partition_keys=()), [files], seen)

@@ -1,0 +1,266 @@
+"""The compaction of one partition of an insert-only table: fewer files with the same rows."""
+
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+
+from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.names import Delta, OriginalFile, parse_directory, parse_file
+from airflow_hiveacid.acid.proof import Balance, Tally
+from airflow_hiveacid.acid.trino import Misread
+from airflow_hiveacid.acid.write_ids import Range
+from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
+from airflow_hiveacid.engine.compaction.row_digest import tally_values
+from airflow_hiveacid.engine.compaction.tasks import check_rows
+from airflow_hiveacid.engine.read.nanoseconds import Looked, finer_column_in, moment_columns
+from airflow_hiveacid.engine.rows.partition_values import PATH
+from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.write.row_files import RowFiles
+from airflow_hiveacid.engine.write.staging import FlatFile, Folder, StagedFile
+from airflow_hiveacid.errors import HiveAcidError, NanosecondsLost, UnsupportedFile
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.orc.assemble import Part, assemble
+from airflow_hiveacid.orc.census import digest_of_stripe
+from airflow_hiveacid.orc.readable import readable
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.storage import Storage
+
+# As much as one task copies; a table without buckets gets a file for each.
+_BYTES_OF_A_FILE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Files that become one.
+
+    Attributes:
+        root: The folder of the partition.
+        number: The number of the new file.
+        paths: The files, in reading order.
+        folder: Where the new file goes.
+        noted_rows: How many rows each should have, as far as that was noted.
+    """
+
+    root: str
+    number: int
+    paths: tuple[str, ...]
+    folder: Folder
+    noted_rows: tuple[int | None, ...]
+
+
+class InsertOnlyCompactor(PartitionCompactor):
+    """Compacts one partition of an insert-only table."""
+
+    def plan(
+        self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
+    ) -> CompactionPlan:
+        """See the base class."""
+        self._format = RowFormat.of(self.table, self.partition)
+        if self.compaction.version is MetastoreVersion.HMS3 and type_ is CompactionType.MINOR:
+            # There is nothing to filter rows by: who reads meanwhile would see those of write ids
+            # that are open to him. A base that he does not see all of he does not take.
+            self.warnings.append(
+                "Hive 3 cannot hide a delta of several write ids from those who read meanwhile: "
+                "the compaction became a major one."
+            )
+            type_ = CompactionType.MAJOR
+        # By Hive 3's rules a compactor gets aborted ones: of other tables it drops row by row.
+        dead = [name for name in state.deltas if self._is_aborted(name)]
+        live = tuple(name for name in state.deltas if name not in dead)
+        state = replace(state, deltas=live, aborted=(*state.aborted, *dead))
+        misread = Misread.of(state, self.compaction.write_ids)
+        hive3 = self.compaction.version is MetastoreVersion.HMS3
+        return plan_compaction(state, type_, files, flat=True, misread=misread, one_by_one=hive3)
+
+    def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
+        """See the base class."""
+        work = self._grouped([file for file in _inputs(plan, state) if file.size > 0])
+        writer = RowFiles(self.table, self.table.orc_codec)
+        left = work
+        copied: list[tuple[_Joined, StagedFile]] = []
+        if self._format.format is StorageFormat.ORC:
+            left = []
+            for each, tried in zip(work, self.tried_in_tasks(_copy_stripes, work), strict=True):
+                if isinstance(tried, UnsupportedFile):
+                    self.phases.note(f"Writing {each.paths[0]} and others anew: {tried.what}")
+                    left.append(each)
+                elif isinstance(tried, HiveAcidError):
+                    raise tried
+                else:
+                    file, stripes = tried
+                    self.stripes_copied += stripes
+                    self._keep_filled(plan, file)
+                    copied.append((each, file))
+        self._check_copies(copied)
+        for each in left:
+            self._check_digits(each)
+            files = self.in_tasks(writer.taker(), self._written_anew(each, writer))
+            self._check_rows(each, files)
+            for file in files:
+                self._keep_filled(plan, file)
+        if not self.keeps(plan.inserts):
+            # There must be something to hide what is replaced, and Trino sees no empty directory.
+            path = f"{self.folder('out').path}/empty"
+            with self.storage.create(path) as sink:
+                size = writer.write_empty(sink)
+            self.keep(plan.inserts, StagedFile(path, 0, 0, size))
+
+    def _check_copies(self, copied: Sequence[tuple[_Joined, StagedFile]]) -> None:
+        """Make sure that each stripe came into the new files, once."""
+        root = self.storage.location
+        places = [[*joined.paths, file.path] for joined, file in copied]
+        counts = iter(
+            self.in_tasks(partial(_count_stripes, root), [p for each in places for p in each])
+        )
+        for joined, _ in copied:
+            read = sum((next(counts) for _ in joined.paths), Tally())
+            self._balance(joined, Balance(read=read, written=next(counts)))
+
+    def _check_rows(self, joined: _Joined, files: Sequence[StagedFile]) -> None:
+        """Make sure that each row came into the new files, once and with all its values."""
+        read = self._tally(joined.paths)
+        written = self._tally([file.path for file in files if file.rows])
+        self.values += written
+        self._balance(joined, Balance(read=read, written=written))
+
+    def _balance(self, joined: _Joined, found: Balance) -> None:
+        found.check(f"File {joined.number} of {self.name}")
+        self.rows += found
+
+    def _tally(self, paths: Sequence[str]) -> Tally:
+        """Count the rows of some files, or their lines, by all their values."""
+        if not paths:
+            return Tally()
+        found = [f"{self.storage.location.rstrip('/')}/{path}" for path in paths]
+        session = scan_session(self.spark)
+        if self._format.format.is_text:
+            return tally_values(self._format.lines(session, found).select(LINE))
+        return tally_values(self._format.scan(session, found).drop(PATH))
+
+    def file_name(self, number: int) -> str:
+        """See the base class."""
+        return OriginalFile(number, 0).name
+
+    def _is_aborted(self, name: str) -> bool:
+        delta = parse_directory(name)
+        assert isinstance(delta, Delta), name
+        extent = (delta.min_write_id, delta.max_write_id)
+        return self.compaction.write_ids.range_aborted(*extent) is Range.ALL
+
+    def _keep_filled(self, plan: CompactionPlan, file: StagedFile) -> None:
+        if file.rows:
+            self.keep(plan.inserts, file)
+
+    def _grouped(self, files: Sequence[FileStatus]) -> list[_Joined]:
+        """The files that become one: those of a bucket, or as many as are not too large."""
+        groups: dict[int, list[str]] = {}
+        last = size = 0
+        for file in files:
+            self.bytes_read += file.size
+            if self.table.num_buckets > 0:
+                number = self._bucket(file)
+            else:
+                if size and size + file.size > _BYTES_OF_A_FILE:
+                    last, size = last + 1, 0
+                size += file.size
+                number = last
+            groups.setdefault(number, []).append(file.path)
+        return [
+            _Joined(
+                self.storage.location,
+                number,
+                tuple(paths),
+                self.folder("out"),
+                tuple(map(self.noted_rows.get, paths)),
+            )
+            for number, paths in sorted(groups.items())
+        ]
+
+    def _bucket(self, file: FileStatus) -> int:
+        parsed = parse_file(file.path.rpartition("/")[2])
+        if parsed is None:
+            raise UnsupportedFile(
+                f"{self.storage.location}/{file.path} has no bucket number in its name.",
+                remedy="Rewrite the partition with INSERT OVERWRITE.",
+            )
+        return parsed.bucket
+
+    def _check_digits(self, joined: _Joined) -> None:
+        """Make sure that Spark can write some files anew without cutting a timestamp.
+
+        Raises:
+            NanosecondsLost: There are some with more digits than microseconds.
+        """
+        columns = moment_columns(self.table)
+        if self._format.format.is_text or not columns:
+            return
+        names = tuple(column.name for column in self.table.columns)
+        paths = [f"{joined.root}/{path}" for path in joined.paths]
+        files = [Looked(path, None, self._format.format, names) for path in paths]
+        found = self.in_tasks(partial(finer_column_in, columns), files)
+        for path, column in zip(paths, found, strict=True):
+            if column is not None:
+                raise NanosecondsLost(
+                    f"{path} has nanoseconds in the column {column}, and can only be compacted by"
+                    " Spark, which knows microseconds.",
+                    remedy="Let Hive compact the table.",
+                )
+
+    def _written_anew(self, joined: _Joined, writer: RowFiles) -> list[FlatFile]:
+        """Let Spark read some files and write their rows, or their lines as they are."""
+        spark = scan_session(self.spark)
+        paths = [f"{joined.root}/{path}" for path in joined.paths]
+        flat = f"{self.folder('flat').path}/{joined.number}-{uuid.uuid4().hex}"
+        location = f"{joined.root}/{flat}"
+        if self._format.format.is_text:
+            lines = self._format.lines(spark, paths).select(LINE)
+            writer.save_lines(lines.coalesce(1), [], location)
+        else:
+            rows = self._format.scan(spark, paths).drop(PATH)
+            writer.save(rows.coalesce(1), [], location)
+        found = self.storage.list_files(flat)
+        return [
+            FlatFile(joined.root, f"{flat}/{file.path}", joined.folder, joined.number)
+            for file in found
+            if not file.path.startswith((".", "_"))
+        ]
+
+
+def _inputs(plan: CompactionPlan, state: AcidDirectory) -> list[FileStatus]:
+    """The files of what is replaced, in reading order."""
+    chosen = frozenset(plan.inputs)
+    names = [name for name in (state.base, *state.deltas) if name in chosen]
+    originals = [file for file in state.files("") if file.path in chosen]
+    return originals + [file for name in names if name for file in state.files(name)]
+
+
+def _count_stripes(root: str, path: str) -> Tally:
+    """Count the stripes of a file, and their rows."""
+    with Storage.of(root).open_input(path) as source:
+        tail = OrcTail.read(source)
+        counted = (
+            Tally(stripe.rows, digest_of_stripe(source, tail, stripe)) for stripe in tail.stripes
+        )
+        return sum(counted, Tally())
+
+
+def _copy_stripes(joined: _Joined) -> tuple[StagedFile, int]:
+    """Put the stripes of some files into one; also says how many there are."""
+    storage = Storage.of(joined.root)
+    path = f"{joined.folder.path}/{OriginalFile(joined.number, 0).name}.{uuid.uuid4().hex}"
+    with ExitStack() as stack:
+        parts = []
+        for name, noted in zip(joined.paths, joined.noted_rows, strict=True):
+            source = stack.enter_context(storage.open_input(name))
+            tail = OrcTail.read(source)
+            check_rows(tail, name, noted)
+            parts.append(Part(source, readable(tail)))
+        with storage.create(path) as sink:
+            written = assemble(parts, sink)
+    stripes = sum(len(part.tail.stripes) for part in parts)
+    return StagedFile(path, joined.number, written.rows, written.bytes), stripes

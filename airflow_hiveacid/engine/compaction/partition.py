@@ -1,0 +1,333 @@
+"""The compaction of one partition, or of a table without partitions, in its own transaction."""
+
+import os
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TypeVar
+
+from pyspark.sql import SparkSession  # noqa: TID253
+
+from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.names import (
+    CONVERTED_BASE,
+    METADATA_FILE,
+    SIDECAR_FILE,
+    STAGING_PREFIX,
+    Base,
+    Delta,
+    parse_directory,
+)
+from airflow_hiveacid.acid.proof import Balance, Tally
+from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
+from airflow_hiveacid.engine.compaction.tasks import caught
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.session import cancelling_jobs
+from airflow_hiveacid.engine.write.staging import Folder, StagedFile
+from airflow_hiveacid.errors import HiveAcidError, StorageError, UnsupportedTable
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import CompactionProof, PartitionCompaction
+from airflow_hiveacid.listing import check_notes, list_files, read_state
+from airflow_hiveacid.maintenance.since import mark_visible
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.transaction import Compaction
+from airflow_hiveacid.metastore.identity import require_same_definition
+from airflow_hiveacid.progress import Phase, PhaseClock
+from airflow_hiveacid.storage import Storage, storage_error
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_COMPACTED = b'{"thisFileVersion":"0","dataFormat":"compacted"}'
+
+
+@dataclass
+class PartitionCompactor(ABC):
+    """Compacts one partition. What is in the files is up to the kind of table.
+
+    Attributes:
+        spark: The session.
+        client: The metastore.
+        table: The table.
+        partition: The partition; None is a table without partitions.
+        compaction: The transaction, entered.
+        phases: Is told about the phases.
+        warnings: What went wrong without changing the result.
+        bytes_read: The size of what is replaced.
+        stripes_copied: How many stripes of ORC files stayed as they were.
+        stripes_encoded: How many were written anew.
+        noted_rows: How many rows the files should have that are replaced, as far as their
+            directories have notes.
+        rows: What became of the rows.
+        events: What became of the delete events that stay.
+        values: The rows that were written anew, with all their values.
+    """
+
+    spark: SparkSession
+    client: MetastoreClient
+    table: HiveTable
+    partition: HivePartition | None
+    compaction: Compaction
+    phases: PhaseClock
+    warnings: list[str] = field(default_factory=list)
+    bytes_read: int = 0
+    stripes_copied: int = 0
+    stripes_encoded: int = 0
+    noted_rows: Mapping[str, int] = field(default_factory=dict)
+    rows: Balance = field(default_factory=Balance)
+    events: Balance = field(default_factory=Balance)
+    values: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        folder = self.table.folder if self.partition is None else self.partition.folder
+        self.storage = Storage.of(folder.rstrip("/"))
+        self._staging = f"{STAGING_PREFIX}{self.compaction.txn_id}_{uuid.uuid4().hex[:8]}"
+        self._staged: dict[Base | Delta, list[StagedFile]] = {}
+        self._published: list[str] = []
+        self._bytes_written = 0
+
+    @abstractmethod
+    def plan(
+        self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
+    ) -> CompactionPlan:
+        """Choose what is replaced, and by what; nothing may be written.
+
+        Args:
+            state: What the compaction reads of the partition.
+            type_: The kind of compaction.
+            files: The listing that the state was made of.
+
+        Raises:
+            NothingToCompact: It would change nothing.
+        """
+
+    @abstractmethod
+    def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
+        """Write the files of the new directories into ``self.folder(...)``, and ``keep`` them."""
+
+    @abstractmethod
+    def file_name(self, number: int) -> str:
+        """The name of a published file."""
+
+    def side_files(self, directory: Base | Delta) -> dict[str, bytes]:
+        """The hidden files of a new directory, by their names."""
+        hive3 = self.compaction.version is MetastoreVersion.HMS3
+        return {METADATA_FILE: _COMPACTED} if hive3 and isinstance(directory, Base) else {}
+
+    def run(self, type_: CompactionType, reason: str) -> PartitionCompaction:
+        """Compact and commit.
+
+        Args:
+            type_: What is asked for; Hive 3 may get a major one instead.
+            reason: Why, for the report.
+
+        Raises:
+            NothingToCompact: It would change nothing.
+        """
+        hive3 = self.compaction.version is MetastoreVersion.HMS3
+        if hive3 and not self.storage.renames_at_once:
+            raise UnsupportedTable(
+                f"{self.name} is on an object store, where a base appears file by file. Only Hive"
+                " Metastore 4 hides it until it is complete.",
+                remedy="Let Hive compact the table.",
+            )
+        with self.phases(Phase.READ):
+            self._require_same_table()
+            files = list_files(self.storage)
+            state = read_state(
+                self.storage,
+                files,
+                self.compaction.write_ids,
+                self.compaction.txns,
+                rules=Rules.HIVE3 if hive3 else Rules.HIVE4,
+            )
+            plan = self.plan(state, type_, files)
+            if hive3 and plan.deletes is not None:
+                # Two directories cannot appear at once, and Hive 3 has no transaction to hide them
+                # meanwhile: whoever read in between would miss rows, or see deleted ones again.
+                self.warnings.append(
+                    "A minor compaction of inserts and deletes makes two directories, which Hive 3"
+                    " cannot be shown at once: it became a major one."
+                )
+                plan = self.plan(state, CompactionType.MAJOR, files)
+            self.noted_rows = check_notes(self.storage, state, _directories(plan))
+        self.compaction.own(
+            partial(self.storage.delete_directory, self._staging),
+            f"{self.storage.location}/{self._staging}",
+        )
+        group = f"hiveacid-{self.compaction.txn_id}"
+        with (
+            self.phases(Phase.WRITE),
+            cancelling_jobs(self.spark, group, f"{plan.type} {self.name}"),
+            spark_errors_as_ours(f"Compacting {self.name}"),
+        ):
+            self.write(plan, state)
+        self.compaction.check_alive()
+        with self.phases(Phase.REGISTER):
+            self._require_same_table()
+            # Of a table that nobody has written there are original files to compact. To the
+            # metastore a 0 is every write id, and it would forget which of them are aborted.
+            self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
+        with self.phases(Phase.PUBLISH):
+            self._publish(plan)
+        self.compaction.commit()
+        self._remember()
+        return PartitionCompaction(
+            table=self.table.ref.full_name,
+            partition=None if self.partition is None else self.partition.name,
+            type=plan.type.value,
+            outcome="compacted",
+            reason=reason,
+            txn_id=self.compaction.txn_id,
+            published=tuple(self._published),
+            replaced=plan.inputs,
+            rows=self.rows.written.rows,
+            deletes=self.events.written.rows,
+            proof=self._proof(),
+            bytes_read=self.bytes_read,
+            bytes_written=self._bytes_written,
+            stripes_copied=self.stripes_copied,
+            stripes_encoded=self.stripes_encoded,
+            seconds=self.phases.seconds,
+            warnings=(*self.compaction.warnings, *self.warnings),
+        )
+
+    def _proof(self) -> CompactionProof:
+        return CompactionProof(
+            rows_read=self.rows.read.rows,
+            rows_deleted=self.rows.deleted.rows,
+            rows_aborted=self.rows.aborted.rows,
+            rows_written=self.rows.written.rows,
+            rows_digest=f"{self.rows.written.digest:016x}",
+            events_read=self.events.read.rows,
+            events_aborted=self.events.aborted.rows,
+            events_repeated=self.events.repeated.rows,
+            events_written=self.events.written.rows,
+            events_digest=f"{self.events.written.digest:016x}",
+            rows_encoded=self.values.rows,
+            values_digest=f"{self.values.digest:016x}",
+        )
+
+    @property
+    def name(self) -> str:
+        """The table and the partition, for messages."""
+        name = self.table.ref.full_name
+        return name if self.partition is None else f"{name}/{self.partition.name}"
+
+    def folder(self, name: str) -> Folder:
+        """A folder that nobody looks into, and that goes away with the transaction."""
+        return Folder(self.storage.location, f"{self._staging}/{name}")
+
+    def keep(self, directory: Base | Delta, file: StagedFile) -> None:
+        """Have a file published."""
+        self._staged.setdefault(directory, []).append(file)
+
+    def staged(self, directory: Base | Delta) -> list[StagedFile]:
+        """The files to be published in a directory."""
+        return list(self._staged.get(directory, ()))
+
+    def keeps(self, directory: Base | Delta) -> bool:
+        """Whether there is a file to be published in a directory."""
+        return directory in self._staged
+
+    def _publish(self, plan: CompactionPlan) -> None:
+        """Let the new directories appear, each by one rename."""
+        hive3 = self.compaction.version is MetastoreVersion.HMS3
+        ready: list[tuple[str, str]] = []
+        for directory, files in self._staged.items():
+            final = replace(directory, visibility_txn=self.compaction.visibility_txn).name
+            folder = f"{self._staging}/ready/{final}"
+            self.storage.make_directory(folder)
+            written = []
+            for file in files:
+                name = self.file_name(file.bucket)
+                self.storage.rename(file.path, f"{folder}/{name}")
+                self._bytes_written += file.bytes
+                written.append(WrittenFile(name, file.rows, file.bytes))
+            sidecar = {SIDECAR_FILE: self._sidecar(plan, written)}
+            for name, content in (self.side_files(directory) | sidecar).items():
+                self._create(f"{folder}/{name}", content)
+            ready.append((folder, final))
+        for _, final in ready:
+            if self.storage.exists(final):
+                raise StorageError(
+                    f"{self.storage.location}/{final} exists already.",
+                    remedy="Another compactor has been here; look whose it is.",
+                )
+        self._require_same_table()
+        for folder, final in ready:
+            if not hive3:
+                self.compaction.own(
+                    partial(self.storage.delete_directory, final),
+                    f"{self.storage.location}/{final}",
+                )
+                self.compaction.show(partial(self.storage.exists, final))
+            self.compaction.confirm_alive()
+            # On Hive 3 this is the commit: whoever reads from now on may already need it.
+            self.storage.rename(folder, final)
+            self._published.append(final)
+        self.storage.delete_directory(self._staging)
+
+    def _require_same_table(self) -> None:
+        """Make sure that nothing is published in what has become another table."""
+        partitions = [] if self.partition is None else [self.partition]
+        require_same_definition(self.client, self.table, partitions)
+
+    def _sidecar(self, plan: CompactionPlan, written: Sequence[WrittenFile]) -> bytes:
+        note = {
+            "operation": plan.type.value,
+            "txn_id": self.compaction.txn_id,
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "user": os.environ.get("USER", ""),
+            "replaces": list(plan.inputs),
+            "proof": codec.encode(self._proof()),
+        }
+        return directory_note(note, written)
+
+    def _remember(self) -> None:
+        """Note who may still read what was replaced; the cleaner can find that out by itself, too."""
+        try:
+            for final in self._published:
+                mark_visible(self.client, self.storage, final, self.table.ref)
+        except HiveAcidError as error:
+            self.warnings.append(f"Cleaning will take a run more: {error}")
+
+    def _create(self, path: str, content: bytes) -> None:
+        try:
+            with self.storage.create(path) as sink:
+                sink.write(content)
+        except OSError as error:
+            raise storage_error(error, f"{self.storage.location}/{path}") from error
+
+    def in_tasks(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Run one task for each item.
+
+        Raises:
+            HiveAcidError: What the first failed task said.
+        """
+        return [result_of(tried) for tried in self.tried_in_tasks(work, items)]
+
+    def tried_in_tasks(self, work: Callable[[T], R], items: Sequence[T]) -> list[R | HiveAcidError]:
+        """Run one task for each item; errors of ours are results, too."""
+        if not items:
+            return []
+        tasks = self.spark.sparkContext.parallelize(items, len(items))
+        return tasks.map(caught(work)).collect()
+
+
+def _directories(plan: CompactionPlan) -> list[str]:
+    """What is replaced, without original files, which lie in no directory of a writer's."""
+    return [name for name in plan.inputs if parse_directory(name) is not None]
+
+
+def result_of(tried: R | HiveAcidError) -> R:
+    """The result of a task, or its error raised."""
+    if isinstance(tried, HiveAcidError):
+        raise tried
+    return tried

@@ -1,0 +1,256 @@
+"""Compacting the partitions of a table: each in its own transaction, several at a time."""
+
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyspark import inheritable_thread_target  # noqa: TID253
+from pyspark.sql import SparkSession  # noqa: TID253
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.compaction_policy import choose
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.compaction.acid import AcidCompactor
+from airflow_hiveacid.engine.compaction.insert_only import InsertOnlyCompactor
+from airflow_hiveacid.engine.failures import translate
+from airflow_hiveacid.errors import (
+    AlreadyCompacting,
+    HiveAcidError,
+    InvalidJob,
+    NothingToCompact,
+    UnsupportedMetastore,
+)
+from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionCompaction
+from airflow_hiveacid.maintenance.survey import Survey, compactable
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.transaction import Compaction
+from airflow_hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """One partition to compact, and why."""
+
+    partition: str | None
+    type: CompactionType
+    reason: str
+
+
+class TableCompactor:
+    """Compacts a table as a job asks for it."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        client: MetastoreClient,
+        job: CompactJob,
+        observers: Sequence[PhaseObserver] = (),
+    ) -> None:
+        self._spark = spark
+        self._client = client
+        self._job = job
+        self._observers = observers
+        self._ref = TableRef.parse(job.target)
+        self._clock = PhaseClock(observers)
+
+    def run(self) -> CompactReport:
+        """Compact every partition that has to be; one that fails does not stop the others."""
+        job = self._job
+        if job.mode != "auto" and self._client.version is MetastoreVersion.HMS3:
+            raise UnsupportedMetastore(
+                f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
+                remedy='Use mode="auto".',
+            )
+        if job.mode == "worker":
+            done = list(self._serve())
+        else:
+            table = compactable(self._client, self._ref)
+            if job.reason:
+                self._clock.note(f"{self._ref}: {job.reason}")
+            orders, skipped = self._orders(table)
+            done = [*self._compact_all(table, orders), *skipped]
+        return _report(self._ref, done)
+
+    def _orders(self, table: HiveTable) -> tuple[list[_Order], list[PartitionCompaction]]:
+        """What has to be done, and what is left alone and why."""
+        job = self._job
+        if job.type is not None:
+            type_ = CompactionType(job.type)
+            names: Sequence[str | None] = [None]
+            if table.partition_keys:
+                names = job.partitions or self._client.get_partition_names(self._ref)
+            return [
+                _Order(name, type_, job.reason or f"{type_} was asked for") for name in names
+            ], []
+        now = datetime.now(UTC)
+        found = Survey(self._client, job.policy).survey([self._ref], job.partitions, now)
+        decisions = choose(found, job.budget)
+        for decision in decisions:
+            self._clock.note(f"{_name(self._ref, decision.size.partition)}: {decision.reason}")
+        return (
+            [
+                _Order(each.size.partition, each.type, each.reason)
+                for each in decisions
+                if each.type is not None
+            ],
+            [
+                _skipped(self._ref, each.size.partition, each.reason)
+                for each in decisions
+                if each.type is None
+            ],
+        )
+
+    def _compact_all(self, table: HiveTable, orders: Sequence[_Order]) -> list[PartitionCompaction]:
+        partitions: dict[str | None, HivePartition | None] = {None: None}
+        if table.partition_keys:
+            names = [order.partition for order in orders if order.partition is not None]
+            found = {each.name: each for each in self._client.get_partitions(self._ref, names)}
+            partitions = {name: found.get(name) for name in names}
+
+        def compact(order: _Order) -> PartitionCompaction:
+            if order.partition is not None and partitions[order.partition] is None:
+                missing = InvalidJob(f"{self._ref} has no partition {order.partition}.")
+                return self._failed(self._ref, order.partition, missing)
+            return self._compact(table, partitions[order.partition], order)
+
+        # Each thread has its own Spark jobs, and its own connection to the metastore.
+        with ThreadPoolExecutor(max(1, min(self._job.parallel, len(orders)))) as pool:
+            # Each with a wrapper of its own: those who share one share a job group, too, and are
+            # cancelled together.
+            running = [
+                pool.submit(inheritable_thread_target(self._spark)(compact), order)
+                for order in orders
+            ]
+            return [each.result() for each in running]
+
+    def _compact(
+        self, table: HiveTable, partition: HivePartition | None, order: _Order
+    ) -> PartitionCompaction:
+        phases = self._phases(_name(self._ref, order.partition))
+        try:
+            with Compaction(
+                self._client,
+                self._ref,
+                order.partition,
+                order.type,
+                run_token=self._job.token,
+                run_as=table.owner,
+                lock_wait_seconds=self._job.lock_wait_seconds,
+                phases=phases,
+            ) as compaction:
+                return self._run(table, partition, compaction, order, phases)
+        except AlreadyCompacting as other:
+            return _skipped(self._ref, order.partition, str(other))
+        except Exception as error:  # noqa: BLE001 - the other partitions go on
+            return self._failed(self._ref, order.partition, error)
+
+    def _serve(self) -> Iterator[PartitionCompaction]:
+        """Serve the requests that wait in the queue, one after the other."""
+        while (served := self._serve_one()) is not None:
+            yield served
+
+    def _serve_one(self) -> PartitionCompaction | None:
+        phases = self._phases("a request")
+        compaction = Compaction.serve(
+            self._client,
+            table=self._ref,
+            pool=self._job.pool,
+            run_token=self._job.token,
+            lock_wait_seconds=self._job.lock_wait_seconds,
+            phases=phases,
+        )
+        if compaction is None:
+            return None
+        try:
+            with compaction:
+                # The metastore hands out whatever waits in the pool, perhaps of another table.
+                table = compactable(self._client, compaction.ref)
+                order = _Order(compaction.partition, compaction.type, "it was requested")
+                named = [] if order.partition is None else [order.partition]
+                found = self._client.get_partitions(table.ref, named) if named else [None]
+                if not found or (found[0] is None and table.partition_keys):
+                    raise InvalidJob(f"{table.ref} has no partition {order.partition}.")
+                return self._run(table, found[0], compaction, order, phases)
+        except AlreadyCompacting as other:
+            # Somebody else serves the same queue: let them have it.
+            self._clock.note(str(other))
+            return None
+        except Exception as error:  # noqa: BLE001 - the other requests are served all the same
+            return self._failed(compaction.ref, compaction.partition, error)
+
+    def _phases(self, about: str) -> PhaseClock:
+        """A clock for one of several compactions, whose lines in the log say whose they are."""
+        observers = [
+            PhaseLog(about) if isinstance(each, PhaseLog) else each for each in self._observers
+        ]
+        return PhaseClock(observers)
+
+    def _run(
+        self,
+        table: HiveTable,
+        partition: HivePartition | None,
+        compaction: Compaction,
+        order: _Order,
+        phases: PhaseClock,
+    ) -> PartitionCompaction:
+        kind = InsertOnlyCompactor if table.kind is TableKind.INSERT_ONLY else AcidCompactor
+        compactor = kind(self._spark, self._client, table, partition, compaction, phases)
+        try:
+            return compactor.run(order.type, order.reason)
+        except NothingToCompact as nothing:
+            compaction.refuse(nothing.what)
+            return _skipped(table.ref, order.partition, nothing.what)
+
+    def _failed(
+        self, ref: TableRef, partition: str | None, error: Exception
+    ) -> PartitionCompaction:
+        ours = error if isinstance(error, HiveAcidError) else translate(error, "The compaction")
+        if ours is not error:
+            traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
+        self._clock.note(f"{_name(ref, partition)} failed: {ours}")
+        return PartitionCompaction(
+            table=ref.full_name,
+            partition=partition,
+            outcome="failed",
+            reason=ours.what,
+            error=ErrorReport.of(ours),
+        )
+
+
+def _skipped(ref: TableRef, partition: str | None, reason: str) -> PartitionCompaction:
+    return PartitionCompaction(
+        table=ref.full_name, partition=partition, outcome="skipped", reason=reason
+    )
+
+
+def _name(ref: TableRef, partition: str | None) -> str:
+    return ref.full_name if partition is None else f"{ref.full_name}/{partition}"
+
+
+def _report(ref: TableRef, done: Sequence[PartitionCompaction]) -> CompactReport:
+    """All partitions in one report, which names the first failure as its own."""
+    seconds: dict[str, float] = {}
+    for each in done:
+        for phase, spent in each.seconds.items():
+            seconds[phase] = round(seconds.get(phase, 0.0) + spent, 3)
+    failed = [each for each in done if each.error is not None]
+    error = None
+    if failed:
+        first = failed[0].error
+        assert first is not None
+        names = ", ".join(_name(TableRef.parse(each.table), each.partition) for each in failed)
+        error = replace(
+            first, message=f"{len(failed)} of {len(done)} failed ({names}): {first.message}"
+        )
+    return CompactReport(
+        target=ref.full_name,
+        partitions=tuple(done),
+        seconds=seconds,
+        warnings=tuple(warning for each in done for warning in each.warnings),
+        error=error,
+    )

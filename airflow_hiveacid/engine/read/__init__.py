@@ -1,0 +1,1 @@
+"""Reading: which files and rows of a table a transaction sees."""

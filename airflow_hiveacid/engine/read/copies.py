@@ -1,0 +1,79 @@
+"""Copies of files that Spark cannot read as they are.
+
+A file that a streaming writer still appends to, or was killed over, counts up to a length that its
+writer notes beside it, and Spark reads files as a whole. A file of another engine does not say what
+its timestamps with local time zone are to Spark, which then reads nothing of it. Spark is given
+copies, which go when the transaction that reads them ends.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, in_threads, read_tails
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.orc.readable import copy_readable, readable
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.storage import Storage, storage_error
+
+
+class Reading(Protocol):
+    """The transaction that a snapshot is read under."""
+
+    @property
+    def txn_id(self) -> int:
+        """Its id."""
+
+    def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
+        """Register what must go when it ends."""
+
+
+def with_copies(
+    table: HiveTable, partitions: Sequence[PartitionFiles], txn: Reading
+) -> list[PartitionFiles]:
+    """The same files, with copies in place of those that Spark cannot read.
+
+    The copies lie in a hidden folder of the partition that any cleaner knows for what it is.
+    """
+    local_times = bool(table.local_time_columns)
+    return in_threads(lambda partition: _with_copies(partition, txn, local_times), partitions)
+
+
+def _with_copies(partition: PartitionFiles, txn: Reading, local_times: bool) -> PartitionFiles:
+    files = (*partition.inserts, *partition.deletes)
+    strange = [file for file in files if file.cut_off or local_times]
+    tails = dict(zip(strange, read_tails(strange), strict=True))
+    copied = {file for file, tail in tails.items() if file.cut_off or readable(tail) is not tail}
+    if local_times and any(file.raw for file in copied):
+        # The names of such files give the order in which their rows are counted.
+        copied |= {file for file in files if file.raw}
+    if not copied:
+        return partition
+    storage = Storage.of(partition.location)
+    folder = f"{STAGING_PREFIX}{txn.txn_id}_{uuid.uuid4().hex[:8]}"
+    txn.own_temporarily(
+        lambda: storage.delete_directory(folder), f"{storage.location.rstrip('/')}/{folder}"
+    )
+
+    def with_those(files: Sequence[AcidFile]) -> tuple[AcidFile, ...]:
+        return tuple(
+            _copy(storage, folder, file, tails[file]) if file in copied else file for file in files
+        )
+
+    return replace(
+        partition, inserts=with_those(partition.inserts), deletes=with_those(partition.deletes)
+    )
+
+
+def _copy(storage: Storage, folder: str, file: AcidFile, tail: OrcTail) -> AcidFile:
+    root = storage.location.rstrip("/")
+    path = file.path[len(root) + 1 :]
+    copy = f"{folder}/{path}"
+    with storage.open_input(path) as source, storage.create(copy) as sink:
+        try:
+            size = copy_readable(source, tail, sink)
+        except OSError as error:
+            raise storage_error(error, f"{root}/{copy}") from error
+    return replace(file, path=f"{root}/{copy}", size=size, cut_off=False)

@@ -1,0 +1,159 @@
+"""Rows that are evaluated once, and written down for all that needs them afterwards.
+
+A cache is no promise: its blocks get lost with an executor, or make room for others, and are then
+computed again. A source without a stable order, a random number or a file that changes gives other
+rows by that, and what was derived from the first ones no longer fits. Files stay what they are.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyarrow import parquet  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql.types import (  # noqa: TID253
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.copies import Reading
+from airflow_hiveacid.engine.read.files import in_threads
+from airflow_hiveacid.engine.rows.spark_paths import escape_glob
+from airflow_hiveacid.engine.session import evaluating_session, in_session, scan_session
+from airflow_hiveacid.errors import TypeMismatch
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.storage import Storage
+
+# Every value comes back as it was: moments to the microsecond in one calendar, whatever the user's
+# settings are for files of his own.
+_EXACT = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.fieldId.write.enabled": "false",
+}
+_FILE_OPTIONS = {
+    "compression": "snappy",
+    # Plain values, so that the files tell how large the rows are in memory.
+    "parquet.enable.dictionary": "false",
+    "parquet.writer.version": "v1",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+# Names of columns may be equal, and those of fields may differ by nothing but their case.
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """Rows in files that nobody changes until the transaction they belong to ends.
+
+    Attributes:
+        frame: The rows, as often as they are wanted.
+        rows: How many there are.
+        bytes: How large they are about, when they are not compressed.
+    """
+
+    frame: DataFrame
+    rows: int
+    bytes: int
+
+
+def keep_rows(
+    frame: DataFrame, spark: SparkSession, table: HiveTable, txn: Reading, what: str
+) -> KeptRows:
+    """Evaluate a frame, which nobody may do again.
+
+    The rows lie in a hidden folder of the table that any cleaner knows for what it is, and go when
+    the transaction ends.
+
+    Args:
+        frame: Of any session, with columns of any names.
+        spark: The session that uses the rows.
+        table: The table that is written.
+        txn: The transaction that the files belong to.
+        what: What the rows are, to begin an error's message with.
+
+    Raises:
+        TypeMismatch: A column has a type that no file can hold.
+    """
+    fields = frame.schema.fields
+    _require_kept_types(fields, what)
+    root = table.folder.rstrip("/")
+    folder = f"{STAGING_PREFIX}{txn.txn_id}_{uuid.uuid4().hex[:8]}"
+    storage = Storage.of(root)
+    txn.own_temporarily(lambda: storage.delete_directory(folder), f"{root}/{folder}")
+
+    names = [f"c{number}" for number in range(len(fields))]
+    writing = evaluating_session(frame.sparkSession)
+    for key, value in _EXACT.items():
+        writing.conf.set(key, value)
+    if any(_alike_but_for_case(field.dataType) for field in fields):
+        writing.conf.set(_CASE_SENSITIVE, "true")
+    with spark_errors_as_ours(what):
+        numbered = in_session(frame.toDF(*names), writing)
+        numbered.write.options(**_FILE_OPTIONS).parquet(f"{root}/{folder}")
+
+    listed = storage.list_files(folder, recursive=True)
+    paths = [each.path for each in listed if not each.path.startswith((".", "_"))]
+    sizes = in_threads(lambda path: _size(storage, f"{folder}/{path}"), paths)
+    reading = scan_session(spark)
+    reading.conf.set(_CASE_SENSITIVE, "true")
+    schema = StructType([StructField(n, f.dataType) for n, f in zip(names, fields, strict=True)])
+    files = [escape_glob(f"{root}/{folder}/{path}") for path in paths]
+    # Named one by one: if one of them goes, that is an error, and no smaller result.
+    rows = reading.read.schema(schema).parquet(*files)
+    kept = in_session(rows, spark).select(
+        *[
+            F.col(n).alias(f.name, metadata=f.metadata) if f.metadata else F.col(n).alias(f.name)
+            for n, f in zip(names, fields, strict=True)
+        ]
+    )
+    return KeptRows(kept, sum(rows for rows, _ in sizes), sum(size for _, size in sizes))
+
+
+def _size(storage: Storage, path: str) -> tuple[int, int]:
+    with storage.open_input(path) as source:
+        tail = parquet.read_metadata(source)
+    groups = range(tail.num_row_groups)
+    return tail.num_rows, sum(tail.row_group(number).total_byte_size for number in groups)
+
+
+def _require_kept_types(fields: Sequence[StructField], what: str) -> None:
+    for field in fields:
+        if any(_is_no_value(each) for each in _types(field.dataType)):
+            raise TypeMismatch(
+                f"{what}: no file can hold the type {field.dataType.simpleString()} of column "
+                f"{field.name}.",
+                remedy="Leave the column out, or cast it.",
+            )
+
+
+def _is_no_value(given: DataType) -> bool:
+    empty = isinstance(given, StructType) and not given.fields
+    return empty or isinstance(given, CalendarIntervalType)
+
+
+def _alike_but_for_case(given: DataType) -> bool:
+    structs = [each for each in _types(given) if isinstance(each, StructType)]
+    return any(
+        len({name.lower() for name in struct.names}) < len(struct.names) for struct in structs
+    )
+
+
+def _types(given: DataType) -> list[DataType]:
+    """A type, and all that it is made of."""
+    inner: list[DataType] = []
+    if isinstance(given, ArrayType):
+        inner = [given.elementType]
+    elif isinstance(given, MapType):
+        inner = [given.keyType, given.valueType]
+    elif isinstance(given, StructType):
+        inner = [field.dataType for field in given.fields]
+    return [given, *[each for type_ in inner for each in _types(type_)]]

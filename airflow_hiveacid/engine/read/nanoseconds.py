@@ -1,0 +1,164 @@
+"""Refuses what would cut timestamps to microseconds, all that Spark knows of.
+
+Hive, Trino and others write nanoseconds. Whoever changes a row, or copies it into another table,
+would take them away from columns that nobody has named; so the files are looked at before.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pyarrow import parquet  # noqa: TID253
+from pyspark.sql import SparkSession  # noqa: TID253
+
+from airflow_hiveacid.engine.compaction.tasks import caught
+from airflow_hiveacid.engine.read.files import in_threads
+from airflow_hiveacid.engine.read.flat import FlatSnapshot
+from airflow_hiveacid.engine.read.snapshot import TableSnapshot
+from airflow_hiveacid.engine.rows.row_format import RowFormat
+from airflow_hiveacid.errors import HiveAcidError, NanosecondsLost, UserError
+from airflow_hiveacid.listing import read_tail
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.orc.envelope import with_column_names
+from airflow_hiveacid.orc.nanoseconds import finer_column, is_marked
+from airflow_hiveacid.orc.split_moments import timestamps_in
+from airflow_hiveacid.storage import ReadOnlyStorage
+
+Files = TableSnapshot | FlatSnapshot
+
+PROPERTY = "hiveacid.nanoseconds"
+_TRUNCATE, _REFUSE = "truncate", "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A file to look into.
+
+    Attributes:
+        path: Its full path.
+        size: How many bytes of it count; None is all.
+        format: Its format.
+        names: The columns of the table.
+    """
+
+    path: str
+    size: int | None
+    format: StorageFormat
+    names: tuple[str, ...]
+
+
+def check_digits(
+    spark: SparkSession, files: Files, what: str, columns: Collection[str] | None = None
+) -> None:
+    """Refuse to cut timestamps of a table, unless it allows that.
+
+    Args:
+        spark: The session; its tasks look into the files.
+        files: The files that the timestamps may be in.
+        what: What would be done to them, for the message.
+        columns: The columns whose values go on, in lower case; None is all of them.
+
+    Raises:
+        NanosecondsLost: One has more digits than microseconds.
+        UserError: The table has a property that makes no sense.
+    """
+    table = files.table
+    wanted = moment_columns(table)
+    if columns is not None:
+        wanted &= set(columns)
+    if not wanted or _truncates(table):
+        return
+    looked = _looked(files)
+    unsure = [f for f, unsure in zip(looked, in_threads(_is_unsure, looked), strict=True) if unsure]
+    if not unsure:
+        return
+    tasks = spark.sparkContext.parallelize(unsure, len(unsure))
+    for file, column in zip(
+        unsure, tasks.map(caught(partial(finer_column_in, wanted))).collect(), strict=True
+    ):
+        if isinstance(column, HiveAcidError):
+            raise column
+        if column is not None:
+            raise NanosecondsLost(
+                f"{file.path} of {table.ref.full_name} has nanoseconds in the column {column},"
+                f" which {what} would cut to microseconds.",
+                remedy=f"Set {column} in the statement, or leave it out; or give"
+                f" {table.ref.full_name} the table property '{PROPERTY}'='{_TRUNCATE}' if they"
+                " may be cut.",
+            )
+
+
+def moment_columns(table: HiveTable) -> set[str]:
+    """The columns that are timestamps, or hold some, in lower case."""
+    return {each.name.lower() for each in table.columns if "timestamp" in each.type.lower()}
+
+
+def finer_column_in(columns: Collection[str], file: Looked) -> str | None:
+    """The first of some columns of a file with more digits than microseconds."""
+    folder, _, name = file.path.rpartition("/")
+    storage = ReadOnlyStorage.of(folder)
+    tail = None if file.format is StorageFormat.PARQUET else read_tail(storage, name, file.size)
+    with storage.open_input(name) as source:
+        if tail is None:
+            return _finer_column_of_parquet(source, columns)
+        named = replace(tail, types=with_column_names(tail.types, file.names))
+        return finer_column(source, named, columns)
+
+
+def _finer_column_of_parquet(source: Any, columns: Collection[str]) -> str | None:
+    # Far times have no number of nanoseconds, but what is left of it still has the right rest.
+    coarse, fine = (
+        parquet.ParquetFile(source, coerce_int96_timestamp_unit=unit) for unit in ("us", "ns")
+    )
+    names: list[str] = [name for name in fine.schema_arrow.names if name.lower() in columns]
+    for group in range(fine.num_row_groups):
+        for name in names:
+            micros, nanos = (
+                [
+                    each
+                    for chunk in file.read_row_group(group, columns=[name]).column(0).chunks
+                    for each in timestamps_in(chunk)
+                ]
+                for file in (coarse, fine)
+            )
+            for few, many in zip(micros, nanos, strict=True):
+                if (many != few * 1000).any():
+                    return name
+    return None
+
+
+def _looked(files: Files) -> list[Looked]:
+    table = files.table
+    names = tuple(column.name for column in table.columns)
+    if isinstance(files, TableSnapshot):
+        return [
+            Looked(file.path, file.size, StorageFormat.ORC, names)
+            for partition in files.partitions
+            for file in partition.inserts
+        ]
+    found: list[Looked] = []
+    for partition, paths in files.files:
+        form = RowFormat.of(table, partition).format
+        if not form.is_text:
+            found += [Looked(path, None, form, names) for path in paths]
+    return found
+
+
+def _is_unsure(file: Looked) -> bool:
+    """Whether a file does not say that it has no nanoseconds."""
+    if file.format is StorageFormat.PARQUET:
+        return True
+    folder, _, name = file.path.rpartition("/")
+    return not is_marked(read_tail(ReadOnlyStorage.of(folder), name, file.size))
+
+
+def _truncates(table: HiveTable) -> bool:
+    given = table.parameters.get(PROPERTY, _REFUSE).strip().lower()
+    if given not in (_TRUNCATE, _REFUSE):
+        raise UserError(
+            f"{table.ref.full_name} has the property {PROPERTY}={given!r}.",
+            remedy=f"Set it to {_TRUNCATE} or {_REFUSE}.",
+        )
+    return given == _TRUNCATE

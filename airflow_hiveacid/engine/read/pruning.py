@@ -1,0 +1,230 @@
+"""Which partitions a condition can touch, found before anything is locked or read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql.types import (  # noqa: TID253
+    DoubleType,
+    FloatType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+
+_NUMBER = "_acid_partition_number"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns a condition can name: those of the target, and in a merge those of a source."""
+
+    table: HiveTable
+    target_alias: str
+    source_alias: str | None = None
+    source_columns: Sequence[str] = ()
+
+    def side(self, parts: Sequence[str]) -> str | None:
+        """Whether a name means the "target" or the "source"; ``None`` if that is not clear."""
+        first, name = parts[0].lower(), parts[-1].lower()
+        if len(parts) > 1 and first == self.target_alias.lower():
+            return "target"
+        if len(parts) > 1 and self.source_alias and first == self.source_alias.lower():
+            return "source"
+        columns = (*self.table.columns, *self.table.partition_keys)
+        in_target = name in {column.name.lower() for column in columns}
+        in_source = name in {column.lower() for column in self.source_columns}
+        if len(parts) > 1 or in_target == in_source:
+            return None
+        return "target" if in_target else "source"
+
+
+def matching_partitions(
+    spark: SparkSession, condition: str | None, scope: Scope, partitions: Sequence[HivePartition]
+) -> list[HivePartition]:
+    """Those partitions in which a row can meet the condition, as far as partition columns tell."""
+    keys = [key.name for key in scope.table.partition_keys]
+    conjuncts = [
+        conjunct.sql()
+        for conjunct in _conjuncts(spark, condition)
+        if (names := _names(conjunct))
+        and all(scope.side(name) == "target" and name[-1].lower() in keys for name in names)
+    ]
+    if not conjuncts or not partitions:
+        return list(partitions)
+    typed = _typed(spark, scope.table, [partition.values for partition in partitions])
+    with spark_errors_as_ours("The condition on the partition columns"):
+        found = typed.alias(scope.target_alias)
+        for condition in conjuncts:
+            fewer = found.where(condition)
+            # What chance decides is decided once, for each row.
+            if fewer._jdf.queryExecution().analyzed().expressions().head().deterministic():
+                found = fewer
+        numbers = sorted(row[_NUMBER] for row in found.select(_NUMBER).collect())
+    return [partitions[number] for number in numbers]
+
+
+def canonical_values(
+    spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
+) -> list[tuple[str | None, ...]]:
+    """The values that partitions would get from those that are given, in the types of their columns.
+
+    A partition may be called ``month=01`` although the column is an integer. What is no value of
+    its column becomes None.
+    """
+    if all(key.type == "string" for key in table.partition_keys) or not given:
+        return [tuple(values) for values in given]
+    typed = _typed(spark, table, given)
+    keys = [F.col(quoted(key.name)).cast("string").alias(key.name) for key in table.partition_keys]
+    rows = sorted(typed.select(_NUMBER, *keys).collect(), key=lambda row: row[_NUMBER])
+    return [tuple(row)[1:] for row in rows]
+
+
+def _typed(
+    spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
+) -> DataFrame:
+    keys = spark_struct(table.partition_keys).fields
+    rows = [(number, *values) for number, values in enumerate(given)]
+    text = StructType(
+        [StructField(_NUMBER, IntegerType())] + [StructField(k.name, StringType()) for k in keys]
+    )
+    return spark.createDataFrame(rows, text).select(
+        _NUMBER, *[F.col(quoted(k.name)).try_cast(k.dataType).alias(k.name) for k in keys]
+    )
+
+
+def fixed_partition_keys(
+    spark: SparkSession, condition: str, scope: Scope
+) -> Mapping[str, str] | None:
+    """For every partition column the source expression that a merge condition makes it equal to.
+
+    ``None`` if the condition leaves one of them open.
+    """
+    keys = {key.name.lower() for key in scope.table.partition_keys}
+    found: dict[str, str] = {}
+    for conjunct in _conjuncts(spark, condition):
+        if conjunct.getClass().getSimpleName() != "EqualTo":
+            continue
+        for target, source in (
+            (conjunct.left(), conjunct.right()),
+            (conjunct.right(), conjunct.left()),
+        ):
+            if target.getClass().getSimpleName() != "UnresolvedAttribute":
+                continue
+            (name,) = _names(target)
+            if scope.side(name) != "target" or name[-1].lower() not in keys:
+                continue
+            if all(scope.side(other) == "source" for other in _names(source)):
+                found.setdefault(name[-1].lower(), source.sql())
+    return found if keys and found.keys() == keys else None
+
+
+def same_expression(spark: SparkSession, one: str, other: str) -> bool:
+    """Whether two texts are the same expression for sure: but for blanks and the case of a name."""
+    trees = [parsed(spark, text) for text in (one, other)]
+    if all(tree.getClass().getSimpleName() == "UnresolvedAttribute" for tree in trees):
+        first, second = ([part.lower() for part in _names(tree)[0]] for tree in trees)
+        return first == second
+    return bool(trees[0].sql() == trees[1].sql())
+
+
+def partitions_of_source(
+    source: DataFrame, alias: str, keys: Mapping[str, str], table: HiveTable
+) -> list[str] | None:
+    """The names of the partitions that the rows of a source belong to.
+
+    ``None`` if a row may equal partitions of several names.
+    """
+    with spark_errors_as_ours("Looking for the partitions of the source"):
+        fields = spark_struct(table.partition_keys).fields
+        given = source.alias(alias).select(
+            *[F.expr(keys[key.name.lower()]).alias(key.name) for key in fields]
+        )
+        if not all(map(_one_partition_equals, given.schema.fields, fields)):
+            return None
+        typed = [F.col(quoted(k.name)).try_cast(k.dataType).cast(StringType()) for k in fields]
+        rows = given.select(*typed).distinct().collect()
+    names = [key.name for key in table.partition_keys]
+    return sorted({partition_name(names, list(row)) for row in rows})
+
+
+def _one_partition_equals(given: StructField, key: StructField) -> bool:
+    """Whether a value, compared with a key as Spark does it, equals its cast to the key's type.
+
+    A text is compared with a number as a number, so that 1 equals both "1" and "01".
+    """
+    if isinstance(key.dataType, StringType) or isinstance(given.dataType, FloatType | DoubleType):
+        return given.dataType == key.dataType
+    return True
+
+
+def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str]:
+    """The target's columns that a condition names, to show the keys of rows by."""
+    columns = {column.name.lower(): column.name for column in scope.table.columns}
+    columns |= {key.name.lower(): key.name for key in scope.table.partition_keys}
+    named = [name for name in _names(parsed(spark, condition)) if scope.side(name) == "target"]
+    return list(dict.fromkeys(columns[n[-1].lower()] for n in named if n[-1].lower() in columns))
+
+
+def without_subqueries(spark: SparkSession, condition: str) -> str | None:
+    """What a condition asks of the row itself: those of its parts that hold no subquery."""
+    whole = parsed(spark, condition)
+    if not _has_subquery(whole):
+        return condition
+    return " AND ".join(f"({each.sql()})" for each in _conjuncts(spark, condition)) or None
+
+
+def _has_subquery(expression: Any) -> bool:
+    return any("Subquery" in name or name in ("Exists", "ListQuery") for name in _kinds(expression))
+
+
+def _conjuncts(spark: SparkSession, condition: str | None) -> Iterator[Any]:
+    """The parts of a condition that are connected by AND and hold no subquery."""
+    pending = [] if condition is None else [parsed(spark, condition)]
+    while pending:
+        expression = pending.pop()
+        if expression.getClass().getSimpleName() == "And":
+            pending += [expression.right(), expression.left()]
+        elif not _has_subquery(expression):
+            yield expression
+
+
+def parsed(spark: SparkSession, condition: str) -> Any:
+    """A condition, or any expression, as Spark's tree.
+
+    Raises:
+        BadCondition: It does not parse.
+    """
+    session: Any = spark._jsparkSession
+    with spark_errors_as_ours(f"The condition {condition!r}"):
+        return session.sessionState().sqlParser().parseExpression(condition)
+
+
+def _nodes(expression: Any) -> Iterator[Any]:
+    yield expression
+    children = expression.children()
+    for index in range(children.size()):
+        yield from _nodes(children.apply(index))
+
+
+def _kinds(expression: Any) -> Iterator[str]:
+    return (node.getClass().getSimpleName() for node in _nodes(expression))
+
+
+def _names(expression: Any) -> list[tuple[str, ...]]:
+    """The names of columns in an expression, taken apart at their dots."""
+    found = []
+    for node in _nodes(expression):
+        if node.getClass().getSimpleName() == "UnresolvedAttribute":
+            parts = node.nameParts()
+            found.append(tuple(parts.apply(index) for index in range(parts.size())))
+    return found

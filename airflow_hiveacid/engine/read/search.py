@@ -1,0 +1,120 @@
+"""ORC search arguments for ACID files.
+
+Spark's own push-down is wrong for ACID files, because ORC resolves the pushed names against the
+``row`` struct. So the argument is built here, over the columns of ``row``, and handed to the reader
+as an option. It only lets ORC skip row groups: the condition itself is still applied by Spark.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession  # noqa: TID253
+
+from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, Varchar, parse_type
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.metastore.catalog import Column
+
+
+@dataclass(frozen=True)
+class SearchArgument:
+    """A search argument in the form that ORC reads from its configuration."""
+
+    argument: str
+    columns: str
+
+    def read_options(self) -> Mapping[str, str]:
+        """The options of a Spark reader that carry the argument."""
+        return {"orc.kryo.sarg": self.argument, "orc.sarg.column.names": self.columns}
+
+
+def search_argument(
+    spark: SparkSession,
+    condition: str,
+    columns: Sequence[Column],
+    others: Sequence[Column],
+    alias: str,
+) -> SearchArgument | None:
+    """What ORC can use of a condition; ``None`` if it is nothing.
+
+    Args:
+        spark: Any session; nothing is run.
+        condition: A condition over the columns of a table.
+        columns: The columns that stand in the files.
+        others: Columns the condition may name that stand in no file, such as partition columns.
+        alias: The name that the condition may call the table by.
+    """
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    both = spark_struct([*columns, *others])
+    # An RDD keeps the optimizer from concluding that there are no rows and dropping the filter.
+    frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), both)
+    frame = frame.alias(alias).where(condition)
+    searchable = {column.name for column in columns if _has_exact_statistics(column)}
+    package = jvm.org.apache.spark.sql.execution.datasources
+    strategy = getattr(getattr(package, "DataSourceStrategy$"), "MODULE$")
+    filters = []
+    for conjunct in _conjuncts(frame._jdf.queryExecution().optimizedPlan()):
+        translated = strategy.translateFilter(conjunct, True)
+        if not translated.isDefined() or _lists_null(translated.get()):
+            continue
+        if set(translated.get().references()) <= searchable:
+            filters.append(translated.get())
+    if not filters:
+        return None
+    row = session.parseDataType(spark_struct(columns).json())
+    orc_filters = getattr(getattr(package.orc, "OrcFilters$"), "MODULE$")
+    made = orc_filters.createFilter(row, jvm.PythonUtils.toSeq(filters))
+    if not made.isDefined():
+        return None
+    configuration = jvm.org.apache.hadoop.conf.Configuration(False)
+    gateway: Any = spark.sparkContext._gateway
+    names = gateway.new_array(jvm.java.lang.String, len(columns))
+    for index, column in enumerate(columns):
+        names[index] = column.name
+    jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(configuration, made.get(), names)
+    return SearchArgument(
+        configuration.get("orc.kryo.sarg"), configuration.get("orc.sarg.column.names")
+    )
+
+
+def _has_exact_statistics(column: Column) -> bool:
+    """Whether the statistics of a column compare as Spark compares its values.
+
+    Those of a char are of values filled up with blanks, those of a varchar may be of longer texts
+    than are shown, to those of numbers with a fraction -0.0 is less than 0.0, and those of a
+    timestamp may be of another clock.
+    """
+    match parse_type(column.type):
+        case Char() | Varchar():
+            return False
+        case Primitive(name):
+            return name not in ("float", "double", "timestamp", LOCAL_ZONE)
+    return True
+
+
+def _lists_null(found: Any) -> bool:
+    """Whether a filter has an IN with a null, of which Spark can make no search argument."""
+    match found.getClass().getSimpleName():
+        case "In":
+            return any(value is None for value in found.values())
+        case "Not":
+            return _lists_null(found.child())
+        case "And" | "Or":
+            return _lists_null(found.left()) or _lists_null(found.right())
+    return False
+
+
+def _conjuncts(plan: Any) -> Iterator[Any]:
+    """The parts of all filters in a plan that are connected by AND."""
+    if plan.getClass().getSimpleName() == "Filter":
+        pending = [plan.condition()]
+        while pending:
+            expression = pending.pop()
+            if expression.getClass().getSimpleName() == "And":
+                pending += [expression.left(), expression.right()]
+            else:
+                yield expression
+    children = plan.children()
+    for index in range(children.size()):
+        yield from _conjuncts(children.apply(index))

@@ -1,0 +1,269 @@
+"""Reading a snapshot of a full-ACID table with Spark's own ORC reader."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql.types import (  # noqa: TID253
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.engine.failures import CORRUPT
+from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles, read_key_range
+from airflow_hiveacid.engine.read.originals import numbered_rows
+from airflow_hiveacid.engine.read.search import SearchArgument
+from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.conversion import within
+from airflow_hiveacid.engine.rows.partition_values import PARTITION, PATH, FilePlace, with_partition
+from airflow_hiveacid.engine.rows.spark_paths import escape_glob
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.metastore.catalog import HiveTable
+
+# The parts of a row id and the partition's number, beside the user's columns. No Hive column can
+# have such a name: the metastore keeps names in lower case.
+WRITE_ID, BUCKET, ROW = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW"
+KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
+# Beyond this many delete events a broadcast costs more than a shuffle of the data.
+BROADCAST_DELETE_EVENTS = 5_000_000
+
+# What files of rows may hold, older ones updates, too, and what those of delete events must.
+_ROWS, _DELETES = (0, 1), (2,)
+
+ACID_FIELDS = [
+    StructField("operation", IntegerType()),
+    StructField("originalTransaction", LongType()),
+    StructField("bucket", IntegerType()),
+    StructField("rowId", LongType()),
+    StructField("currentTransaction", LongType()),
+]
+
+
+@dataclass(frozen=True)
+class TableSnapshot:
+    """A table as one transaction sees it: what to read, and under which write ids.
+
+    The number of a partition in ``partitions`` stands for it in the frames that are read.
+    """
+
+    table: HiveTable
+    partitions: Sequence[PartitionFiles]
+    write_ids: ValidWriteIdList
+
+    @property
+    def bucketed(self) -> bool:
+        """Whether the number of a file says which rows it holds."""
+        return self.table.num_buckets > 0
+
+    def rows(
+        self, spark: SparkSession, search: SearchArgument | None = None, with_key: bool = True
+    ) -> DataFrame:
+        """Every visible row, with the columns of its row id when they are asked for.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            search: What ORC may skip row groups by; rows that do not match it may still come.
+            with_key: Whether to add the row id and the partition's number.
+        """
+        parts = []
+        for (touched, exact, raw), files in self._groups():
+            if not raw:
+                frame = self._scan(spark, files, exact, search)
+            elif touched or with_key:
+                frame = self._numbered(spark, files)
+            else:
+                frame = self._raw(spark, files, search)
+            if touched:
+                frame = self._without_deleted(spark, frame, files)
+            parts.append(frame)
+        columns = [
+            quoted(column.name) for column in (*self.table.columns, *self.table.partition_keys)
+        ]
+        if with_key:
+            columns += KEY
+        if not parts:
+            empty = StructType(
+                spark_struct((*self.table.columns, *self.table.partition_keys)).fields
+                + _key_fields()
+            )
+            return spark.createDataFrame([], empty).select(*columns)
+        return reduce(DataFrame.unionByName, [part.select(*columns) for part in parts])
+
+    def _groups(self) -> list[tuple[tuple[bool, bool, bool], list[tuple[int, AcidFile]]]]:
+        """Files that are read alike: with delete events, with a row filter, without row ids."""
+        groups: dict[tuple[bool, bool, bool], list[tuple[int, AcidFile]]] = {}
+        for number, partition in enumerate(self.partitions):
+            for file in partition.inserts:
+                touched = bool(partition.deletes_of(file, self.bucketed))
+                groups.setdefault((touched, file.exact, file.raw), []).append((number, file))
+        return sorted(groups.items(), key=lambda group: group[0])
+
+    def _scan(
+        self,
+        spark: SparkSession,
+        files: Sequence[tuple[int, AcidFile]],
+        exact: bool,
+        search: SearchArgument | None,
+    ) -> DataFrame:
+        frame = _read(spark, self.table, [file.path for _, file in files], search, _ROWS)
+        if not exact:
+            frame = frame.where(self._is_visible())
+        frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
+        return self._with_values(spark, self._unwrapped(frame), files)
+
+    def _numbered(self, spark: SparkSession, files: Sequence[tuple[int, AcidFile]]) -> DataFrame:
+        """Files without row ids, with the row ids that Hive gives their rows."""
+        frame = numbered_rows(spark, spark_struct(self.table.columns), self.partitions, files)
+        return self._with_values(spark, self._unwrapped(frame), files)
+
+    def _raw(
+        self,
+        spark: SparkSession,
+        files: Sequence[tuple[int, AcidFile]],
+        search: SearchArgument | None,
+    ) -> DataFrame:
+        """Files without row ids, for those who need none."""
+        frame = _orc(spark, spark_struct(self.table.columns), [f.path for _, f in files], search)
+        metadata = frame.metadataColumn("_metadata")
+        frame = frame.select(
+            metadata.getField("file_path").alias(PATH),
+            *[
+                within(F.col(quoted(column.name)), parse_type(column.type)).alias(column.name)
+                for column in self.table.columns
+            ],
+        )
+        return self._with_values(spark, frame, files)
+
+    def _unwrapped(self, frame: DataFrame) -> DataFrame:
+        return frame.select(
+            F.col("originalTransaction").alias(WRITE_ID),
+            F.col("bucket").alias(BUCKET),
+            F.col("rowId").alias(ROW),
+            PATH,
+            *[
+                within(F.col(f"row.{quoted(column.name)}"), parse_type(column.type)).alias(
+                    column.name
+                )
+                for column in self.table.columns
+            ],
+        )
+
+    def _with_values(
+        self, spark: SparkSession, frame: DataFrame, files: Sequence[tuple[int, AcidFile]]
+    ) -> DataFrame:
+        keys = spark_struct(self.table.partition_keys)
+        return with_partition(spark, frame, self._places(files), keys).drop(PATH)
+
+    def _is_visible(self) -> Column:
+        current = F.col("currentTransaction")
+        visible = current <= self.write_ids.high_watermark
+        hidden = sorted({*self.write_ids.open, *self.write_ids.aborted})
+        return visible & ~current.isin(hidden) if hidden else visible
+
+    def _places(self, files: Sequence[tuple[int, AcidFile]]) -> list[FilePlace]:
+        return [
+            FilePlace(file.path, number, self.partitions[number].values) for number, file in files
+        ]
+
+    def _without_deleted(
+        self, spark: SparkSession, frame: DataFrame, files: Sequence[tuple[int, AcidFile]]
+    ) -> DataFrame:
+        deletes = sorted(
+            {
+                (number, delete)
+                for number, file in files
+                for delete in self.partitions[number].deletes_of(file, self.bucketed)
+            },
+            key=lambda found: found[1].path,
+        )
+        inexact = any(not file.exact for _, file in deletes)
+        events = _read(spark, self.table, [file.path for _, file in deletes], None, _DELETES)
+        if inexact:
+            events = events.where(self._is_visible())
+        events = events.select(
+            F.col("originalTransaction").alias(WRITE_ID),
+            F.col("bucket").alias(BUCKET),
+            F.col("rowId").alias(ROW),
+            F.col("_metadata.file_path").alias(PATH),
+        )
+        events = with_partition(spark, events, self._places(deletes), StructType([]))
+        found = read_key_range([file for _, file in deletes])
+        several = len({number for number, _ in deletes}) > 1
+        packed = _pack(found, max(number for number, _ in deletes) if several else 0)
+        key = [packed.alias("_ACID_KEY")] if packed is not None else [F.col(part) for part in KEY]
+        events = events.select(*key)
+        if found is None or found.events <= BROADCAST_DELETE_EVENTS:
+            events = F.broadcast(events)
+        if packed is not None:
+            frame = frame.withColumn("_ACID_KEY", packed)
+            return frame.join(events, "_ACID_KEY", "left_anti").drop("_ACID_KEY")
+        return frame.join(events, list(KEY), "left_anti")
+
+
+def _read(
+    spark: SparkSession,
+    table: HiveTable,
+    paths: Sequence[str],
+    search: SearchArgument | None,
+    operations: Sequence[int],
+) -> DataFrame:
+    row = spark_struct(table.columns)
+    frame = _orc(spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search)
+    # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads other
+    # columns than asked. This condition is always true and names all six, so that none is pruned;
+    # it is one expression, of which no other condition can be a part.
+    cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
+    numbers = [F.col(acid.name) for acid in ACID_FIELDS]
+    always = sum(numbers, start=F.col(f"row.{quoted(cheapest)}").isNull().cast("int")).isNotNull()
+    # A file of deletes among those of rows would come as rows of nulls.
+    strange = F.concat(
+        F.lit(CORRUPT),
+        F.col("_metadata.file_path"),
+        F.lit(" holds events of operation "),
+        F.col("operation"),
+        F.lit(", which do not belong into its directory."),
+    )
+    fits = F.col("operation").isin(*operations)
+    return frame.where(F.when(fits, always).otherwise(F.raise_error(strange).cast("boolean")))
+
+
+def _orc(
+    spark: SparkSession, schema: StructType, paths: Sequence[str], search: SearchArgument | None
+) -> DataFrame:
+    reader = spark.read.schema(schema)
+    if search is not None:
+        reader = reader.options(**search.read_options())
+    return reader.orc([escape_glob(path) for path in paths])
+
+
+def _pack(found: KeyRange | None, last_partition: int) -> Column | None:
+    """A single long that equals a delete event's only for the same key, if the parts fit into it.
+
+    One long is compared faster than four columns. A row outside of the ranges of all events gets
+    null, which equals nothing.
+    """
+    if found is None:
+        return None
+    ranges = [(0, last_partition), found.write_ids, found.buckets, (0, found.rows[1])]
+    if sum((high - low).bit_length() for low, high in ranges) > 63:
+        return None
+    parts = [F.col(PARTITION), F.col(WRITE_ID), F.col(BUCKET), F.col(ROW)]
+    if not last_partition:
+        ranges, parts = ranges[1:], parts[1:]
+    packed, within = F.lit(0).cast("bigint"), F.lit(True)
+    for part, (low, high) in zip(parts, ranges, strict=True):
+        bits = (high - low).bit_length()
+        packed = F.shiftleft(packed, bits).bitwiseOR(part.cast("bigint") - F.lit(low))
+        within = within & part.between(low, high)
+    return F.when(within, packed)
+
+
+def _key_fields() -> list[StructField]:
+    types = (LongType(), IntegerType(), LongType(), IntegerType())
+    return [StructField(name, type_) for name, type_ in zip(KEY, types, strict=True)]

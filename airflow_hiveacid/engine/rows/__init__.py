@@ -1,0 +1,1 @@
+"""What rows are to Spark: columns, types, formats of files."""

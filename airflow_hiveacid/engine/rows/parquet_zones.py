@@ -1,0 +1,57 @@
+"""Timestamps in files of Parquet: Hive keeps them as instants, by the clock of its own machine."""
+
+from collections.abc import Sequence
+
+from pyarrow import parquet  # noqa: TID253
+from pyspark.sql import DataFrame  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+
+from airflow_hiveacid.engine.read.files import in_threads
+from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.errors import UnsupportedFile
+from airflow_hiveacid.metastore.catalog import Column
+from airflow_hiveacid.storage import ReadOnlyStorage
+
+# Under this name Hive 4 notes the zone of its clock in a file.
+_ZONE = b"writer.time.zone"
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z"})
+
+
+def by_zone(columns: Sequence[Column], paths: Sequence[str]) -> dict[str, list[str]]:
+    """Files by the zone that the timestamps in them are to be shown in.
+
+    Raises:
+        UnsupportedFile: Such timestamps are nested.
+    """
+    moments = [column for column in columns if "timestamp" in column.type.lower()]
+    if not moments:
+        return {"UTC": list(paths)}
+    found: dict[str, list[str]] = {}
+    for path, zone in zip(paths, in_threads(_zone_of, paths), strict=True):
+        found.setdefault("UTC" if zone in _UTC else zone, []).append(path)
+    nested = [column.name for column in moments if column.type.lower() != "timestamp"]
+    if nested and found.keys() - {"UTC"}:
+        raise UnsupportedFile(
+            f"{', '.join(nested)}: timestamps within other values, which Hive wrote in the zones "
+            f"{', '.join(sorted(found))}.",
+            remedy="Let Hive copy the rows into an ORC table.",
+        )
+    return found
+
+
+def in_zone(frame: DataFrame, columns: Sequence[Column], zone: str) -> DataFrame:
+    """A frame with its timestamps as the clock in a zone showed them."""
+    if zone == "UTC":
+        return frame
+    names = [column.name for column in columns if column.type.lower() == "timestamp"]
+    return frame.withColumns(
+        {name: F.from_utc_timestamp(F.col(quoted(name)), zone) for name in names}
+    )
+
+
+def _zone_of(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    with ReadOnlyStorage.of(folder).open_input(name) as source:
+        metadata = parquet.read_metadata(source).metadata or {}
+    zone: bytes = metadata.get(_ZONE, b"UTC")
+    return zone.decode()

@@ -1,0 +1,73 @@
+"""Which partition a row was read from, by the path of its file: it stands in no file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql.types import (  # noqa: TID253
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.spark_paths import spellings
+
+# What Spark says of the file of a row, and the number of the partition. No Hive column can have
+# such a name: the metastore keeps names in lower case.
+PATH, PARTITION = "_ACID_PATH", "_ACID_PARTITION"
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlace:
+    """A file and its partition.
+
+    Attributes:
+        path: The full path.
+        partition: The number of the partition in its snapshot.
+        values: The values of the partition keys as text; None is null.
+    """
+
+    path: str
+    partition: int
+    values: tuple[str | None, ...]
+
+
+def with_partition(
+    spark: SparkSession, frame: DataFrame, places: Sequence[FilePlace], keys: StructType
+) -> DataFrame:
+    """Add the number of the partition, and the values of its keys.
+
+    Args:
+        spark: The session of the scan.
+        frame: A scan of these very files, with its ``_metadata.file_path`` as the column PATH.
+        places: Every file of the scan.
+        keys: The partition keys to add; none adds the number alone.
+    """
+    numbers = {place.partition for place in places}
+    if len(numbers) == 1:
+        return frame.select(
+            "*",
+            F.lit(places[0].partition).alias(PARTITION),
+            *[
+                F.lit(value).cast(key.dataType).alias(key.name)
+                for key, value in zip(keys.fields, places[0].values, strict=False)
+            ],
+        )
+    given = {place.path: place for place in places}
+    rows = [
+        (spelled, given[path].partition, *given[path].values[: len(keys.fields)])
+        for spelled, path in spellings(frame, given)
+    ]
+    schema = StructType(
+        [StructField(PATH, StringType()), StructField(PARTITION, IntegerType())]
+        + [StructField(key.name, StringType()) for key in keys.fields]
+    )
+    table = spark.createDataFrame(rows, schema).select(
+        PATH,
+        PARTITION,
+        *[F.col(quoted(key.name)).cast(key.dataType).alias(key.name) for key in keys.fields],
+    )
+    return frame.join(F.broadcast(table), PATH)

@@ -1,0 +1,97 @@
+"""Rows as lines of JSON, by the rules of Hive's JsonSerDe as far as Spark shares them."""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column as SparkColumn  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql.types import StringType  # noqa: TID253
+
+from airflow_hiveacid.acid.schema import (
+    Array,
+    Decimal,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    parse_type,
+)
+from airflow_hiveacid.engine.failures import MISMATCH
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.metastore.catalog import Column
+
+_OPTIONS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss[.SSSSSS]"}
+# All numbers of so many digits are different as a double, which Hive reads numbers as.
+_DIGITS_OF_A_DOUBLE = 15
+
+
+class JsonText:
+    """How a table writes rows as lines.
+
+    Spark is stricter than Hive: text where a number should be is an error, which Hive takes for
+    zero.
+
+    Args:
+        columns: The columns.
+        parameters: Those of the serde.
+
+    Raises:
+        UnsupportedTable: A column is, or holds, a map whose keys are no strings.
+    """
+
+    def __init__(self, columns: Sequence[Column], parameters: Mapping[str, str]) -> None:
+        self._columns = columns
+        for column in columns:
+            if not _keys_are_strings(parse_type(column.type)):
+                raise UnsupportedTable(
+                    f"Column {column.name} of type {column.type}: Spark reads no keys of maps from "
+                    "JSON but strings.",
+                    remedy="Let Hive copy the rows into an ORC table.",
+                )
+        ignored = parameters.get("ignore.malformed.json", "").lower() == "true"
+        self._mode = "PERMISSIVE" if ignored else "FAILFAST"
+
+    def read(self, line: SparkColumn) -> SparkColumn:
+        """The row in a line; fields that are missing are null."""
+        names = [column.name for column in self._columns]
+        # Hive takes any spelling of a name, and Spark would find nothing.
+        other = F.exists(
+            F.json_object_keys(line), lambda key: F.lower(key).isin(names) & ~key.isin(names)
+        )
+        row = F.from_json(line, spark_struct(self._columns), {"mode": self._mode})
+        wrong = F.lit(f"{MISMATCH} a line of JSON is empty, or names a column in capital letters.")
+        return F.when(other | (F.trim(line) == ""), F.raise_error(wrong)).otherwise(row)
+
+    def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
+        """The line of a row."""
+        values = [
+            _exact(row[column.name], parse_type(column.type)).alias(column.name)
+            for column in self._columns
+        ]
+        return F.to_json(F.struct(*values), _OPTIONS)
+
+
+def _keys_are_strings(type_: HiveType) -> bool:
+    match type_:
+        case Map(key, item):
+            return key == Primitive("string") and _keys_are_strings(item)
+        case Array(element):
+            return _keys_are_strings(element)
+        case Struct(fields):
+            return all(_keys_are_strings(field) for _, field in fields)
+    return True
+
+
+def _exact(value: SparkColumn, type_: HiveType) -> SparkColumn:
+    """A value with its long decimals as texts, which Hive reads all digits of."""
+    match type_:
+        case Decimal(precision) if precision > _DIGITS_OF_A_DOUBLE:
+            return value.cast(StringType())
+        case Array(element):
+            return F.transform(value, lambda each: _exact(each, element))
+        case Map(_, item):
+            return F.transform_values(value, lambda _, each: _exact(each, item))
+        case Struct(fields):
+            parts = [_exact(value.getField(name), field).alias(name) for name, field in fields]
+            return F.when(value.isNotNull(), F.struct(*parts))
+    return value

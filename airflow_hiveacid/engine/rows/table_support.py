@@ -1,0 +1,104 @@
+"""What is refused before anything is opened or written."""
+
+from pyspark.sql import SparkSession  # noqa: TID253
+
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation
+from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
+from airflow_hiveacid.engine.rows.columns import all_columns
+from airflow_hiveacid.engine.rows.types import require_whole_maps, spark_struct
+from airflow_hiveacid.engine.session import require_utc
+from airflow_hiveacid.errors import (
+    InsertOnlyTable,
+    NotTransactional,
+    TypeMismatch,
+    UnsupportedTable,
+    UserError,
+)
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
+
+STRIPE_SIZE = "orc.stripe.size"
+_USUAL_STRIPE_SIZE = 64 << 20
+
+
+def check_readable(spark: SparkSession, table: HiveTable) -> None:
+    """Refuse a table whose columns Spark cannot read or write exactly.
+
+    Raises:
+        UnsupportedTable: It has a type or a name that Spark cannot handle.
+        UserError: It has timestamps and Spark's clock is not UTC.
+    """
+    spark_struct(all_columns(table))
+    if any("timestamp" in column.type.lower() for column in all_columns(table)):
+        require_utc(spark, table.ref.full_name)
+
+
+def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
+    """Refuse a table that Hive could not read back after us.
+
+    Raises:
+        UnsupportedTable: It is sorted inside of its buckets, has no columns of its own, or one
+            that Spark or this version of Hive cannot handle.
+        UserError: It has a stripe size that is none.
+        TypeMismatch: A clustering column is not a column of the table.
+    """
+    if StorageFormat.of(table.serde, table.ref.full_name) is StorageFormat.ORC:
+        stripe_size(table)
+        require_whole_maps(table.columns)
+        moments = table.local_time_columns
+        if moments and version is MetastoreVersion.HMS3:
+            raise UnsupportedTable(
+                f"{table.ref.full_name} has columns of {LOCAL_ZONE}, which Hive 3 cannot read from "
+                f"ORC files: {', '.join(moments)}.",
+                remedy="Use plain timestamps, in UTC.",
+            )
+    if table.sort_columns:
+        raise UnsupportedTable(
+            f"{table.ref.full_name} is sorted by {', '.join(table.sort_columns)}; "
+            "rows of ACID tables are in the order of their row ids.",
+            remedy="Create the table without SORTED BY.",
+        )
+    known = {column.name.lower() for column in table.columns}
+    for name in table.bucket_columns if table.num_buckets > 0 else ():
+        if name.lower() not in known:
+            raise TypeMismatch(f"{table.ref.full_name} is clustered by {name}, which it lacks.")
+
+
+def stripe_size(table: HiveTable) -> int:
+    """The table's stripe size in bytes.
+
+    Raises:
+        UserError: The property that says so makes no sense.
+    """
+    given = table.parameters.get(STRIPE_SIZE)
+    if given is None:
+        return _USUAL_STRIPE_SIZE
+    if not given.isascii() or not given.isdecimal() or int(given) == 0:
+        raise UserError(
+            f"{table.ref.full_name} has the property {STRIPE_SIZE}={given!r}, which is no number "
+            "of bytes.",
+            remedy="Set it to 67108864, for example, or remove it.",
+        )
+    return int(given)
+
+
+def check_kind(table: HiveTable, operation: Operation) -> None:
+    """Refuse what this kind of table does not allow.
+
+    Raises:
+        NotTransactional: The table is not transactional.
+        InsertOnlyTable: The table takes inserts only.
+        UnsupportedTable: It takes inserts only, of a format that we do not know.
+    """
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref.full_name} is not a transactional table.")
+    changes = operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE)
+    if table.kind is TableKind.INSERT_ONLY and changes:
+        name = table.ref.full_name
+        raise InsertOnlyTable(
+            f"{name} is insert-only: {operation.value.lower()} is not possible.",
+            remedy="Make it full ACID: CREATE TABLE ... STORED AS ORC TBLPROPERTIES "
+            f"('transactional'='true') AS SELECT * FROM {name}; or, if it is stored as ORC and no "
+            f"compaction has ever been there, ALTER TABLE {name} SET TBLPROPERTIES "
+            "('transactional_properties'='default').",
+        )

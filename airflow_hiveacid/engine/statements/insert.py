@@ -1,0 +1,218 @@
+"""Append and overwrite: rows that take nothing from the rows before them."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+
+from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
+from airflow_hiveacid.engine.rows.columns import all_columns, find_columns, quoted, stored
+from airflow_hiveacid.engine.session import evaluating_session, in_session
+from airflow_hiveacid.engine.write.context import Counts, Work
+from airflow_hiveacid.errors import DataError, UnknownColumn, UserError
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.progress import Phase
+
+PartitionSpec = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class InsertPlan:
+    """Where the columns of a source go; see ``jobs.options.InsertJob`` for what the fields mean."""
+
+    partitions: Sequence[PartitionSpec] | None = None
+    by_position: bool = False
+    columns: Sequence[str] | None = None
+    static: PartitionSpec | None = None
+
+    @property
+    def fixed(self) -> dict[str, str | None]:
+        """The values of the partition keys that the source need not have."""
+        if self.partitions is not None and len(self.partitions) == 1:
+            return _lower(self.partitions[0])
+        return _lower(self.static or {})
+
+    def named(self, spark: SparkSession, table: HiveTable) -> list[str] | None:
+        """The names of the partitions that are written, if the plan says which.
+
+        Raises:
+            UserError: The table has no partitions, or a key is missing or unknown, or a value is
+                none of the key's type.
+        """
+        if self.partitions is not None:
+            return _partition_names(spark, table, self.partitions)
+        keys = {key.name.lower() for key in table.partition_keys}
+        if self.static and _lower(self.static).keys() == keys:
+            return _partition_names(spark, table, [self.static])
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """An append or an overwrite, ready to be run on a source.
+
+    Attributes:
+        plan: Where the columns of the source go.
+        named: The partitions that can be written, if it is known which.
+        replaces: Replace all rows of the table, or of the partitions that are named or written, by
+            a base; else add rows in a new delta.
+    """
+
+    plan: InsertPlan
+    named: Sequence[str] | None
+    replaces: bool
+
+    def run(self, work: Work, source: DataFrame) -> Counts:
+        """Stage the rows of a source."""
+        with work.phases(Phase.WRITE):
+            rows = rows_for(work.table, source, self.plan)
+            rows = in_session(rows, evaluating_session(rows.sparkSession))
+            work.output.write_rows(rows, gather=False, replace=self.replaces)
+            self._refuse_others(work)
+            if self.replaces:
+                emptied = self.named or () if work.table.partition_keys else [None]
+                work.output.write_empty_bases(emptied)
+        return Counts(inserted=work.output.rows)
+
+    def _refuse_others(self, work: Work) -> None:
+        written = set(work.output.partitions)
+        others = [] if self.named is None else sorted(written - set(self.named))
+        if others:
+            raise DataError(
+                f"The source has rows of {', '.join(others[:5])}, which the insert into "
+                f"{work.table.ref.full_name} does not name.",
+                remedy="Filter the source, or name those partitions too.",
+            )
+
+
+def truncate_rows(work: Work, partition: PartitionSpec | None) -> Counts:
+    """Remove all rows of the table, or of some of its partitions, by empty bases."""
+    with work.phases(Phase.WRITE):
+        # Once more, under the locks: somebody may have added one.
+        chosen = partitions_to_truncate(work.spark, work.client, work.table, partition)
+        keys = work.table.partition_keys
+        work.output.write_empty_bases([each.name for each in chosen] if keys else [None])
+    return Counts()
+
+
+def partitions_to_truncate(
+    spark: SparkSession,
+    client: MetastoreClient,
+    table: HiveTable,
+    partition: PartitionSpec | None,
+) -> list[HivePartition]:
+    """The partitions that some values of partition keys choose; all of them by default.
+
+    Raises:
+        UserError: A key is unknown, or there is no such partition.
+    """
+    keys = {key.name.lower() for key in table.partition_keys}
+    spec = _lower(partition or {})
+    if unknown := spec.keys() - keys:
+        raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
+    partitions = client.get_partitions(table.ref) if keys else []
+    if not spec:
+        return partitions
+    condition = " AND ".join(f"{quoted(key)} <=> {_literal(value)}" for key, value in spec.items())
+    chosen = matching_partitions(spark, condition, Scope(table, "t"), partitions)
+    if not chosen:
+        raise UserError(f"{table.ref.full_name} has no partition where {condition}.")
+    return chosen
+
+
+def _partition_names(
+    spark: SparkSession, table: HiveTable, partitions: Sequence[PartitionSpec]
+) -> list[str]:
+    """The names of partitions that are given by the values of all their keys.
+
+    Rows get their partition from values in the types of the keys: ``hour=1``, also for ``01``.
+    """
+    keys = [key.name for key in table.partition_keys]
+    given: list[list[str | None]] = []
+    for spec in partitions:
+        values = _lower(spec)
+        if set(values) != {key.lower() for key in keys}:
+            raise UserError(
+                f"{table.ref.full_name} is partitioned by {', '.join(keys) or 'nothing'}, "
+                f"not by {', '.join(spec)}.",
+                remedy="Give a value for each of the table's partition keys.",
+            )
+        given.append([values[key.lower()] for key in keys])
+    names = []
+    for texts, canonical in zip(given, canonical_values(spark, table, given), strict=True):
+        for key, text, value in zip(table.partition_keys, texts, canonical, strict=True):
+            if text and value is None:
+                raise UserError(
+                    f"{table.ref.full_name} has no partition where {key.name} is {text!r}: "
+                    f"that is no {key.type}."
+                )
+        names.append(partition_name(keys, canonical))
+    return list(dict.fromkeys(names))
+
+
+def rows_for(table: HiveTable, source: DataFrame, plan: InsertPlan) -> DataFrame:
+    """A source's rows as the table stores them, its columns found by name or by their positions.
+
+    Columns that the source lacks are null. A partition column that it lacks takes its value from
+    the plan.
+    """
+    what = f"The insert into {table.ref.full_name}"
+    if plan.by_position:
+        source = _named(table, source, plan, what)
+    find_columns(table, source.columns, what)
+    have = {name.lower(): name for name in source.columns}
+    _check_static(table, plan, have, what)
+    keys = {key.name.lower() for key in table.partition_keys}
+    values: dict[str, Column] = {}
+    for column in all_columns(table):
+        name = column.name.lower()
+        if name in have:
+            values[column.name] = F.col(quoted(have[name]))
+        elif name in keys and name not in plan.fixed:
+            raise UnknownColumn(
+                f"{what} has no partition column {column.name}.",
+                remedy="Add it to the source, or name the one partition to write.",
+            )
+        else:
+            values[column.name] = F.lit(plan.fixed.get(name))
+    found = stored(source, values, table, what)
+    return source.select(*[value.alias(name) for name, value in found.items()])
+
+
+def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> DataFrame:
+    """A source whose columns are called as those of the table at their positions."""
+    if plan.columns is not None:
+        names = find_columns(table, plan.columns, what)
+    else:
+        names = [c.name for c in all_columns(table) if c.name.lower() not in plan.fixed]
+    if len(names) != len(source.columns):
+        raise UnknownColumn(
+            f"{what} has {len(source.columns)} columns for {len(names)}: {', '.join(names)}.",
+            remedy="Give a value for each of them, in this order, or name the columns.",
+        )
+    return source.toDF(*names)
+
+
+def _check_static(table: HiveTable, plan: InsertPlan, have: Container[str], what: str) -> None:
+    keys = [key.name.lower() for key in table.partition_keys]
+    for name in _lower(plan.static or {}):
+        if name not in keys:
+            raise UserError(
+                f"{what} has a value for {name}, which is none of the partition keys "
+                f"{', '.join(keys)}."
+            )
+        if name in have:
+            raise UserError(f"{what} has two values for the partition key {name}.")
+
+
+def _literal(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _lower(spec: PartitionSpec) -> dict[str, str | None]:
+    return {key.lower(): value for key, value in spec.items()}

@@ -1,0 +1,267 @@
+"""MERGE: which rows of the target change, and which rows of the source are new."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+
+from airflow_hiveacid.acid.merge import (
+    Clause,
+    MatchedUpdate,
+    MergePlan,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.pruning import (
+    Scope,
+    fixed_partition_keys,
+    named_columns,
+    parsed,
+    same_expression,
+)
+from airflow_hiveacid.engine.read.snapshot import KEY, TableSnapshot
+from airflow_hiveacid.engine.rows.columns import (
+    all_columns,
+    assignments,
+    columns_by_name,
+    null_of,
+    quoted,
+)
+from airflow_hiveacid.errors import DuplicateMergeKeys, UnknownColumn
+from airflow_hiveacid.metastore.catalog import HiveTable
+
+# The number of a source row, and of the clause that a pair of rows falls under.
+SOURCE_ROW, CLAUSE = "_ACID_SOURCE_ROW", "_ACID_CLAUSE"
+SHOWN_DUPLICATES = 5
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A merge of a source into a table, before any data is read.
+
+    Attributes:
+        spark: The session that reads the target.
+        table: The target.
+        source: The rows of the source with their numbers; whenever they are read, they have to be
+            the same.
+        on: The condition under which two rows belong together.
+        plan: The clauses.
+        target_alias: The target's name in expressions.
+        source_alias: The source's name in expressions.
+        some_columns: Whether a clause that takes all columns is content with those that the
+            source has: an update keeps the others, and in new rows they are null.
+        small: Whether the source is sent to every task, instead of shuffling the target.
+    """
+
+    spark: SparkSession
+    table: HiveTable
+    source: DataFrame
+    on: str
+    plan: MergePlan
+    target_alias: str = "t"
+    source_alias: str = "s"
+    some_columns: bool = False
+    small: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        """The names that the condition can use."""
+        columns = [name for name in self.source.columns if name != SOURCE_ROW]
+        return Scope(self.table, self.target_alias, self.source_alias, columns)
+
+    def partition_keys(self) -> Mapping[str, str] | None:
+        """Source expressions that tell which partitions are touched, if they tell it for sure."""
+        fixed = fixed_partition_keys(self.spark, self.on, self.scope)
+        if fixed is None or self.plan.not_matched_by_source:
+            return None
+        for clause in (*self.plan.matched, *self.plan.not_matched):
+            if isinstance(clause, MatchedUpdate):
+                given = clause.set if clause.set is not None else self._all()
+            elif isinstance(clause, NotMatchedInsert):
+                given = self._values(clause)
+            else:
+                continue
+            values = {name.strip("`").lower(): value for name, value in given.items()}
+            if isinstance(clause, NotMatchedInsert) and not fixed.keys() <= values.keys():
+                return None
+            for key in fixed.keys() & values.keys():
+                if not same_expression(self.spark, fixed[key], values[key]):
+                    return None
+        return fixed
+
+    def changes(self, target: DataFrame) -> DataFrame:
+        """Every pair of rows that belong together, and every row that a clause acts on.
+
+        Args:
+            target: The visible rows of the target with their keys.
+
+        Returns:
+            The keys of the target rows, the source rows' numbers, the clauses' numbers (in the
+            order matched, not matched by source; -1 is none) and the new values for updates.
+        """
+        pairs = self._join(target)
+        clauses: Sequence[Clause] = (*self.plan.matched, *self.plan.not_matched_by_source)
+        is_pair = F.col(SOURCE_ROW).isNotNull()
+        number = F.lit(-1)
+        for index, clause in reversed(list(enumerate(clauses))):
+            applies = is_pair if index < len(self.plan.matched) else ~is_pair
+            number = F.when(applies & self._condition(clause), index).otherwise(number)
+        with spark_errors_as_ours("A condition of the merge"):
+            pairs = pairs.withColumn(CLAUSE, number).where(is_pair | (F.col(CLAUSE) >= 0))
+        return pairs.select(
+            *KEY,
+            SOURCE_ROW,
+            CLAUSE,
+            *[
+                F.col(f"{self.target_alias}.{quoted(name)}").alias(f"_ACID_SHOWN_{name}")
+                for name in self._shown()
+            ],
+            *self._new_values(pairs, clauses),
+        )
+
+    def columns_taken(self) -> set[str] | None:
+        """The target's columns that clauses name, in lower case; None if one takes all there are."""
+        given: list[Mapping[str, str] | None] = [
+            clause.set
+            for clause in (*self.plan.matched, *self.plan.not_matched_by_source)
+            if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate)
+        ]
+        given += [clause.values for clause in self.plan.not_matched if clause.row is None]
+        if None in given:
+            return None
+        return {name.strip("`").lower() for each in given for name in each or ()}
+
+    def check(self) -> None:
+        """Find out what names and types have to say, without any row."""
+        nothing = TableSnapshot(self.table, (), ValidWriteIdList(self.table.ref.full_name, 0))
+        self.new_rows(self.changes(nothing.rows(self.spark)))
+
+    def kept_columns(self) -> set[str]:
+        """The target's columns that some update leaves as they are, in lower case."""
+        names = {column.name.lower() for column in self.table.columns}
+        kept: set[str] = set()
+        for clause in (*self.plan.matched, *self.plan.not_matched_by_source):
+            if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
+                given = clause.set if clause.set is not None else self._all()
+                kept |= names - {name.strip("`").lower() for name in given}
+        return kept
+
+    def updating_clauses(self) -> list[int]:
+        """The numbers of the clauses that are updates, as ``changes`` counts them."""
+        clauses = (*self.plan.matched, *self.plan.not_matched_by_source)
+        kinds = MatchedUpdate | NotMatchedBySourceUpdate
+        return [index for index, clause in enumerate(clauses) if isinstance(clause, kinds)]
+
+    def check_cardinality(self, changes: DataFrame) -> None:
+        """Refuse a merge in which several source rows want to change one target row."""
+        acting = changes.where((F.col(CLAUSE) >= 0) & F.col(SOURCE_ROW).isNotNull())
+        shown = [F.first(quoted(f"_ACID_SHOWN_{name}")).alias(name) for name in self._shown()]
+        twice = (
+            acting.groupBy(*KEY)
+            .agg(F.count(F.lit(1)).alias("_ACID_COUNT"), *shown)
+            .where("_ACID_COUNT > 1")
+        )
+        found = twice.limit(SHOWN_DUPLICATES + 1).collect()
+        if found:
+            rows = "; ".join(
+                ", ".join(f"{name}={row[name]!r}" for name in self._shown())
+                + f" ({row['_ACID_COUNT']} source rows)"
+                for row in found[:SHOWN_DUPLICATES]
+            )
+            more = " and more" if len(found) > SHOWN_DUPLICATES else ""
+            raise DuplicateMergeKeys(
+                f"Several source rows match one row of {self.table.ref.full_name}: {rows}{more}."
+            )
+
+    def new_rows(self, changes: DataFrame) -> DataFrame:
+        """The rows that updates leave and that inserts add, as the table stores them."""
+        names = [quoted(column.name) for column in all_columns(self.table)]
+        updated = changes.where(F.col(CLAUSE).isin(self.updating_clauses())).select(*names)
+        if not self.plan.not_matched:
+            return updated
+        return updated.unionByName(self._inserted(changes).select(*names))
+
+    def _join(self, target: DataFrame) -> DataFrame:
+        source = self.source.alias(self.source_alias)
+        if self.small:
+            source = F.broadcast(source)
+        how = "left" if self.plan.not_matched_by_source else "inner"
+        with spark_errors_as_ours("The merge condition"):
+            return target.alias(self.target_alias).join(source, F.expr(self.on), how)
+
+    def _inserted(self, changes: DataFrame) -> DataFrame:
+        matched = changes.select(SOURCE_ROW).where(F.col(SOURCE_ROW).isNotNull())
+        rest = self.source.join(matched, SOURCE_ROW, "left_anti").alias(self.source_alias)
+        number = F.lit(-1)
+        for index, clause in reversed(list(enumerate(self.plan.not_matched))):
+            number = F.when(self._condition(clause), index).otherwise(number)
+        with spark_errors_as_ours("A condition of an insert clause of the merge"):
+            rest = rest.withColumn(CLAUSE, number).where(F.col(CLAUSE) >= 0)
+        values: dict[str, Column] = {}
+        for index, clause in enumerate(self.plan.not_matched):
+            what = "An insert clause of the merge"
+            given = self._values(clause)
+            typed = assignments(rest, self.table, given, what)
+            for column in all_columns(self.table):
+                new = typed.get(column.name, null_of(column))
+                values[column.name] = _choose(values.get(column.name), index, new)
+        return rest.select(*[value.alias(name) for name, value in values.items()])
+
+    def _new_values(self, pairs: DataFrame, clauses: Sequence[Clause]) -> list[Column]:
+        values: dict[str, Column] = {}
+        for index, clause in enumerate(clauses):
+            if not isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
+                continue
+            given = clause.set if clause.set is not None else self._all()
+            typed = assignments(pairs, self.table, given, "An update clause of the merge")
+            for column in all_columns(self.table):
+                kept = F.col(f"{self.target_alias}.{quoted(column.name)}")
+                new = typed.get(column.name, kept)
+                values[column.name] = _choose(values.get(column.name), index, new)
+        return [
+            values.get(column.name, null_of(column)).alias(column.name)
+            for column in all_columns(self.table)
+        ]
+
+    def _condition(self, clause: Clause) -> Column:
+        if clause.condition is None:
+            return F.lit(True)
+        # Here, because Spark would parse it much later, when nobody knows which one is wrong.
+        parsed(self.spark, clause.condition)
+        return F.coalesce(F.expr(clause.condition), F.lit(False))
+
+    def _values(self, clause: NotMatchedInsert) -> Mapping[str, str]:
+        if clause.row is None:
+            return clause.values if clause.values is not None else self._all()
+        names = [column.name for column in all_columns(self.table)]
+        if len(names) != len(clause.row):
+            raise UnknownColumn(
+                f"An insert clause of the merge has {len(clause.row)} values, but "
+                f"{self.table.ref.full_name} has {len(names)} columns: {', '.join(names)}.",
+                remedy="Give a value for each of them, or name the columns.",
+            )
+        return dict(zip(names, clause.row, strict=True))
+
+    def _all(self) -> dict[str, str]:
+        return columns_by_name(
+            self.table,
+            self.scope.source_columns,
+            "The merge",
+            self.source_alias,
+            some=self.some_columns,
+        )
+
+    def _shown(self) -> list[str]:
+        return named_columns(self.spark, self.on, self.scope)
+
+
+def numbered(source: DataFrame) -> DataFrame:
+    """A source with the numbers of its rows: other ones whenever it is evaluated."""
+    return source.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
+
+
+def _choose(earlier: Column | None, index: int, value: Column) -> Column:
+    return (F if earlier is None else earlier).when(F.col(CLAUSE) == index, value)

@@ -1,0 +1,160 @@
+"""The columns of a table that grow with the columns of what is written into it."""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from pyspark.sql.types import DataType, StructType  # noqa: TID253
+
+from airflow_hiveacid.acid.schema import (
+    MAX_DECIMAL_PRECISION,
+    Decimal,
+    HiveType,
+    Primitive,
+    parse_type,
+)
+from airflow_hiveacid.engine.rows.table_support import check_writable
+from airflow_hiveacid.engine.rows.types import hive_type
+from airflow_hiveacid.engine.write.atomic_write import Preparation, Statement
+from airflow_hiveacid.errors import TypeMismatch, UnknownColumn
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.columns import change_columns
+
+# Hive's whole numbers, with the digits of their largest values.
+_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_FRACTIONS = ("float", "double")
+
+
+def grown_columns(
+    table: HiveTable, source: StructType, only: Collection[str] | None = None
+) -> tuple[Column, ...]:
+    """The columns that a table needs to take all that a source has.
+
+    Columns that only the source has come last. Numbers become wider where Hive can read the older
+    files as the wider type; nothing is ever dropped, or narrowed.
+
+    Args:
+        table: The table as it is.
+        source: The columns of the source.
+        only: The columns, in lower case, that get values of whatever kind from the source: they
+            may be new, and none becomes wider. All by default.
+
+    Raises:
+        TypeMismatch: A column of the source has a type that Hive lacks, or a number that the
+            table's column cannot be widened to.
+        UnknownColumn: A new column has a name that Hive does not allow everywhere.
+    """
+    given = {field.name.lower(): field.dataType for field in source.fields}
+    if only is not None:
+        given = {name: type_ for name, type_ in given.items() if name in only}
+    # Rows would belong into other buckets if the type of what they are clustered by changed.
+    fixed = {name.lower() for name in table.bucket_columns}
+    columns = [
+        column
+        if only is not None or column.name.lower() in fixed or column.name.lower() not in given
+        else _widened(table, column, given[column.name.lower()])
+        for column in table.columns
+    ]
+    known = {column.name.lower() for column in (*table.columns, *table.partition_keys)}
+    columns += [_new(table, name, type_) for name, type_ in given.items() if name not in known]
+    return tuple(columns)
+
+
+def grow(
+    found: Preparation,
+    statement: Statement,
+    source: StructType,
+    only: Collection[str] | None,
+    check: Callable[[HiveTable], object],
+) -> Statement:
+    """Let the table of a statement have all columns of its source.
+
+    Args:
+        found: What the statement is prepared with.
+        statement: The statement.
+        source: The columns of the source.
+        only: See ``grown_columns``.
+        check: Raises what the statement would fail with on such a table, before it becomes one.
+
+    Raises:
+        TypeMismatch: The columns do not go together.
+        UnknownColumn: A new column has a name that Hive does not allow everywhere.
+    """
+    table = statement.table
+    grown = replace(table, columns=grown_columns(table, source, only))
+    check_writable(grown, found.client.version)
+    check(grown)
+    if grown.columns == table.columns:
+        return statement
+    found.phases.note(f"Changing the columns of {table.ref.full_name}")
+    return replace(
+        statement,
+        table=change_columns(
+            found.client,
+            table.ref,
+            lambda current: grown_columns(current, source, only),
+            run_token=found.options.run_token,
+            lock_wait_seconds=found.options.lock_wait_seconds,
+        ),
+    )
+
+
+def _new(table: HiveTable, name: str, given: DataType) -> Column:
+    if not re.fullmatch(r"\w+", name):
+        raise UnknownColumn(
+            f"{table.ref.full_name} gets no column {name!r}: not every engine reads such a name.",
+            remedy="Give it a name of letters, digits and underscores in the source.",
+        )
+    return Column(name, str(hive_type(given, name)))
+
+
+def _widened(table: HiveTable, column: Column, given: DataType) -> Column:
+    current = parse_type(column.type)
+    if not _is_number(current):
+        return column
+    try:
+        wanted = hive_type(given, column.name)
+    except TypeMismatch:
+        return column  # Its values are converted, or refused, as without any growth.
+    if not _is_number(wanted):
+        return column
+    wider = _wider(current, wanted)
+    if wider is None:
+        raise TypeMismatch(
+            f"Column {column.name} of {table.ref.full_name} is {current}, the source has {wanted}: "
+            "no type that Hive reads the older files as holds both.",
+            remedy="Cast it in the source.",
+        )
+    return column if wider == current else replace(column, type=str(wider))
+
+
+def _is_number(type_: HiveType) -> bool:
+    names = (*_INTEGERS, *_FRACTIONS)
+    return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in names)
+
+
+def _wider(current: HiveType, given: HiveType) -> HiveType | None:
+    """The type that holds the numbers of both, if a column may become it."""
+    if current == Primitive("double"):
+        return current
+    if current == Primitive("float"):
+        return given if given == Primitive("double") else current
+    digits, other_digits = _digits(current), _digits(given)
+    if digits is None or other_digits is None:
+        return None
+    whole, scale = max(digits[0], other_digits[0]), max(digits[1], other_digits[1])
+    if (whole, scale) == digits:
+        return current
+    if (whole, scale) == other_digits and isinstance(given, Primitive):
+        return given
+    return Decimal(whole + scale, scale) if whole + scale <= MAX_DECIMAL_PRECISION else None
+
+
+def _digits(type_: HiveType) -> tuple[int, int] | None:
+    """How many digits are in front of the point and after it."""
+    match type_:
+        case Decimal(precision, scale):
+            return precision - scale, scale
+        case Primitive(name) if name in _INTEGERS:
+            return _INTEGERS[name], 0
+    return None

@@ -1,0 +1,190 @@
+"""Where the rows of a job come from, as a Spark frame."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.flat import FlatSnapshot
+from airflow_hiveacid.engine.read.shared_rows import SharedRows
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.jobs.options import PathSource, QuerySource, Source, TableSource
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.sql.views import view_query
+
+# Reads an ACID table in a session, as the transaction that asks for it sees the table.
+ReadAcid = Callable[[SparkSession, HiveTable], DataFrame]
+
+# The name of a source that is no query.
+_ONLY = "source"
+
+
+class SourceInputs:
+    """Tables and files that a query reads by names, looked up and ready to become views.
+
+    Attributes:
+        acid_tables: The transactional tables among them, also below views, which want a snapshot.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        client: MetastoreClient,
+        inputs: Mapping[str, TableSource | PathSource],
+        within: Sequence[str] = (),
+    ) -> None:
+        """Look them up.
+
+        Args:
+            spark: The session that gets the views.
+            client: The metastore.
+            inputs: View name to what stands behind it.
+            within: The views of Hive that are being expanded.
+        """
+        self._spark = spark
+        self._client = client
+        self._inputs = inputs
+        self._tables = {
+            given.name: client.get_table(TableRef.parse(given.name))
+            for given in inputs.values()
+            if isinstance(given, TableSource)
+        }
+        self._views = {
+            name: HiveView(spark, client, table, within)
+            for name, table in self._tables.items()
+            if table.is_view
+        }
+        tables = [t.ref for t in self._tables.values() if t.kind is not TableKind.NOT_ACID]
+        below = [ref for view in self._views.values() for ref in view.acid_tables]
+        self.acid_tables = list(dict.fromkeys(tables + below))
+
+    def register(self, read_acid: ReadAcid, shared: SharedRows | None = None) -> None:
+        """Make a view of each in the session."""
+        for name in self._inputs:
+            self.frame(name, read_acid, shared).createOrReplaceTempView(name)
+
+    def frame(self, name: str, read_acid: ReadAcid, shared: SharedRows | None = None) -> DataFrame:
+        """The rows behind a name.
+
+        Args:
+            name: One of the inputs.
+            read_acid: Reads a transactional table under the caller's snapshot.
+            shared: What other statements of the transaction have read.
+        """
+        given = self._inputs[name]
+        if isinstance(given, TableSource) and given.name in self._views:
+            return self._views[given.name].frame(read_acid, shared)
+        if isinstance(given, TableSource) and self._is_acid(given):
+            return read_acid(self._spark, self._tables[given.name])
+        if shared is None:
+            return self._files(given)
+        return shared.found(given, self._spark, lambda: self._files(given))
+
+    def _is_acid(self, given: TableSource) -> bool:
+        return self._tables[given.name].kind is not TableKind.NOT_ACID
+
+    def _files(self, given: TableSource | PathSource) -> DataFrame:
+        """The rows of files that anybody may add to, as they are now."""
+        if isinstance(given, PathSource):
+            reader = self._spark.read.format(given.format).options(**given.options)
+            if given.schema is not None:
+                with spark_errors_as_ours(f"The schema of {given.path}"):
+                    reader = reader.schema(given.schema)
+            with spark_errors_as_ours(f"The source {given.path}"):
+                return reader.load(given.path)
+        table = self._tables[given.name]
+        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
+        with spark_errors_as_ours(f"The source table {table.ref.full_name}"):
+            return FlatSnapshot.of_plain(table, partitions).rows(self._spark)
+
+
+class HiveView:
+    """A view of Hive: a query that the metastore keeps.
+
+    Attributes:
+        acid_tables: The transactional tables that it reads.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        client: MetastoreClient,
+        table: HiveTable,
+        within: Sequence[str],
+    ) -> None:
+        name = table.ref.full_name
+        if name in within:
+            raise UnsupportedTable(f"The view {name} reads itself: {' > '.join(within)}.")
+        query = view_query(table.view_text, table.ref.database, name)
+        self._spark = spark
+        self._table = table
+        self._sql = query.sql
+        self._inputs = SourceInputs(self._spark, client, query.inputs, (*within, name))
+        self.acid_tables: Sequence[TableRef] = self._inputs.acid_tables
+
+    def frame(self, read_acid: ReadAcid, shared: SharedRows | None = None) -> DataFrame:
+        """The rows of the view, its columns as the metastore has them."""
+        self._inputs.register(read_acid, shared)
+        fields = spark_struct(self._table.columns).fields
+        with spark_errors_as_ours(f"The view {self._table.ref.full_name}"):
+            rows = self._spark.sql(self._sql).toDF(*[field.name for field in fields])
+            return rows.select(
+                *[F.col(quoted(field.name)).cast(field.dataType) for field in fields]
+            )
+
+
+class SourceFrame:
+    """A source whose tables have been looked up.
+
+    Attributes:
+        acid_tables: The transactional tables it reads, which want a snapshot.
+    """
+
+    def __init__(
+        self, spark: SparkSession, client: MetastoreClient, source: Source | DataFrame
+    ) -> None:
+        # Views live in a session: one of its own keeps two jobs' views of one name apart.
+        self._spark = scan_session(spark)
+        self._source = source
+        inputs: Mapping[str, TableSource | PathSource] = {}
+        if isinstance(source, QuerySource):
+            inputs = source.inputs
+        elif not isinstance(source, DataFrame):
+            inputs = {_ONLY: source}
+        self._inputs = SourceInputs(self._spark, client, inputs)
+        self.acid_tables = self._inputs.acid_tables
+
+    def frame(self, read_acid: ReadAcid, shared: SharedRows | None = None) -> DataFrame:
+        """The rows of the source.
+
+        Args:
+            read_acid: Reads a transactional table under the caller's snapshot.
+            shared: What other statements of the transaction have read.
+        """
+        if isinstance(self._source, DataFrame):
+            return self._source
+        if not isinstance(self._source, QuerySource):
+            return self._inputs.frame(_ONLY, read_acid, shared)
+        self._inputs.register(read_acid, shared)
+        with spark_errors_as_ours("The source query"):
+            for name, sql in self._source.common.items():
+                rows = self._spark.sql(sql)
+                if shared is not None:
+                    rows = shared.kept((sql, self._source.inputs), self._spark, rows)
+                rows.createOrReplaceTempView(name)
+            return self._spark.sql(self._source.sql)
+
+    def empty(self) -> DataFrame:
+        """A frame like that of the rows, which reads no transactional table."""
+
+        def nothing(spark: SparkSession, table: HiveTable) -> DataFrame:
+            return spark.createDataFrame([], spark_struct(all_columns(table)))
+
+        return self.frame(nothing)

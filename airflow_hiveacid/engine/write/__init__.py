@@ -1,0 +1,1 @@
+"""Writing: one transaction, and the files that it stages and publishes."""

@@ -1,0 +1,121 @@
+"""The files that a transaction adds to a full ACID table: rows with row ids, and delete events."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from pyspark.sql import DataFrame  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+
+from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
+from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
+from airflow_hiveacid.acid.schema import row_struct
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.files import PartitionFiles
+from airflow_hiveacid.engine.read.snapshot import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.rows.columns import pad_chars
+from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
+from airflow_hiveacid.engine.write.output import BUCKET_NUMBER, TableOutput
+from airflow_hiveacid.engine.write.staging import (
+    DELETE_REPORT,
+    FlatFile,
+    StagedFile,
+    delete_stager,
+    row_stager,
+)
+from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
+from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.row_types import row_types
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.storage import Storage
+
+# Hive's orc.base.delta.ratio.
+_STRIPES_OF_DELTAS = 8
+
+
+class AcidOutput(TableOutput):
+    """Everything that one statement of a transaction writes into a full ACID table."""
+
+    SIDE_FILES: ClassVar[Mapping[str, bytes]] = {ACID_VERSION_FILE: b"2"}
+
+    def write_deletes(self, keys: DataFrame, partitions: Sequence[PartitionFiles]) -> None:
+        """Stage delete events.
+
+        Args:
+            keys: The row ids, each once, none of them deleted before.
+            partitions: What the numbers of partitions in the keys stand for.
+        """
+        directory = self._delta(is_delete=True)
+        self._locate([partition.name for partition in partitions])
+        places = [self._places[partition.name] for partition in partitions]
+        for place in places:
+            self._stage_below(place.folder.root)
+        folders = [self._staged_folder(place, directory) for place in places]
+        number = F.when(
+            F.shiftrightunsigned(BUCKET, 29) == 1, F.shiftright(BUCKET, 16).bitwiseAND(F.lit(0xFFF))
+        ).otherwise(F.col(BUCKET))
+        sorted_keys = (
+            keys.select(PARTITION, number.cast("int").alias(BUCKET_NUMBER), WRITE_ID, BUCKET, ROW)
+            .repartition(PARTITION, BUCKET_NUMBER)
+            .sortWithinPartitions(PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
+        )
+        stage = delete_stager(folders, self.write_id, self._row_types(), self.codec)
+        with spark_errors_as_ours(f"Writing deletes for {self.table.ref.full_name}"):
+            for found in sorted_keys.mapInArrow(stage, DELETE_REPORT).collect():
+                file = StagedFile(found["path"], found["bucket"], found["rows"], found["bytes"])
+                place = places[found["partition"]]
+                self.staged.setdefault((place, directory.name), []).append(file)
+
+    def _save(
+        self, frame: DataFrame, by: Sequence[str], directory: Base | Delta, location: str
+    ) -> None:
+        frame = pad_chars(frame, self.table.columns)
+        writer = frame.write.format("orc").options(**self._orc_options(directory))
+        writer = writer.option("compression", self.codec)
+        writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        writer.partitionBy(*by).save(location)
+
+    def _finish(self, files: Sequence[FlatFile]) -> Sequence[StagedFile]:
+        """Give the rows their row ids, file by file in Spark's tasks."""
+        if not files:
+            return []
+        if max(file.bucket for file in files) > MAX_WRITER_ID:
+            raise UnsupportedTable(
+                f"Too many tasks wrote rows of one partition of {self.table.ref.full_name}; "
+                f"Hive knows {MAX_WRITER_ID + 1} writers.",
+                remedy="Coalesce the source into fewer Spark partitions.",
+            )
+        tasks = self.spark.sparkContext.parallelize(files, len(files))
+        return tasks.map(row_stager(self.write_id, self.statement, self._row_types())).collect()
+
+    def _write_empty(self, sink: Any) -> int:
+        return write_empty_file(sink, self._row_types(), codec=self.codec).bytes
+
+    def _file_name(self, bucket: int) -> str:
+        return BucketFile(bucket).name
+
+    def _verify(self, storage: Storage, file: StagedFile) -> None:
+        with storage.open_input(file.path) as source:
+            tail = OrcTail.read(source)
+        if tail.rows != file.rows or not tail.is_acid:
+            raise CorruptFile(
+                f"{storage.location}/{file.path} has {tail.rows} rows, "
+                f"its task reported {file.rows}.",
+                remedy="Nothing was published; run the job again.",
+            )
+
+    def _row_types(self) -> Sequence[bytes]:
+        return row_types(row_struct([(c.name, c.type) for c in self.table.columns]))
+
+    def _orc_options(self, directory: Base | Delta) -> dict[str, str]:
+        options = {
+            key: value
+            for key, value in self.table.parameters.items()
+            if key.startswith("orc.") and key != "orc.compress"
+        }
+        if isinstance(directory, Delta):
+            # As Hive does: what a delete hits must be written anew in a compaction, stripe by
+            # stripe, and what it does not hit is copied.
+            size = stripe_size(self.table) // _STRIPES_OF_DELTAS
+            options[STRIPE_SIZE] = str(max(size, 1))
+        return options

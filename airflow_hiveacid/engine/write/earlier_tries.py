@@ -1,0 +1,104 @@
+"""What earlier tries of the same run have left: something to abort, or a report."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_hiveacid.acid.cleaning import stale_staging
+from airflow_hiveacid.errors import ConflictError, StorageError, UnprovenRun
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.maintenance.run_notes import Belief, FoundNote, RunNotes, mark_committed
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.storage import Storage
+
+
+class AlreadyApplied(ConflictError):
+    """Another try of the same run has committed.
+
+    Attributes:
+        report: What it did.
+    """
+
+    def __init__(self, report: RunReport) -> None:
+        super().__init__(f"Another try of this run has already committed on {report.target}.")
+        self.report = report
+
+
+class EarlierTries:
+    """Keeps two tries of one run from both being applied, however they overlap.
+
+    A try may still be starting when the next one looks for what there is to end. Both open a
+    transaction sooner or later, and transactions have an order: so every try looks before it
+    begins, and once more when it has opened its own.
+    """
+
+    def __init__(
+        self, client: MetastoreClient, tables: Sequence[HiveTable], run_token: str
+    ) -> None:
+        """Describe a run.
+
+        Args:
+            client: The metastore.
+            tables: What the run writes; the notes on it lie in the first one.
+            run_token: Under which its transactions are opened.
+        """
+        self._client = client
+        self._tables = tables
+        self._run_token = run_token
+        self._home = Storage.of(tables[0].folder)
+        self._notes = RunNotes(self._home, tables[0].ref.full_name)
+
+    def end(self, before: int | None = None) -> None:
+        """Abort what earlier tries have left open, and find out whether one has committed.
+
+        Args:
+            before: A transaction of this try: it and younger ones are left as they are.
+
+        Raises:
+            AlreadyApplied: One has.
+            UnprovenRun: One may have, and nothing is left that would tell.
+        """
+        # In this order: what could not be aborted, because it committed just now, is then found.
+        abort_open_transactions(self._client, self._run_token, before=before)
+        if before is None:
+            abort_open_transactions(self._client, source_token(self._run_token))
+        snapshot = Snapshot.take(self._client, [table.ref for table in self._tables])
+        for table in self._tables:
+            storage = Storage.of(table.folder)
+            names = storage.list_directories(missing_ok=True)
+            for name in stale_staging(names, snapshot.txns, snapshot.min_open):
+                storage.delete_directory(name)
+        unproven: list[FoundNote] = []
+        for found in self._notes.of_run(self._run_token):
+            belief = self._notes.judge(found, snapshot.txns, snapshot.write_ids)
+            if belief is Belief.APPLIED:
+                self._applied(found)
+            elif belief is Belief.UNPROVEN:
+                unproven.append(found)
+        if unproven:
+            raise self._unproven(unproven[-1])
+
+    def _applied(self, found: FoundNote) -> None:
+        """Say that a try has committed, and let that be known for good."""
+        assert found.note is not None
+        report = found.note.report
+        if not found.name.marked:
+            try:
+                mark_committed(self._home, found)
+            except StorageError as error:  # Mostly because another try is just doing the same.
+                warning = f"Could not mark the note on the run: {error}"
+                report = replace(report, warnings=(*report.warnings, warning))
+        raise AlreadyApplied(report)
+
+    def _unproven(self, found: FoundNote) -> UnprovenRun:
+        where = f"{self._home.location}/{found.path}"
+        if found.note is None:
+            return UnprovenRun(f"{where} says that an earlier try has committed, but not what.")
+        return UnprovenRun(
+            f"Transaction {found.note.txn_id} of an earlier try looks committed, but it may as well"
+            f" have been aborted and forgotten by the metastore: of its directories nothing is"
+            f" left. {where} says what it was about to commit."
+        )

@@ -1,0 +1,62 @@
+"""The files that a transaction adds to an insert-only table: plain rows in the table's format."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame  # noqa: TID253
+
+from airflow_hiveacid.acid.names import Base, Delta, OriginalFile
+from airflow_hiveacid.engine.rows.row_format import RowFormat
+from airflow_hiveacid.engine.write.output import TableOutput
+from airflow_hiveacid.engine.write.row_files import RowFiles
+from airflow_hiveacid.engine.write.staging import FlatFile, StagedFile
+from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
+from airflow_hiveacid.storage import Storage
+
+
+class InsertOnlyOutput(TableOutput):
+    """Everything that one statement of a transaction writes into an insert-only table."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._files = RowFiles(self.table, self.codec)
+
+    def _locate(self, names: Sequence[str | None]) -> None:
+        super()._locate(names)
+        named = [name for name in names if name is not None]
+        ours = RowFormat.of(self.table)
+        for partition in self.client.get_partitions(self.table.ref, named) if named else ():
+            theirs = RowFormat.of(self.table, partition)
+            if theirs.format is not ours.format or (ours.format.is_text and theirs != ours):
+                raise UnsupportedTable(
+                    f"The partition {partition.name} of {self.table.ref.full_name} has another "
+                    "format or other columns than the table: Hive would misread new files.",
+                    remedy="Alter the partition first, as ALTER TABLE ... CASCADE does.",
+                )
+
+    def _save(
+        self, frame: DataFrame, by: Sequence[str], directory: Base | Delta, location: str
+    ) -> None:
+        self._files.save(frame, by, location)
+
+    def _finish(self, files: Sequence[FlatFile]) -> Sequence[StagedFile]:
+        """Give the files their places, and count their rows, in Spark's tasks."""
+        if not files:
+            return []
+        tasks = self.spark.sparkContext.parallelize(files, len(files))
+        return tasks.map(self._files.taker()).collect()
+
+    def _write_empty(self, sink: Any) -> int:
+        return self._files.write_empty(sink)
+
+    def _file_name(self, bucket: int) -> str:
+        return OriginalFile(bucket, 0).name
+
+    def _verify(self, storage: Storage, file: StagedFile) -> None:
+        with storage.open_input(file.path) as source:
+            size = source.seek(0, 2)
+        if size != file.bytes:
+            raise CorruptFile(
+                f"{storage.location}/{file.path} has {size} bytes, its task reported {file.bytes}.",
+                remedy="Nothing was published; run the job again.",
+            )

@@ -1,0 +1,378 @@
+"""What one statement of a transaction adds to its table: staged out of sight, then published.
+
+This is the half that all kinds of tables share; what goes into a file is up to the kind.
+"""
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import pyarrow as pa  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql.pandas.functions import arrow_udf  # noqa: TID253
+from pyspark.sql.types import IntegerType  # noqa: TID253
+
+from airflow_hiveacid.acid.names import (
+    SIDECAR_FILE,
+    STAGING_PREFIX,
+    Base,
+    Delta,
+    parse_partition_name,
+    partition_name,
+)
+from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.files import PartitionFiles
+from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.write.bucketing import bucket_numbers
+from airflow_hiveacid.engine.write.staging import FlatFile, Folder, StagedFile
+from airflow_hiveacid.errors import InsertOnlyTable, StorageError
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.storage import Storage, storage_error
+
+BUCKET_NUMBER = "_acid_bucket_number"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a partition, or a table without partitions, has its directories.
+
+    Attributes:
+        name: The partition's name; ``None`` for a table without partitions.
+        folder: Its folder, seen from the location that staged files can be renamed within.
+        partition: The partition; ``None`` for a table without partitions.
+        is_new: Whether it has to be added to the metastore first.
+    """
+
+    name: str | None
+    folder: Folder
+    partition: HivePartition | None = field(default=None, compare=False)
+    is_new: bool = field(default=False, compare=False)
+
+
+@dataclass
+class TableOutput(ABC):
+    """Everything that one statement of a transaction writes into its table.
+
+    Attributes:
+        spark: The session.
+        client: The metastore.
+        table: The table.
+        txn: The transaction.
+        codec: The compression of the files.
+        statement: The number of the statement within the transaction.
+        staged: The files, by place and name of the directory that they will be published in.
+    """
+
+    # Published beside the files of every directory.
+    SIDE_FILES: ClassVar[Mapping[str, bytes]] = {}
+
+    spark: SparkSession
+    client: MetastoreClient
+    table: HiveTable
+    txn: Transaction
+    codec: str
+    statement: int = 0
+    staged: dict[tuple[Place, str], list[StagedFile]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._staging = f"{STAGING_PREFIX}{self.txn.txn_id}_{uuid.uuid4().hex[:8]}"
+        self._places: dict[str | None, Place] = {}
+        self._staged_below: set[str] = set()
+
+    @property
+    def write_id(self) -> int:
+        """The write id of all that is written."""
+        return self.txn.write_ids[self.table.ref.full_name]
+
+    @property
+    def rows(self) -> int:
+        """How many rows will be added."""
+        return sum(
+            f.rows for (_, name), files in self.staged.items() if not _deletes(name) for f in files
+        )
+
+    @property
+    def deletes(self) -> int:
+        """How many delete events will be added."""
+        return sum(
+            f.rows for (_, name), files in self.staged.items() if _deletes(name) for f in files
+        )
+
+    @property
+    def files(self) -> int:
+        """How many files will be added."""
+        return sum(len(files) for files in self.staged.values())
+
+    @property
+    def size(self) -> int:
+        """How large they are together."""
+        return sum(file.bytes for files in self.staged.values() for file in files)
+
+    @property
+    def partitions(self) -> list[str]:
+        """The names of the partitions that get files."""
+        return sorted(name for name in self.places if name is not None)
+
+    @property
+    def directories(self) -> list[str]:
+        """Where the directories that get files will be."""
+        return [
+            "/".join(filter(None, [place.folder.root.rstrip("/"), place.folder.path, name]))
+            for place, name in self.staged
+        ]
+
+    @property
+    def places(self) -> set[str | None]:
+        """The names of the partitions that get files; None is a table without any."""
+        return {place.name for place, _ in self.staged}
+
+    def locate(self, partitions: Sequence[HivePartition], *, are_new: bool = False) -> None:
+        """Learn where partitions are: what is read in one place is written there, too.
+
+        Args:
+            partitions: Some partitions.
+            are_new: Whether they have yet to be added to the metastore.
+        """
+        root = self.table.folder.rstrip("/")
+        for partition in partitions:
+            location = partition.folder
+            inside = location.startswith(f"{root}/")
+            folder = Folder(root, location[len(root) + 1 :]) if inside else Folder(location, "")
+            place = Place(partition.name, folder, partition, are_new)
+            self._places.setdefault(partition.name, place)
+
+    def write_rows(self, frame: DataFrame, *, gather: bool, replace: bool = False) -> None:
+        """Stage the rows of a frame.
+
+        Args:
+            frame: The table's columns and partition columns, in their types.
+            gather: Whether to shuffle the rows into few files first; else a task is a file.
+            replace: Whether they become a base, which hides all earlier rows, or a delta.
+        """
+        directory = Base(self.write_id) if replace else self._delta()
+        root, flat = self._stage_below(self.table.folder), f"{self._staging}/flat"
+        by = [key.name for key in self.table.partition_keys]
+        frame = self._arrange(frame, by, gather)
+        by += [BUCKET_NUMBER] if self._bucketed else []
+        with spark_errors_as_ours(f"Writing rows for {self.table.ref.full_name}"):
+            self._save(frame, by, directory, f"{root.rstrip('/')}/{flat}")
+            self._take(root, flat, directory)
+
+    def write_deletes(self, keys: DataFrame, partitions: Sequence[PartitionFiles]) -> None:
+        """Stage delete events.
+
+        Args:
+            keys: The row ids, each once, none of them deleted before.
+            partitions: What the numbers of partitions in the keys stand for.
+
+        Raises:
+            InsertOnlyTable: The table cannot hold any.
+        """
+        raise InsertOnlyTable(f"{self.table.ref.full_name} is insert-only: nothing can be deleted.")
+
+    def write_empty_bases(self, names: Sequence[str | None]) -> None:
+        """Stage a base without rows wherever an overwrite leaves none.
+
+        It holds a real file of no rows, because Trino does not see a directory without one.
+        """
+        directory = Base(self.write_id)
+        self._locate(names)
+        for name in names:
+            place = self._places[name]
+            if (place, directory.name) in self.staged:
+                continue
+            self._stage_below(place.folder.root)
+            folder = self._staged_folder(place, directory)
+            path = f"{folder.path}/empty"
+            with Storage.of(folder.root).create(path) as sink:
+                size = self._write_empty(sink)
+            self.staged[place, directory.name] = [StagedFile(path, 0, 0, size)]
+
+    def new_partitions(self) -> list[HivePartition]:
+        """The partitions that the metastore does not have yet."""
+        new = {place.name for place, _ in self.staged if place.is_new}
+        return [each for each in self.located if each.name in new]
+
+    @property
+    def located(self) -> list[HivePartition]:
+        """The partitions that get files, as they were when it was found out where they are."""
+        places = {place.name: place for place, _ in self.staged}
+        return [place.partition for place in places.values() if place.partition is not None]
+
+    def publish(self, sidecar: Mapping[str, Any]) -> None:
+        """Let the staged files appear, each directory by one rename.
+
+        Args:
+            sidecar: What the hidden note about the transaction says in every directory.
+        """
+        for (place, name), files in self.staged.items():
+            written = [
+                WrittenFile(self._file_name(file.bucket), file.rows, file.bytes) for file in files
+            ]
+            self._publish(place, name, files, directory_note(sidecar, written))
+        for location in self._staged_below:
+            Storage.of(location).delete_directory(self._staging)
+
+    @abstractmethod
+    def _save(
+        self, frame: DataFrame, by: Sequence[str], directory: Base | Delta, location: str
+    ) -> None:
+        """Let Spark write files, in folders by the values of some columns."""
+
+    @abstractmethod
+    def _finish(self, files: Sequence[FlatFile]) -> Sequence[StagedFile]:
+        """Make each of Spark's files what the table holds, below the folder that it goes into."""
+
+    @abstractmethod
+    def _write_empty(self, sink: Any) -> int:
+        """Write a file without rows and return its size."""
+
+    @abstractmethod
+    def _file_name(self, bucket: int) -> str:
+        """The name that a file is published under."""
+
+    @abstractmethod
+    def _verify(self, storage: Storage, file: StagedFile) -> None:
+        """Compare what a task reported with what its file says.
+
+        Raises:
+            CorruptFile: They differ.
+        """
+
+    def _publish(
+        self, place: Place, name: str, files: Sequence[StagedFile], sidecar: bytes
+    ) -> None:
+        storage = Storage.of(place.folder.root)
+        final = f"{place.folder.path}/{name}".lstrip("/")
+        ready = f"{self._staging}/ready/{final}"
+        storage.make_directory(ready)
+        for file in files:
+            self._verify(storage, file)
+            storage.rename(file.path, f"{ready}/{self._file_name(file.bucket)}")
+        for side_file, content in (*self.SIDE_FILES.items(), (SIDECAR_FILE, sidecar)):
+            try:
+                with storage.create(f"{ready}/{side_file}") as sink:
+                    sink.write(content)
+            except OSError as error:
+                raise storage_error(error, f"{place.folder.root}/{ready}/{side_file}") from error
+        if storage.exists(final):
+            # Not of this transaction, whose write id is new: an abort must leave it alone.
+            raise StorageError(
+                f"{place.folder.root}/{final} exists already, from a table of the same place.",
+                remedy="Look whose rows these are, and move the directory away.",
+            )
+        self.txn.own(_deletion(storage, final), f"{place.folder.root}/{final}")
+        self.txn.show(partial(storage.exists, final))
+        if place.folder.path:
+            storage.make_directory(place.folder.path)
+        # Whoever was stopped for longer than a transaction lives must not show rows of an aborted
+        # one: its write id may be forgotten, and look committed, as soon as a cleaner was there.
+        self.txn.confirm_alive()
+        storage.rename(ready, final)
+
+    @property
+    def _bucketed(self) -> bool:
+        return self.table.num_buckets > 0
+
+    def _arrange(self, frame: DataFrame, by: Sequence[str], gather: bool) -> DataFrame:
+        """Bring together the rows that become one file."""
+        if self._bucketed:
+            frame = frame.withColumn(BUCKET_NUMBER, self._bucket_number(frame))
+            return frame.repartition(
+                max(self.table.num_buckets, self.spark.sparkContext.defaultParallelism),
+                *[F.col(quoted(name)) for name in by],
+                F.col(BUCKET_NUMBER),
+            )
+        if by or gather:
+            return frame.hint("rebalance", *[F.col(quoted(name)) for name in by])
+        return frame
+
+    def _bucket_number(self, frame: DataFrame) -> Any:
+        columns = {column.name.lower(): column for column in self.table.columns}
+        clustered = [columns[name.lower()] for name in self.table.bucket_columns]
+        types = [parse_type(column.type) for column in clustered]
+        buckets, version = self.table.num_buckets, self.table.bucketing_version
+
+        # Spark reads from the annotations that whole columns come and go.
+        def number(*values: pa.Array) -> pa.Array:
+            return pa.array(bucket_numbers(values, types, buckets, version))
+
+        udf: Any = arrow_udf  # Its stubs know functions of up to ten columns only.
+        return udf(number, IntegerType())(*[F.col(quoted(column.name)) for column in clustered])
+
+    def _take(self, root: str, flat: str, directory: Base | Delta) -> None:
+        """Take over the files that Spark has written."""
+        storage = Storage.of(root)
+        found: dict[str | None, list[tuple[int | None, str]]] = {}
+        for status in storage.list_files(flat, recursive=True):
+            folder, _, name = status.path.rpartition("/")
+            if not name.startswith((".", "_")):
+                partition, bucket = self._read_folder(folder)
+                found.setdefault(partition, []).append((bucket, f"{flat}/{status.path}"))
+        self._locate(list(found))
+        work: list[tuple[Place, FlatFile]] = []
+        for partition, files in found.items():
+            place = self._places[partition]
+            self._stage_below(place.folder.root)
+            target = self._staged_folder(place, directory)
+            for position, (bucket, path) in enumerate(sorted(files, key=lambda each: each[1])):
+                number = position if bucket is None else bucket
+                work.append((place, FlatFile(root, path, target, number)))
+        for (place, _), file in zip(work, self._finish([each for _, each in work]), strict=True):
+            if file.rows:
+                self.staged.setdefault((place, directory.name), []).append(file)
+
+    def _read_folder(self, folder: str) -> tuple[str | None, int | None]:
+        """The partition and the bucket in the folder names that Spark made."""
+        levels = parse_partition_name(folder) if folder else []
+        bucket = None
+        if self._bucketed:
+            bucket = int(levels.pop()[1] or "")
+        if not levels:
+            return None, bucket
+        keys = [key.name for key in self.table.partition_keys]
+        return partition_name(keys, [value for _, value in levels]), bucket
+
+    def _locate(self, names: Sequence[str | None]) -> None:
+        """Find out where partitions are, or will be."""
+        wanted = [name for name in names if name not in self._places]
+        if None in wanted:
+            self._places[None] = Place(None, Folder(self.table.folder, ""))
+        named = [name for name in wanted if name is not None]
+        existing = self.client.get_partitions(self.table.ref, named) if named else []
+        self.locate(existing)
+        for name in named:
+            if name not in self._places:
+                values = [value for _, value in parse_partition_name(name)]
+                self.locate([HivePartition.new(self.table, values)], are_new=True)
+
+    def _stage_below(self, location: str) -> str:
+        """Note that there will be staged files below a location, to be removed in any case."""
+        if location not in self._staged_below:
+            self._staged_below.add(location)
+            storage = Storage.of(location)
+            self.txn.own(_deletion(storage, self._staging), f"{location}/{self._staging}")
+        return location
+
+    def _delta(self, *, is_delete: bool = False) -> Delta:
+        return Delta(self.write_id, self.write_id, self.statement, is_delete=is_delete)
+
+    def _staged_folder(self, place: Place, directory: Base | Delta) -> Folder:
+        path = f"{self._staging}/out/{place.folder.path}/{directory.name}".replace("//", "/")
+        return Folder(place.folder.root, path)
+
+
+def _deletes(directory: str) -> bool:
+    return directory.startswith("delete_delta_")
+
+
+def _deletion(storage: Storage, path: str) -> Any:
+    return lambda: storage.delete_directory(path)

@@ -1,0 +1,138 @@
+"""Writing files that hold nothing but rows, in the formats that Hive reads them in."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyarrow import orc, parquet  # noqa: TID253
+from pyspark.sql import DataFrame  # noqa: TID253
+from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql.pandas.types import to_arrow_schema  # noqa: TID253
+
+from airflow_hiveacid.acid.names import OriginalFile
+from airflow_hiveacid.acid.schema import Char, parse_type
+from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.write.staging import FlatFile, StagedFile
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.orc.readable import copy_readable
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.storage import Storage
+
+# What Hive reads in a file of Parquet: decimals and lists as it writes them itself, timestamps of
+# 96 bits, and the calendar that was in use.
+_AS_HIVE_WRITES_PARQUET = {
+    "spark.sql.parquet.writeLegacyFormat": "true",
+    "spark.sql.parquet.outputTimestampType": "INT96",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+    "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+}
+_COPY_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """How new files of a table are written.
+
+    Attributes:
+        table: The table.
+        orc_codec: The compression of files of ORC; other formats have their own.
+    """
+
+    table: HiveTable
+    orc_codec: str
+
+    def save(self, frame: DataFrame, by: Sequence[str], location: str) -> None:
+        """Let Spark write rows.
+
+        Args:
+            frame: The columns of the table, and those to make folders by.
+            by: The names of the latter.
+            location: Where the folders go.
+        """
+        form = self._format.format
+        if form.is_text:
+            row = {column.name: F.col(quoted(column.name)) for column in self.table.columns}
+            line = self._format.text.write(row, f"The insert into {self.table.ref.full_name}")
+            self.save_lines(frame.select(line.alias(LINE), *map(quoted, by)), by, location)
+        elif form is StorageFormat.PARQUET:
+            session = scan_session(frame.sparkSession)
+            for key, value in _AS_HIVE_WRITES_PARQUET.items():
+                session.conf.set(key, value)
+            codec = self.table.parameters.get("parquet.compression", "snappy").lower()
+            self._writer(in_session(frame, session), by, {"compression": codec}).parquet(location)
+        else:
+            given = self.table.parameters.items()
+            options = {k: v for k, v in given if k.startswith("orc.") and k != "orc.compress"}
+            options["compression"] = self.orc_codec
+            self._writer(self._padded(frame), by, options).orc(location)
+
+    def save_lines(self, frame: DataFrame, by: Sequence[str], location: str) -> None:
+        """Let Spark write lines as they are; see ``save``."""
+        self._writer(frame, by, {"compression": "none"}).text(location)
+
+    def write_empty(self, sink: Any) -> int:
+        """Write a file without rows and return its size."""
+        if self._format.format.is_text:
+            sink.write(b"".join(self._edges))
+        else:
+            schema = to_arrow_schema(spark_struct(self.table.columns))
+            is_parquet = self._format.format is StorageFormat.PARQUET
+            (parquet if is_parquet else orc).write_table(schema.empty_table(), sink)
+        return int(sink.tell())
+
+    def taker(self) -> Callable[[FlatFile], StagedFile]:
+        """A function for tasks that copies one of Spark's files to where it goes, counting rows."""
+        form, (header, footer) = self._format.format, self._edges
+
+        def take(flat: FlatFile) -> StagedFile:
+            rows = 0
+            target = Storage.of(flat.folder.root)
+            path = f"{flat.folder.path}/{OriginalFile(flat.bucket, 0).name}.{uuid.uuid4().hex}"
+            with Storage.of(flat.root).open_input(flat.path) as source, target.create(path) as sink:
+                if form is StorageFormat.PARQUET:
+                    rows = parquet.read_metadata(source).num_rows
+                elif form is StorageFormat.ORC:
+                    tail = OrcTail.read(source)
+                    rows = tail.rows
+                    # Not even its statistics are ours to touch if some are encrypted.
+                    if not tail.is_encrypted:
+                        size = copy_readable(source, tail, sink)
+                        return StagedFile(path, flat.bucket, rows, size)
+                source.seek(0)
+                sink.write(header)
+                while piece := source.read(_COPY_BYTES):
+                    rows += piece.count(b"\n") if form.is_text else 0
+                    sink.write(piece)
+                sink.write(footer)
+                size = int(sink.tell())
+            return StagedFile(path, flat.bucket, rows, size)
+
+        return take
+
+    @property
+    def _format(self) -> RowFormat:
+        return RowFormat.of(self.table)
+
+    @property
+    def _edges(self) -> tuple[bytes, bytes]:
+        """The lines at both ends of a file that readers skip."""
+        names = ",".join(column.name for column in self.table.columns)
+        header = [names, *[""] * self._format.header][: self._format.header]
+        return "".join(f"{line}\n" for line in header).encode(), b"\n" * self._format.footer
+
+    def _padded(self, frame: DataFrame) -> DataFrame:
+        """Hive searches files of ORC for a char with all its blanks."""
+        types = {column.name: parse_type(column.type) for column in self.table.columns}
+        chars = {name: type_.length for name, type_ in types.items() if isinstance(type_, Char)}
+        return frame.withColumns(
+            {name: F.rpad(F.col(quoted(name)), length, " ") for name, length in chars.items()}
+        )
+
+    def _writer(self, frame: DataFrame, by: Sequence[str], options: Mapping[str, str]) -> Any:
+        marks = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+        return frame.write.partitionBy(*by).options(**options, **marks)

@@ -1,0 +1,1 @@
+"""Requests to compact, and the transactions that answer them."""

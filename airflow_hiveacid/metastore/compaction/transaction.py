@@ -1,0 +1,298 @@
+"""One compaction of one partition, from the claim to the commit.
+
+On HMS 4 the compaction queue keeps two compactors apart. HMS 3 has no queue that we could serve;
+there an advisory lock does it, on a name that nobody else locks.
+"""
+
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Self
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    LockComponent,
+    LockType,
+    MetastoreVersion,
+    TableRef,
+    read_lock_components,
+)
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
+from airflow_hiveacid.errors import AlreadyCompacting
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.queue import (
+    INITIATED,
+    READY_FOR_CLEANING,
+    CompactionQueue,
+    QueuedCompaction,
+)
+from airflow_hiveacid.metastore.thrift.answers import TxnType
+from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction, State
+from airflow_hiveacid.metastore.txn.lock_request import LockRequest, describe
+from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.progress import Phase, PhaseClock
+
+_SERVE_FIRST = 'Run the job again when that is done, or with mode="worker" if nobody does it.'
+_CLEAN_FIRST = (
+    "Clean the table first: the metastore takes no new request until then, or until something is"
+    " written."
+)
+
+
+class Compaction(LiveTransaction):
+    """A compaction that is begun by entering it, and undone by leaving it uncommitted.
+
+    Attributes:
+        ref: The table.
+        partition: The partition's name; None is a table without.
+        type: The kind of compaction.
+        snapshot: What can be seen.
+        write_ids: What may be put together.
+    """
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        ref: TableRef,
+        partition: str | None,
+        type_: CompactionType,
+        *,
+        run_token: str | None = None,
+        user: str | None = None,
+        run_as: str | None = None,
+        lock_wait_seconds: float = 300,
+        phases: PhaseClock | None = None,
+    ) -> None:
+        """Describe a compaction; nothing happens before it is entered.
+
+        Args:
+            client: The metastore.
+            ref: The table.
+            partition: The partition's name, for a table that has partitions.
+            type_: The kind of compaction.
+            run_token: Under which this run's transactions can be found later on.
+            user: Whom the metastore shows as the owner.
+            run_as: Who owns the directory: as whom Hive's cleaner will remove what is replaced.
+            lock_wait_seconds: How long to wait for the lock that keeps the table from being dropped.
+            phases: Is told about the phases.
+        """
+        super().__init__(
+            client, Owner.of(run_token, user or client.options.user), phases or PhaseClock()
+        )
+        self.ref = ref
+        self.partition = partition
+        self.type = type_
+        self._run_as = run_as
+        self._lock_wait = lock_wait_seconds
+        self._queue = CompactionQueue(client)
+        self._waiting: QueuedCompaction | None = None
+        self._claimed: QueuedCompaction | None = None
+        self._undone = ""
+
+    @classmethod
+    def serve(
+        cls,
+        client: MetastoreClient,
+        *,
+        pool: str | None = None,
+        table: TableRef | None = None,
+        run_token: str | None = None,
+        user: str | None = None,
+        lock_wait_seconds: float = 300,
+        phases: PhaseClock | None = None,
+    ) -> Self | None:
+        """Describe the compaction that waits longest in HMS 4's queue, or None when none waits.
+
+        What is claimed when it is entered may be another one than was described here: `ref`,
+        `partition` and `type` then tell which.
+
+        Args:
+            client: The metastore.
+            pool: Whose requests; None are those without a pool.
+            table: Do nothing unless a request for this table waits. The oldest one of the pool is
+                served first, whichever table it is for.
+            run_token: Under which this run's transactions can be found later on.
+            user: Whom the metastore shows as the owner.
+            lock_wait_seconds: How long to wait for the lock that keeps the table from being dropped.
+            phases: Is told about the phases.
+        """
+        waiting = CompactionQueue(client).waiting(pool, table)
+        if waiting is None:
+            return None
+        if waiting.type not in list(CompactionType):
+            if phases is not None:
+                phases.note(f"Only Hive can serve what is next: {waiting}.")
+            return None
+        served = cls(
+            client,
+            waiting.table,
+            waiting.partition,
+            CompactionType(waiting.type),
+            run_token=run_token,
+            user=user,
+            run_as=waiting.run_as,
+            lock_wait_seconds=lock_wait_seconds,
+            phases=phases,
+        )
+        served._waiting = waiting
+        return served
+
+    def __enter__(self) -> Self:
+        if self._state is not State.NEW:
+            raise RuntimeError("A compaction can be entered only once; describe a new one.")
+        try:
+            self._begin()
+        except BaseException as error:
+            self.abort(f"{type(error).__name__} while it began: {error}")
+            raise
+        return self
+
+    @property
+    def visibility_txn(self) -> int:
+        """The transaction whose commit lets the result appear; 0 where the rename does."""
+        return 0 if self._claimed is None else self.txn_id
+
+    @property
+    def txns(self) -> ValidTxnList:
+        """The transactions that can be seen."""
+        return self.snapshot.txns
+
+    def record(self, highest_write_id: int) -> None:
+        """Let HMS 4 know what is read, before anything of the result is in its place.
+
+        Args:
+            highest_write_id: Up to which write id.
+        """
+        if self._claimed is not None:
+            run_as = self._run_as or self._client.get_table(self.ref).owner or self._owner.user
+            self._queue.record(self._claimed, self.txn_id, highest_write_id, run_as)
+
+    def commit(self) -> None:
+        """Make the result visible, or on HMS 3, where it is already, let go of the locks.
+
+        Raises:
+            TransactionAborted: The metastore has aborted the transaction (HMS 4 only).
+            CommitUnsettled: The metastore went away and did not come back in time to be asked.
+        """
+        if self._claimed is None:
+            with self._phases(Phase.COMMIT):
+                self._release()
+            return
+        self.check_alive()
+        # In this order, as Hive does it: the commit completes what it finds in the queue.
+        self._queue.compacted(self._claimed)
+        super().commit()
+
+    def abort(self, reason: str) -> None:
+        """Undo everything and tell the queue why. Errors become warnings.
+
+        Args:
+            reason: Why.
+        """
+        self._undone = reason
+        super().abort(reason)
+
+    def refuse(self, reason: str) -> None:
+        """End it because there is nothing to do.
+
+        Args:
+            reason: Why.
+        """
+        claimed, self._claimed = self._claimed, None
+        if claimed is not None:
+            self.attempt("refuse the request", lambda: self._queue.refused(claimed, reason))
+        self.abort(reason)
+
+    def _begin(self) -> None:
+        started = time.monotonic()
+        with self._phases(Phase.OPEN):
+            if self._waiting is None:
+                self._check_others()
+            queued = self.version is MetastoreVersion.HMS4
+            # Where the answer gets lost, a transaction stays open until it times out: it cannot be
+            # told from those in which the same run compacts other partitions.
+            self._open(TxnType.COMPACTION if queued else TxnType.DEFAULT)
+            self._phases.opened(self.txn_id, {})
+            if queued:
+                self._claim()
+        with self._phases(Phase.LOCK):
+            lock = LockRequest(self._client, self._components(), self.txn_id, self._owner)
+            lock.send()
+            self._check_lock(lock)
+            lock.wait(started, self._lock_wait, partial(self._check_lock, lock))
+        with self._phases(Phase.SNAPSHOT):
+            self.snapshot = Snapshot.take(self._client, [self.ref], self.txn_id)
+            self.write_ids = CompactorWriteIdList.of(self.snapshot.write_ids[self.ref.full_name])
+
+    def _check_others(self) -> None:
+        for other in self._queue.live(self.ref, self.partition):
+            serve = other.state == INITIATED and self.version is MetastoreVersion.HMS4
+            raise AlreadyCompacting(f"In the way: {other}.", remedy=_SERVE_FIRST if serve else None)
+
+    def _claim(self) -> None:
+        """Get a request into our hands: the one that waits, or one of our own."""
+        pool = self._request() if self._waiting is None else self._waiting.pool
+        claimed = self._queue.claim(f"hiveacid-{self._owner.host}-{self.txn_id}", pool)
+        if claimed is None:
+            raise AlreadyCompacting("Another worker took the request.")
+        self._claimed = claimed
+        self.own(self._give_up, f"request {claimed.id} from the queue")
+        if claimed.type not in list(CompactionType):
+            raise AlreadyCompacting(f"Another worker was faster; what came instead is {claimed}.")
+        self.ref, self.partition = claimed.table, claimed.partition
+        self.type = CompactionType(claimed.type)
+        if self._waiting is not None and self._waiting.id != claimed.id:
+            self._run_as = None  # Of another one than was shown it is not known.
+
+    def _request(self) -> str:
+        """Make a request in a pool that nobody else looks into.
+
+        Returns:
+            The pool.
+        """
+        pool = f"hiveacid-{self.txn_id}"
+        ref, partition = self.ref, self.partition
+        answer = self._queue.request(ref, partition, self.type, pool=pool, run_as=self._run_as)
+        if not answer.accepted:
+            entries = self._queue.show(ref, partition)
+            # Its answer may have got lost the first time.
+            if not any(each.pool == pool for each in entries):
+                ready = [each for each in entries if each.state == READY_FOR_CLEANING]
+                raise AlreadyCompacting(
+                    f"In the way: {ready[0]}." if ready else f"{answer.message}.",
+                    remedy=_CLEAN_FIRST if ready else None,
+                )
+        return pool
+
+    def _give_up(self) -> None:
+        if self._claimed is not None:
+            self._queue.failed(self._claimed, self._undone)
+
+    def _components(self) -> tuple[LockComponent, ...]:
+        partitions = None if self.partition is None else [self.partition]
+        (read,) = read_lock_components(self.ref, True, partitions)
+        if self.version is MetastoreVersion.HMS4:
+            return (read,)
+        advisory = replace(
+            read,
+            type=LockType.EXCLUSIVE,
+            table=self._advisory.name,
+            operation=DataOperation.NO_TXN,
+            is_transactional=False,
+        )
+        return (read, advisory)
+
+    @property
+    def _advisory(self) -> TableRef:
+        return TableRef(self.ref.database, f"{self.ref.name}#compaction")
+
+    def _check_lock(self, lock: LockRequest) -> None:
+        """Give up at once when another compactor of ours is at work on HMS 3."""
+        self.check_alive()
+        if self.version is MetastoreVersion.HMS4 or lock.granted:
+            return
+        for held in lock.blockers():
+            if held.table == self._advisory:
+                raise AlreadyCompacting(f"Another compactor is at work: {describe(held)}.")

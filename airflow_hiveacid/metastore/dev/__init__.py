@@ -1,0 +1,1 @@
+"""A real metastore on this machine, for trying and testing."""

@@ -1,0 +1,380 @@
+"""A Hive Metastore release on this machine: found, or fetched once and made ready to start.
+
+A release is one folder of the cache: Hive's own jars, the few jars it lacks outside Hadoop, and a
+Derby database that already holds the schema. The folder appears by one rename, under a lock, so
+that processes which need it at the same moment wait for one download and never see half of it.
+"""
+
+import fcntl
+import importlib.util
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from airflow_hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
+
+Progress = Callable[[str], None]
+
+# The metastore asks for the class of every full ACID table, although it never reads a row. These
+# names are all it looks at; the real ones come with 40 to 80 MB of Hive's query engine. The last
+# class is the one thing Hive 4 takes from HDFS's server side.
+_MARKER_CLASSES = {
+    "org/apache/hadoop/hive/ql/io/AcidInputFormat": "java/lang/Object",
+    "org/apache/hadoop/hive/ql/io/AcidOutputFormat": "java/lang/Object",
+    "org/apache/hadoop/hive/ql/io/orc/OrcInputFormat": (
+        "org/apache/hadoop/hive/ql/io/AcidInputFormat"
+    ),
+    "org/apache/hadoop/hive/ql/io/orc/OrcOutputFormat": (
+        "org/apache/hadoop/hive/ql/io/AcidOutputFormat"
+    ),
+    "org/apache/hadoop/hdfs/protocol/SnapshotException": "java/io/IOException",
+}
+
+
+@dataclass(frozen=True)
+class Release:
+    """What differs between the releases we can run.
+
+    Attributes:
+        version: Hive's version number.
+        module: Name of the Maven module whose ``bin`` archive is the distribution.
+        megabytes: Rough size of the download, for the message that announces it.
+        libraries: Maven coordinates of what the archive lacks.
+        spark_jars: Names of the jars that Spark ships and the archive lacks.
+        schema_tool: The class that creates the schema.
+        settings: Settings that only this release needs.
+    """
+
+    version: str
+    module: str
+    megabytes: int
+    libraries: tuple[str, ...]
+    spark_jars: tuple[str, ...]
+    schema_tool: str
+    settings: Mapping[str, str]
+
+
+RELEASES = {
+    release.version: release
+    for release in (
+        Release(
+            version="4.0.1",
+            module="hive-standalone-metastore-server",
+            megabytes=80,
+            libraries=(
+                "org.slf4j:slf4j-api:1.7.36",
+                "commons-collections:commons-collections:3.2.2",
+            ),
+            spark_jars=("commons-io", "javax.servlet-api", "httpclient", "gson"),
+            schema_tool="org.apache.hadoop.hive.metastore.tools.schematool.MetastoreSchemaTool",
+            # Off by default: then nobody would ever abort a transaction whose owner has died.
+            settings={"metastore.housekeeping.threads.on": "true"},
+        ),
+        Release(
+            version="3.1.3",
+            module="hive-standalone-metastore",
+            megabytes=30,
+            libraries=(
+                "org.slf4j:slf4j-api:1.7.36",
+                "org.slf4j:jcl-over-slf4j:1.7.36",
+                "commons-collections:commons-collections:3.2.2",
+                "org.codehaus.jackson:jackson-core-asl:1.9.13",
+                "org.codehaus.jackson:jackson-mapper-asl:1.9.13",
+            ),
+            spark_jars=("commons-cli", "commons-io", "commons-codec"),
+            schema_tool="org.apache.hadoop.hive.metastore.tools.MetastoreSchemaTool",
+            # The default also names a task of Hive's query engine, without which it does not start.
+            # The tasks that abort and forget dead transactions would start only beside Hive's own
+            # compactor; named here, they always do.
+            settings={
+                "metastore.task.threads.always": ",".join(
+                    f"org.apache.hadoop.hive.metastore.{task}"
+                    for task in (
+                        "events.EventCleanerTask",
+                        "txn.AcidHouseKeeperService",
+                        "txn.AcidCompactionHistoryService",
+                        "txn.AcidWriteSetService",
+                    )
+                )
+            },
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A release that lies ready in the cache."""
+
+    release: Release
+    home: Path
+
+    @property
+    def database(self) -> Path:
+        """The Derby database to copy: the schema, and nothing in it."""
+        return self.home / "derby"
+
+    @property
+    def classpath(self) -> str:
+        """Everything the metastore needs, its own jars before Spark's."""
+        shared = spark_jars("hadoop-client-api", "hadoop-client-runtime", *self.release.spark_jars)
+        return os.pathsep.join([str(self.home / "lib" / "*"), *map(str, shared)])
+
+
+def find_java() -> str:
+    """Find a Java that Hadoop's libraries run on.
+
+    Returns:
+        The path of the ``java`` program.
+
+    Raises:
+        JavaMissing: There is none, or its version is not 17 to 23.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        raise JavaMissing("No java program is on PATH and JAVA_HOME is not set.")
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise JavaMissing(f"{java} cannot be run: {error}.") from error
+    match = re.search(r'version "(\d+)', answer.stderr)
+    # From 24 on Java refuses the calls with which Hadoop takes on a user's identity.
+    if match is None or not 17 <= int(match[1]) < 24:
+        raise JavaMissing(f"{java} is {answer.stderr.splitlines()[0]}, not Java 17 to 23.")
+    return java
+
+
+def spark_jars(*names: str) -> list[Path]:
+    """Find jars that pyspark ships, without importing it.
+
+    Args:
+        *names: Their names, without version.
+
+    Returns:
+        The jars, in the same order.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise EmbeddedMetastoreFailed("pyspark, whose jars the metastore needs, is not installed.")
+    folder = Path(spec.origin).parent / "jars"
+    jars = []
+    for name in names:
+        found = sorted(folder.glob(f"{name}-[0-9]*.jar"))
+        if not found:
+            raise EmbeddedMetastoreFailed(f"{folder} holds no {name} jar.")
+        jars.append(found[0])
+    return jars
+
+
+def cache_folder() -> Path:
+    """Where releases are kept: HIVEACID_CACHE, or a folder of the user's cache."""
+    return Path(os.environ.get("HIVEACID_CACHE") or Path.home() / ".cache" / "airflow-hiveacid")
+
+
+def prepare(version: str, progress: Progress) -> Distribution:
+    """Bring a release into the cache unless it is there.
+
+    Args:
+        version: One of RELEASES.
+        progress: Is told what is being fetched, one line at a time.
+
+    Returns:
+        The release, complete and with an initialised database.
+    """
+    if version not in RELEASES:
+        raise EmbeddedMetastoreFailed(
+            f"There is no embedded metastore {version}, only {' and '.join(RELEASES)}."
+        )
+    release = RELEASES[version]
+    cache = cache_folder()
+    ready = Distribution(release, cache / f"metastore-{version}")
+    if ready.home.exists():
+        return ready
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(cache / f"metastore-{version}.lock"):
+        if not ready.home.exists():  # Another process may have made it while this one waited.
+            for leftover in cache.glob(f"metastore-{version}.partial-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            # A name of its own: Ivy may still write for a moment after its owner was killed.
+            home = Path(tempfile.mkdtemp(prefix=f"metastore-{version}.partial-", dir=cache))
+            try:
+                partial = Distribution(release, home)
+                _fetch(partial, progress)
+                _initialise(partial, progress)
+                home.rename(ready.home)
+            finally:
+                shutil.rmtree(home, ignore_errors=True)
+    return ready
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    # The kernel gives the lock back when its owner dies, however it dies.
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(target: Distribution, progress: Progress) -> None:
+    release, lib, downloads = target.release, target.home / "lib", target.home / "downloads"
+    downloads.mkdir(parents=True)
+    progress(f"Fetching Hive Metastore {release.version} (about {release.megabytes} MB, once) ...")
+    ivy_file = downloads / "ivy.xml"
+    ivy_file.write_text(_ivy_file(release))
+    settings = os.environ.get("HIVEACID_IVY_SETTINGS")
+    command = [
+        *(find_java(), f"-Divy.home={downloads / 'ivy'}", f"-Djava.io.tmpdir={downloads}"),
+        *("-jar", str(spark_jars("ivy")[0])),
+        *(["-settings", settings] if settings else []),
+        *("-ivy", str(ivy_file), "-retrieve", f"{downloads}/[artifact]-[revision].[ext]"),
+    ]
+    lines = []
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as ivy:
+        assert ivy.stdout is not None
+        for line in ivy.stdout:
+            lines.append(line)
+            if line.startswith("downloading "):
+                progress(f"  {line.split()[1].rpartition('/')[2]}")
+    if ivy.returncode != 0:
+        raise EmbeddedMetastoreFailed(
+            f"Hive Metastore {release.version} could not be fetched:\n{''.join(lines[-30:])}",
+            remedy="Behind a mirror, name an ivysettings.xml in HIVEACID_IVY_SETTINGS.",
+        )
+    with tarfile.open(downloads / f"{release.module}-{release.version}.tar.gz") as archive:
+        for member in archive:
+            # The archive's single top folder goes; of the rest we need the jars and the schema.
+            member.name = member.name.partition("/")[2]
+            if member.name.startswith(("lib/", "scripts/")) and "/py/" not in member.name:
+                archive.extract(member, target.home, filter="data")
+    for jar in downloads.glob("*.jar"):
+        jar.rename(lib / jar.name)
+    shutil.rmtree(downloads)
+    _write_marker_jar(lib / "acid-markers.jar")
+
+
+def _ivy_file(release: Release) -> str:
+    libraries = "".join(
+        f'<dependency org="{org}" name="{name}" rev="{rev}" transitive="false"'
+        ' conf="default->master"/>'
+        for org, name, rev in (coordinates.split(":") for coordinates in release.libraries)
+    )
+    return (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="local" module="metastore"/><dependencies>'
+        f'<dependency org="org.apache.hive" name="{release.module}" rev="{release.version}"'
+        f' transitive="false"><artifact name="{release.module}" type="bin" ext="tar.gz"'
+        f' m:classifier="bin"/></dependency>{libraries}</dependencies></ivy-module>'
+    )
+
+
+def _write_marker_jar(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as jar:
+        for name, superclass in _MARKER_CLASSES.items():
+            jar.writestr(f"{name}.class", _empty_class(name, superclass))
+
+
+def _empty_class(name: str, superclass: str) -> bytes:
+    """Write a public class without members, in Java 8's class file format."""
+    constants = b"".join(
+        struct.pack(">BHBH", 7, index + 1, 1, len(text)) + text.encode()
+        for index, text in ((1, name), (3, superclass))
+    )
+    public_super, no_interfaces_fields_methods_attributes = 0x0021, (0, 0, 0, 0)
+    return (
+        struct.pack(">IHHH", 0xCAFEBABE, 0, 52, 5)
+        + constants
+        + struct.pack(">7H", public_super, 1, 3, *no_interfaces_fields_methods_attributes)
+    )
+
+
+def write_site(folder: Path, database: Path, settings: Mapping[str, str]) -> None:
+    """Write the metastore's configuration.
+
+    Args:
+        folder: Where the files go.
+        database: Folder of the Derby database.
+        settings: What to set beside the database.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    every = {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={database}",
+        "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
+        **settings,
+    }
+    properties = "".join(
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
+        for name, value in every.items()
+    )
+    site = f"<configuration>\n{properties}</configuration>\n"
+    (folder / "metastore-site.xml").write_text(site)
+    (folder / "log4j2.properties").write_text(
+        "appender.console.type = Console\n"
+        "appender.console.name = console\n"
+        "appender.console.layout.type = PatternLayout\n"
+        "appender.console.layout.pattern = %d %p %c: %m%n%ex\n"
+        "rootLogger.level = WARN\n"
+        "rootLogger.appenderRef.console.ref = console\n"
+    )
+
+
+def java_command(distribution: Distribution, folder: Path, main: str, *arguments: str) -> list[str]:
+    """The command line of one of the metastore's programs.
+
+    Args:
+        distribution: The release to run.
+        folder: Holds the configuration, in ``conf``, and takes the temporary files.
+        main: The class to run.
+        *arguments: Its arguments.
+
+    Returns:
+        The words of the command.
+    """
+    return [
+        *(find_java(), "-Xmx512m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        "-XX:-UsePerfData",  # It would leave a file in /tmp when the process is killed.
+        f"-Djava.io.tmpdir={folder}",
+        f"-Dderby.stream.error.file={folder / 'derby.log'}",
+        "-Dderby.locks.waitTimeout=5",  # Seconds; the default would hold everybody up for a minute.
+        f"-Dlog4j.configurationFile={folder / 'conf' / 'log4j2.properties'}",
+        *("-cp", f"{folder / 'conf'}{os.pathsep}{distribution.classpath}", main, *arguments),
+    ]
+
+
+def java_environment(distribution: Distribution, folder: Path) -> dict[str, str]:
+    """The environment of one of the metastore's programs."""
+    homes = {"METASTORE_HOME": str(distribution.home), "METASTORE_CONF_DIR": str(folder / "conf")}
+    return {**os.environ, **homes}
+
+
+def _initialise(target: Distribution, progress: Progress) -> None:
+    progress(f"Creating the schema of Hive Metastore {target.release.version} ...")
+    folder = target.home / "initialise"
+    write_site(folder / "conf", Path(f"{target.database};create=true"), {})
+    answer = subprocess.run(
+        java_command(
+            *(target, folder, target.release.schema_tool),
+            *("-dbType", "derby", "-initSchema"),
+        ),
+        env=java_environment(target, folder),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode != 0:
+        tail = "\n".join((answer.stdout + answer.stderr).splitlines()[-30:])
+        raise EmbeddedMetastoreFailed(f"The metastore's schema could not be created:\n{tail}")
+    shutil.rmtree(folder)

@@ -1,0 +1,303 @@
+"""A real Hive Metastore as a child process, for a first try and for tests.
+
+``python -m airflow_hiveacid.metastore.dev.embedded --version 4.0.1 --directory DIR --port 9083`` runs
+one in the foreground.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+from airflow_hiveacid.errors import EmbeddedMetastoreFailed, MetastoreError
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.distribution import (
+    Distribution,
+    Progress,
+    java_command,
+    java_environment,
+    prepare,
+    write_site,
+)
+
+START_SECONDS = 180
+PROBE_SECONDS = 10
+HOST = "127.0.0.1"
+DEFAULT_VERSION = "4.0.1"
+
+# Above those of well-known services, and below those that systems hand out by themselves.
+_PORTS = (20_000, 32_000)
+
+# Standard input is a pipe whose other end only our process holds. When that ends, however it ends,
+# the pipe closes and the watcher kills its whole process group: the server and itself.
+_GUARDED = 'exec 3<&0; (read _ <&3; kill -9 0) & exec "$@" 3<&- </dev/null'
+
+# A server that fails to start logs one of these and then hangs on, without its port.
+_FAILURES = ("Metastore Thrift Server threw an exception", 'Exception in thread "main"')
+
+
+class EmbeddedMetastore:
+    """A Hive Metastore with a Derby database of its own.
+
+    Attributes:
+        version: Hive's version number.
+        uri: Where it answers, once started.
+        warehouse: Where its databases keep their tables.
+    """
+
+    def __init__(
+        self,
+        version: str = DEFAULT_VERSION,
+        *,
+        directory: Path,
+        port: int = 0,
+        warehouse: Path | None = None,
+        txn_timeout_seconds: int | None = None,
+        progress: Progress = print,
+    ) -> None:
+        """Describe a metastore; nothing runs before start().
+
+        Args:
+            version: 4.0.1 or 3.1.3.
+            directory: Keeps its database, its log and its configuration. Given again, a metastore
+                goes on where the last one stopped.
+            port: Where it listens on this machine; 0 means any free port.
+            warehouse: Where tables go; a folder of the directory when not given.
+            txn_timeout_seconds: After how long without a heartbeat a transaction is aborted;
+                Hive's own 300 when not given.
+            progress: Is told, line by line, what takes long.
+        """
+        self.version = version
+        self.warehouse = (warehouse or directory / "warehouse").absolute()
+        self._directory = directory.absolute()
+        self._port = port
+        self._timeout = txn_timeout_seconds
+        self._progress = progress
+        self._process: subprocess.Popen[bytes] | None = None
+        hidden = [part for part in self.warehouse.parts if part.startswith(("_", "."))]
+        if hidden:
+            raise EmbeddedMetastoreFailed(
+                f"Hive and Spark skip folders such as {hidden[0]}, a part of {self.warehouse}.",
+                remedy="Choose a warehouse without a leading underscore or dot in its path.",
+            )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    @property
+    def uri(self) -> str:
+        """The thrift uri of the metastore."""
+        return f"thrift://{HOST}:{self._port}"
+
+    @property
+    def options(self) -> MetastoreOptions:
+        """How a client of ours reaches it."""
+        return MetastoreOptions(uris=self.uri)
+
+    @property
+    def log(self) -> Path:
+        """What the server has said."""
+        return self._directory / "metastore.log"
+
+    def start(self) -> None:
+        """Start the server and return when it answers.
+
+        Raises:
+            EmbeddedMetastoreFailed: It could not be fetched or did not start; the message ends
+                with the end of its log.
+            JavaMissing: No suitable Java was found.
+        """
+        if self._process is not None:
+            raise EmbeddedMetastoreFailed(f"The metastore at {self.uri} already runs.")
+        distribution = prepare(self.version, self._progress)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self.warehouse.mkdir(parents=True, exist_ok=True)
+        if self._port == 0:
+            self._port = free_port()
+        elif _listens(self._port):
+            raise EmbeddedMetastoreFailed(f"Something else already listens at {self.uri}.")
+        database = self._directory / "metastore_db"
+        if not database.exists():
+            # Complete or absent: a copy cut short would look like a database that is broken.
+            partial = self._directory / "metastore_db.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.copytree(distribution.database, partial)
+            partial.rename(database)
+        write_site(self._directory / "conf", database, self._settings(distribution))
+        self._process = self._launch(distribution)
+        try:
+            self._await_answer()
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End the server at once, as if its machine had failed. Derby recovers by itself."""
+        if self._process is None:
+            return
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process = None
+
+    def restart(self) -> None:
+        """End the server and start it again, with the same port and database."""
+        self.kill()
+        self.start()
+
+    def wait(self) -> int:
+        """Wait until the server ends by itself.
+
+        Returns:
+            Its exit status.
+        """
+        assert self._process is not None
+        return self._process.wait()
+
+    def _settings(self, distribution: Distribution) -> dict[str, str]:
+        settings = {
+            "metastore.thrift.bind.host": HOST,
+            "metastore.thrift.port": str(self._port),
+            "metastore.warehouse.dir": self.warehouse.as_uri(),
+            "metastore.expression.proxy": (
+                "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy"
+            ),
+            "hive.support.concurrency": "true",
+            "hive.txn.manager": "org.apache.hadoop.hive.ql.lockmgr.DbTxnManager",
+            "metastore.server.min.threads": "5",
+            "metastore.server.max.threads": "100",
+            # Ten by default, two seconds apart: a start that cannot succeed should fail soon.
+            "metastore.hmshandler.retry.attempts": "2",
+            **distribution.release.settings,
+        }
+        if self._timeout is not None:
+            # The time-out is only as real as the rounds of those who look for dead transactions;
+            # 4.0.1 and 3.1.3 know them by different names and ignore each other's.
+            settings |= {
+                "metastore.txn.timeout": f"{self._timeout}s",
+                "metastore.acid.housekeeper.interval": "1s",
+                "metastore.timedout.txn.reaper.start": "1s",
+                "metastore.timedout.txn.reaper.interval": "1s",
+            }
+        return settings
+
+    def _launch(self, distribution: Distribution) -> subprocess.Popen[bytes]:
+        main = "org.apache.hadoop.hive.metastore.HiveMetaStore"
+        command = java_command(distribution, self._directory, main, "-p", str(self._port))
+        with self.log.open("wb") as log:
+            return subprocess.Popen(
+                ["/bin/sh", "-c", _GUARDED, "sh", *command],
+                env=java_environment(distribution, self._directory),
+                cwd=self._directory,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # A group of its own, so that all of it can be ended and Ctrl-C is ours to handle.
+                start_new_session=True,
+            )
+
+    def _await_answer(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            answered = self._answers()
+            said = self.log.read_text(errors="replace")
+            if self._process.poll() is not None:
+                reason = f"ended with status {self._process.returncode}"
+            elif answered:
+                return
+            elif any(failure in said for failure in _FAILURES):
+                reason = "failed to start"
+            elif time.monotonic() > deadline:
+                reason = f"did not answer within {START_SECONDS} seconds"
+            else:
+                time.sleep(0.05)
+                continue
+            tail = "\n".join(said.splitlines()[-30:])
+            raise EmbeddedMetastoreFailed(f"Metastore {self.version} {reason}:\n{tail}")
+
+    def _answers(self) -> bool:
+        if not _listens(self._port):
+            return False
+        client = MetastoreClient(replace(self.options, read_timeout_seconds=PROBE_SECONDS))
+        try:
+            client.get_databases()
+        except MetastoreError:
+            return False
+        finally:
+            client.close()
+        return True
+
+
+def free_port() -> int:
+    """A port of this machine that nothing listens at.
+
+    The system hands out ports of its ephemeral range to whoever asks for any, Spark for example,
+    also between this look and the start of the server: so the port is chosen below that range.
+    """
+    while True:
+        port = random.SystemRandom().randrange(*_PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Run a metastore until it is interrupted.
+
+    Returns:
+        The exit status of this program.
+    """
+    parser = argparse.ArgumentParser(description="Run a Hive Metastore in the foreground.")
+    parser.add_argument("--version", default=DEFAULT_VERSION, help="4.0.1 or 3.1.3")
+    parser.add_argument("--directory", type=Path, required=True, help="keeps everything it stores")
+    parser.add_argument(
+        "--warehouse", type=Path, help="where tables go; default DIRECTORY/warehouse"
+    )
+    parser.add_argument("--port", type=int, default=9083, help="0 means any free port")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupted)
+    try:
+        with EmbeddedMetastore(**vars(arguments)) as metastore:
+            print(
+                f"Hive Metastore {metastore.version} at {metastore.uri}, Ctrl-C ends it", flush=True
+            )
+            return metastore.wait()
+    except KeyboardInterrupt:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""How calls get to a metastore, and answers back."""

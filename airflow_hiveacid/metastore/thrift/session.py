@@ -1,0 +1,215 @@
+"""Calls with several hosts, reconnecting, and errors in our own words."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakSet
+
+from thrift.Thrift import TApplicationException  # noqa: TID253
+
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.errors import (
+    AnswerGarbled,
+    AnswerLost,
+    HiveAcidError,
+    MetastoreCallFailed,
+    MetastoreError,
+    MetastoreTroubled,
+    MetastoreUnreachable,
+    TableNotFound,
+    TransactionAborted,
+    UnsupportedMetastore,
+    WriteConflict,
+)
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
+from airflow_hiveacid.metastore.thrift.deadline import GREETING_SECONDS, Deadline
+from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
+from airflow_hiveacid.metastore.thrift.repeating import Repeating
+from airflow_hiveacid.metastore.thrift.transport import Connection, Endpoint, acting_user
+
+_CONFLICT = re.compile(
+    r"Aborting \[txnid:(?P<own>\d+),.*due to a write conflict on (?P<what>.+)"
+    r" committed by \[txnid:(?P<other>\d+),"
+)
+
+
+class Session:
+    """Makes calls on the first host that answers.
+
+    Every thread has its own connection, because a connection carries one call at a time: a
+    heartbeat never waits behind a long call of another thread.
+    """
+
+    def __init__(self, options: MetastoreOptions) -> None:
+        self._options = options
+        self._endpoints = Endpoint.parse(options.uris)
+        self._local = threading.local()
+        self._connections: WeakSet[Connection] = WeakSet()
+
+    def call(
+        self,
+        call: Call,
+        *arguments: Any,
+        about: str = "",
+        read: Callable[[Any], Any] = lambda answer: answer,
+    ) -> Any:
+        """Make a call; one that may be repeated is tried a second time when its answer got lost.
+
+        Args:
+            call: What to call.
+            arguments: The call's arguments in their order.
+            about: The table or database that an error should name.
+            read: Turns the answer into what is wanted; an answer that it cannot read got lost.
+        """
+        try:
+            return self._invoke(call, *arguments, deadline=self._deadline(), read=read)
+        except (ServerException, TApplicationException) as failure:
+            raise _translate(failure, call, about) from failure
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Hold all calls of this thread in the body of a with statement to one time together."""
+        outer: Deadline | None = getattr(self._local, "limit", None)
+        self._local.limit = Deadline(seconds) if outer is None else outer.within(seconds)
+        try:
+            yield
+        finally:
+            self._local.limit = outer
+
+    @property
+    def version(self) -> MetastoreVersion:
+        """The version of the connected server, found out by a call that only version 4 knows."""
+        self._connect(self._deadline())
+        version: MetastoreVersion = self._local.version
+        return version
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for connection in list(self._connections):
+            connection.close()
+
+    def _deadline(self) -> Deadline:
+        """Until when a call that begins now must be over."""
+        limit: Deadline | None = getattr(self._local, "limit", None)
+        seconds = self._options.read_timeout_seconds
+        return Deadline(seconds) if limit is None else limit.within(seconds)
+
+    def _invoke(self, call: Call, *arguments: Any, deadline: Deadline, read: Any) -> Any:
+        connection = self._connect(deadline)
+        try:
+            return self._use(connection, call, *arguments, deadline=deadline, read=read)
+        except AnswerLost:
+            if call.repeating is Repeating.ASKS or deadline.left <= 0:
+                raise
+        again = self._connect(deadline)
+        return self._use(again, call, *arguments, deadline=deadline, read=read)
+
+    def _use(self, connection: Connection, call: Call, *arguments: Any, **options: Any) -> Any:
+        try:
+            return connection.invoke(call, *arguments, **options)
+        except ServerException:
+            raise
+        except BaseException:
+            # An interrupted call leaves its answer behind, which no other call may read; and after
+            # an internal error the server often closes the connection without a word.
+            connection.close()
+            raise
+
+    def _connect(self, deadline: Deadline) -> Connection:
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if connection is not None and connection.is_open():
+            return connection
+        failures: list[MetastoreError] = []
+        # A host that accepts a connection and then breaks it may be busy, or just be starting
+        # again; one that refuses it is down.
+        hosts = list(self._endpoints)
+        for endpoint in hosts:
+            try:
+                connection = Connection(endpoint, self._options, deadline)
+                self._local.version = self._greet(connection, deadline.within(GREETING_SECONDS))
+            except MetastoreError as failure:
+                failures.append(failure)
+                if isinstance(failure, AnswerLost) and len(hosts) < 2 * len(self._endpoints):
+                    hosts.append(endpoint)
+                continue
+            self._local.connection = connection
+            self._connections.add(connection)
+            return connection
+        raise _no_host(failures)
+
+    def _greet(self, connection: Connection, deadline: Deadline) -> MetastoreVersion:
+        """Find out who is there; the first call on a connection is one that only version 4 knows."""
+        try:
+            version = MetastoreVersion.HMS4
+            if not self._knows(connection, deadline, idl_txns.get_latest_txnid_in_conflict, 0):
+                version = MetastoreVersion.HMS3
+                request = idl_txns.GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::")
+                if not self._knows(connection, deadline, idl_txns.get_valid_write_ids, request):
+                    raise UnsupportedMetastore(
+                        f"The metastore at {connection.endpoint} is older than version 3.",
+                        remedy="ACID tables with write ids need Hive Metastore 3.1 or newer.",
+                    )
+            if connection.endpoint.scheme == "thrift":
+                user = acting_user(self._options)
+                connection.invoke(idl_tables.set_ugi, user, [], deadline=deadline)
+        except AnswerGarbled as garbled:
+            connection.close()
+            raise UnsupportedMetastore(
+                garbled.what,
+                remedy="Check that the uri names the metastore's own port and its transport"
+                " (thrift, TLS or http).",
+            ) from garbled
+        except (ServerException, TApplicationException) as failure:
+            connection.close()
+            raise _translate(failure, idl_tables.set_ugi, "") from failure
+        except BaseException:
+            connection.close()
+            raise
+        return version
+
+    @staticmethod
+    def _knows(connection: Connection, deadline: Deadline, call: Call, argument: Any) -> bool:
+        try:
+            connection.invoke(call, argument, deadline=deadline)
+        except TApplicationException as failure:
+            if failure.type == TApplicationException.UNKNOWN_METHOD:
+                return False
+            raise
+        except ServerException:
+            pass  # It knows the call and dislikes the argument.
+        return True
+
+
+def _no_host(failures: list[MetastoreError]) -> MetastoreError:
+    """One error for all hosts; an unsuitable server is worse news than one that is down."""
+    tried = " ".join(failure.what for failure in failures)
+    for failure in failures:
+        if not isinstance(failure, AnswerLost | MetastoreUnreachable):
+            return type(failure)(tried, remedy=failure.remedy)
+    return MetastoreUnreachable(tried)
+
+
+def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
+    message = getattr(failure, "message", None) or str(failure)
+    match failure:
+        case idl_tables.NoSuchObjectException():
+            return TableNotFound(f"{about} does not exist: {message.rstrip('.')}.")
+        case idl_txns.TxnAbortedException() if conflict := _CONFLICT.search(message):
+            database, _, rest = conflict["what"].partition("/")
+            table, _, partition = rest.partition("/")
+            where = f"{database}.{table}" + (f" partition {partition}" if partition else "")
+            return WriteConflict(
+                f"Transaction {conflict['own']} lost {where} to transaction {conflict['other']},"
+                " which committed first."
+            )
+        case idl_txns.TxnAbortedException() | idl_txns.NoSuchTxnException():
+            return TransactionAborted(f"{message.rstrip('.')}.")
+        case idl_txns.NoSuchLockException():
+            return TransactionAborted(f"The lock has expired: {message.rstrip('.')}.")
+    what = f"{call.name} failed{f' for {about}' if about else ''}: {message}"
+    if getattr(failure, "type", None) == TApplicationException.INTERNAL_ERROR:
+        return MetastoreTroubled(what)
+    return MetastoreCallFailed(what)

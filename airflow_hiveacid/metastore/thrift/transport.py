@@ -1,0 +1,339 @@
+"""One connection to one metastore host: binary Thrift over TCP, over TLS, or over HTTP(S)."""
+
+import getpass
+import http.client
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated  # noqa: TID253
+from thrift.Thrift import TApplicationException, TMessageType, TType  # noqa: TID253
+from thrift.transport.TSocket import TSocket  # noqa: TID253
+from thrift.transport.TSSLSocket import TSSLSocket  # noqa: TID253
+from thrift.transport.TTransport import (  # noqa: TID253
+    TBufferedTransport,
+    TTransportBase,
+    TTransportException,
+)
+
+from airflow_hiveacid.errors import (
+    AnswerGarbled,
+    AnswerLost,
+    HiveAcidError,
+    InvalidJob,
+    MetastoreUnreachable,
+)
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore.thrift.deadline import SILENT_MACHINE_SECONDS, Deadline
+from airflow_hiveacid.metastore.thrift.http_channel import HttpChannel
+from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
+
+log = logging.getLogger(__name__)
+
+_DEFAULT_PORTS = {"thrift": 9083, "http": 9001, "https": 9001}
+_BROKEN = (TTransportException, http.client.HTTPException, EOFError, OSError)
+# An answer that claims more is garbled. A string has Thrift's own limit, 16 MB.
+_MOST_ELEMENTS = 1 << 22
+_MOST_BYTES = 256 << 20
+_MOST_AT_ONCE = 1 << 20
+_KEEP_ALIVE = {
+    "TCP_KEEPIDLE": SILENT_MACHINE_SECONDS // 2,
+    "TCP_KEEPINTVL": SILENT_MACHINE_SECONDS // 6,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": SILENT_MACHINE_SECONDS * 1000,
+}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One host of a metastore."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def parse(cls, uris: str) -> tuple[Self, ...]:
+        """Read ``thrift://a:9083,thrift://b:9084`` or ``https://a:9001/metastore``."""
+        endpoints = []
+        for uri in filter(None, (item.strip() for item in uris.split(","))):
+            try:
+                parts = urlsplit(uri if "://" in uri else f"thrift://{uri}")
+                port = parts.port
+            except ValueError as error:
+                raise InvalidJob(f"The metastore uri {uri!r} is malformed: {error}.") from None
+            if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+                raise InvalidJob(
+                    f"The metastore uri {uri!r} is malformed.",
+                    remedy="Write thrift://host:9083 or http(s)://host:9001/metastore.",
+                )
+            try:
+                parts.hostname.encode("idna")  # As every resolver does, which may be too late.
+            except UnicodeError as error:
+                raise InvalidJob(f"{parts.hostname!r} cannot be the name of a host.") from error
+            path = parts.path if parts.path not in ("", "/") else "/metastore"
+            port = port or _DEFAULT_PORTS[parts.scheme]
+            endpoints.append(cls(parts.scheme, parts.hostname, port, path))
+        if not endpoints:
+            raise InvalidJob("The metastore uri is empty.")
+        return tuple(endpoints)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def acting_user(options: MetastoreOptions) -> str:
+    """Who the metastore is told is calling: chosen as Hadoop's own clients do."""
+    return options.user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
+def _as_it_is(answer: Any) -> Any:
+    return answer
+
+
+class Connection:
+    """An open connection; it carries one call at a time."""
+
+    def __init__(self, endpoint: Endpoint, options: MetastoreOptions, deadline: Deadline) -> None:
+        """Connect.
+
+        Args:
+            endpoint: The host.
+            options: How it is reached.
+            deadline: When to give up.
+        """
+        self.endpoint = endpoint
+        _warn_of_plain(endpoint, options)
+        seconds = deadline.within(options.connect_timeout_seconds).left
+        try:
+            if endpoint.scheme == "thrift":
+                channel = _open_socket(endpoint, options, seconds)
+            else:
+                channel = HttpChannel(
+                    endpoint, _http_headers(options), _tls(options), options.connect_timeout_seconds
+                )
+                channel.open(seconds)
+        except _BROKEN as error:
+            raise MetastoreUnreachable(
+                f"{endpoint} cannot be reached: {_reason(error)}."
+            ) from error
+        self._channel = _Bounded(channel)
+        self._transport = TBufferedTransport(self._channel)
+        # strictRead: whatever is not the metastore's protocol is recognised by its first bytes,
+        # instead of being taken for the length of an endless string.
+        self._protocol = TBinaryProtocolAccelerated(
+            self._transport, strictRead=True, container_length_limit=_MOST_ELEMENTS
+        )
+        self._sequence = 0
+        self._closed = False
+
+    def is_open(self) -> bool:
+        """Whether the other side has not closed the connection in the meantime."""
+        return not self._closed and bool(self._transport.isOpen())
+
+    def close(self) -> None:
+        """Close the connection; safe to repeat."""
+        if not self._closed:
+            self._closed = True
+            self._transport.close()
+
+    def invoke(
+        self,
+        call: Call,
+        *arguments: Any,
+        deadline: Deadline,
+        read: Callable[[Any], Any] = _as_it_is,
+    ) -> Any:
+        """Make a call and wait for its answer.
+
+        Args:
+            call: What to call.
+            arguments: The call's arguments in their order.
+            deadline: When the answer must be there as a whole.
+            read: Turns the answer into what is wanted; one that it cannot read is garbled.
+
+        Raises:
+            AnswerLost: The connection broke; whether the call was carried out is unknown.
+            AnswerGarbled: What came is no answer to this call; the same is unknown.
+            ServerException: What the call declares, as it is.
+            TApplicationException: The server knows no such call, or failed inside.
+        """
+        self._sequence += 1
+        self._channel.begin(deadline)
+        self._protocol.writeMessageBegin(call.name, TMessageType.CALL, self._sequence)
+        call.arguments(*arguments).write(self._protocol)
+        self._protocol.writeMessageEnd()
+        try:
+            self._transport.flush()
+            return read(self._answer(call))
+        except (HiveAcidError, ServerException, TApplicationException):
+            raise
+        except _BROKEN as error:
+            raise AnswerLost(
+                f"The answer of {self.endpoint} to {call.name} got lost: {_reason(error)}."
+            ) from error
+        except Exception as error:
+            raise AnswerGarbled(
+                f"{self.endpoint} did not answer {call.name} as a Hive Metastore does:"
+                f" {_reason(error)}."
+            ) from error
+
+    def _answer(self, call: Call) -> Any:
+        name, kind, sequence = self._protocol.readMessageBegin()
+        if name != call.name or sequence != self._sequence:
+            raise ValueError(f"it belongs to {name!r}, number {sequence}")
+        if kind == TMessageType.EXCEPTION:
+            failure = TApplicationException()
+            failure.read(self._protocol)
+            raise failure
+        if kind != TMessageType.REPLY:
+            raise ValueError(f"it is a message of kind {kind}")
+        if not call.returns:
+            return self._check_done(call)
+        result = call.result()
+        result.read(self._protocol)
+        for field in call.throws:
+            failure = getattr(result, field)
+            if failure is not None:
+                raise failure
+        if result.success is None:
+            raise TApplicationException(
+                TApplicationException.MISSING_RESULT, "The answer is empty."
+            )
+        return result.success
+
+    def _check_done(self, call: Call) -> None:
+        """Read the answer of a call without a result, which is empty or an exception.
+
+        The codec would pass over an exception that only newer servers declare, as if all were well.
+        """
+        _, kind, number = self._protocol.readFieldBegin()
+        if kind == TType.STOP:
+            return
+        declared = {entry[0]: entry[3][0] for entry in call.result.thrift_spec if entry is not None}
+        if kind != TType.STRUCT:
+            raise ValueError(f"it holds a value of kind {kind}")
+        if number not in declared:
+            raise TApplicationException(
+                TApplicationException.MISSING_RESULT,
+                f"The answer is exception {number}, which is not known here.",
+            )
+        failure = declared[number]()
+        failure.read(self._protocol)
+        if self._protocol.readFieldBegin()[1] != TType.STOP:
+            raise ValueError("it holds more than an exception")
+        raise failure
+
+
+class _Bounded(TTransportBase):  # type: ignore[misc]
+    """Holds a channel to the time and the bytes that one call may take."""
+
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+
+    def begin(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self._bytes = 0
+
+    def isOpen(self) -> bool:  # noqa: N802
+        return bool(self._channel.isOpen())
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def read(self, size: int) -> bytes:
+        self._hurry()
+        # Never as much as a garbled length asks for: room for it would be made at once.
+        data: bytes = self._channel.read(min(size, _MOST_AT_ONCE))
+        self._bytes += len(data)
+        if self._bytes > _MOST_BYTES:
+            raise ValueError(f"it is longer than {_MOST_BYTES} bytes")
+        return data
+
+    def write(self, data: bytes) -> None:
+        self._hurry()
+        self._channel.write(data)
+
+    def flush(self) -> None:
+        self._hurry()
+        self._channel.flush()
+
+    def _hurry(self) -> None:
+        left = self._deadline.left
+        if left <= 0:
+            raise TTransportException(TTransportException.TIMED_OUT, "timed out")
+        self._channel.setTimeout(left * 1000)
+
+
+@cache
+def _warn_once(text: str) -> None:
+    log.warning("%s", text)
+
+
+def _warn_of_plain(endpoint: Endpoint, options: MetastoreOptions) -> None:
+    """Say once what anybody on the way can read."""
+    if endpoint.scheme == "http" and options.token_env is not None:
+        _warn_once(
+            f"The bearer token goes to {endpoint} without TLS: whoever is on the way can read and"
+            " use it. Use https."
+        )
+    elif endpoint.scheme != "https" and not (options.tls or options.tls_ca_file or _here(endpoint)):
+        _warn_once(
+            f"The connection to {endpoint} is without TLS: whoever is on the way can read and"
+            " change what goes over it. Use TLS or https where that is not a trusted network."
+        )
+
+
+def _here(endpoint: Endpoint) -> bool:
+    """Whether it is this machine."""
+    return endpoint.host in ("localhost", "::1") or endpoint.host.startswith("127.")
+
+
+def _open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> Any:
+    if not options.tls and options.tls_ca_file is None:
+        channel = TSocket(endpoint.host, endpoint.port, socket_keepalive=True)
+    else:
+        channel = TSSLSocket(endpoint.host, endpoint.port, ssl_context=_tls(options))
+    channel.setTimeout(seconds * 1000)
+    channel.open()
+    # A machine that is gone says nothing, and a busy metastore says nothing: this tells them apart.
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            channel.handle.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    channel.handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return channel
+
+
+def _http_headers(options: MetastoreOptions) -> dict[str, str]:
+    headers = {"x-actor-username": acting_user(options), "Content-Type": "application/x-thrift"}
+    if options.token_env is not None:
+        token = os.environ.get(options.token_env)
+        if not token:
+            raise InvalidJob(f"The environment variable {options.token_env} holds no token.")
+        if not token.isascii() or not token.isprintable():
+            raise InvalidJob(f"What {options.token_env} holds can be no token.")
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def _tls(options: MetastoreOptions) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=options.tls_ca_file)
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in the words of the innermost error."""
+    inner = getattr(error, "inner", None)
+    if isinstance(inner, BaseException):
+        return _reason(inner)
+    if isinstance(error, TTransportException) and error.type == TTransportException.END_OF_FILE:
+        return "the connection was closed"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error) or type(error).__name__

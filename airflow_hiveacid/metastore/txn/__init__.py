@@ -1,0 +1,1 @@
+"""Transactions, locks and snapshots of a metastore."""

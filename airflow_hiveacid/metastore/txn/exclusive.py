@@ -1,0 +1,65 @@
+"""Having a table for oneself."""
+
+import time
+from typing import Any, Self
+
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, TableRef
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import TxnType
+from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
+from airflow_hiveacid.metastore.txn.lock_request import LockRequest
+from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.progress import Phase, PhaseClock
+
+
+class ExclusiveTable(LiveTransaction):
+    """An exclusive lock on a table, transactional or not, while its definition is changed."""
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        ref: TableRef,
+        run_token: str | None,
+        lock_wait_seconds: float,
+    ) -> None:
+        """Describe a lock; nothing happens before it is entered.
+
+        Args:
+            client: The metastore.
+            ref: The table.
+            run_token: The run that wants it.
+            lock_wait_seconds: How long to wait for others.
+        """
+        super().__init__(client, Owner.of(run_token, client.options.user), PhaseClock())
+        self._ref = ref
+        self._lock_wait = lock_wait_seconds
+
+    def __enter__(self) -> Self:
+        try:
+            self._open(TxnType.DEFAULT)
+            component = LockComponent(
+                type=LockType.EXCLUSIVE,
+                level=LockLevel.TABLE,
+                database=self._ref.database,
+                table=self._ref.name,
+                partition=None,
+                operation=DataOperation.NO_TXN,
+                is_transactional=False,
+                is_dynamic_partition_write=False,
+            )
+            request = LockRequest(self._client, [component], self.txn_id, self._owner)
+            with self._phases(Phase.LOCK):
+                request.send()
+                request.wait(time.monotonic(), self._lock_wait, self._lost)
+        except BaseException as error:
+            self.abort(type(error).__name__)
+            raise
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if kind is None:
+            self._release()
+        super().__exit__(kind, error, traceback)
+
+    def _lost(self) -> None:
+        self.check_alive()

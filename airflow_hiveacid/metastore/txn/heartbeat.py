@@ -1,0 +1,101 @@
+"""Keeps a transaction alive for as long as the process that works for it."""
+
+import re
+import threading
+from dataclasses import replace
+
+from airflow_hiveacid.errors import MetastoreCallFailed, MetastoreError, TransactionAborted
+from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
+
+HEARTBEATS_PER_TIMEOUT = 3
+
+_DEFAULT_TIMEOUT = "300s"
+_TIME = re.compile(r"(\d+)\s*(ns|us|ms|s|m|h|d|)[a-z]*")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_RETRY_SECONDS = 1.0
+
+
+def txn_timeout_seconds(client: MetastoreClient) -> float:
+    """After how long without a heartbeat the metastore aborts a transaction.
+
+    Args:
+        client: Asks the server, whose setting it is.
+    """
+    try:
+        text = client.config_value("hive.txn.timeout", _DEFAULT_TIMEOUT)
+    except MetastoreCallFailed:
+        text = _DEFAULT_TIMEOUT  # Some services keep their settings to themselves.
+    match = _TIME.fullmatch(text.strip().lower()) or _TIME.fullmatch(_DEFAULT_TIMEOUT)
+    assert match is not None
+    return int(match[1]) * _UNITS[match[2]]
+
+
+class Heartbeat:
+    """A thread that tells the metastore, on a connection of its own, that we are still there."""
+
+    def __init__(self, options: MetastoreOptions, txn_id: int, every_seconds: float) -> None:
+        """Describe the thread; it runs between start() and stop().
+
+        Args:
+            options: How the metastore is reached.
+            txn_id: The transaction to keep alive.
+            every_seconds: The time between two heartbeats.
+        """
+        # An answer that takes longer than the next heartbeat is not worth waiting for: after a
+        # break of the network there must be time left for another try.
+        self._client = MetastoreClient(
+            replace(
+                options,
+                connect_timeout_seconds=min(options.connect_timeout_seconds, every_seconds),
+                read_timeout_seconds=min(options.read_timeout_seconds, every_seconds),
+            )
+        )
+        self._txn_id = txn_id
+        self._every = every_seconds
+        self._stopped = threading.Event()
+        self._lost: str | None = None
+        # A daemon: it must never keep a process alive whose work has ended.
+        self._thread = threading.Thread(
+            target=self._run, name=f"heartbeat of transaction {txn_id}", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End. A heartbeat that is under way is not waited for long; it does no harm."""
+        self._stopped.set()
+        self._thread.join(_RETRY_SECONDS)
+
+    def check(self) -> None:
+        """Do nothing while the transaction is alive.
+
+        Raises:
+            TransactionAborted: A heartbeat was answered with the news that it is not.
+        """
+        if self._lost is not None:
+            raise TransactionAborted(self._lost)
+
+    def _run(self) -> None:
+        with self._client:
+            self._beat()
+
+    def _beat(self) -> None:
+        pause = self._every
+        while not self._stopped.wait(pause):
+            try:
+                liveness = self._client.heartbeat(self._txn_id)
+            except MetastoreError:
+                # It may be starting again. Only its own word ends a transaction, never silence.
+                pause = min(self._every, _RETRY_SECONDS)
+                continue
+            pause = self._every
+            if liveness is TxnLiveness.ABORTED:
+                self._lost = f"Transaction {self._txn_id} was aborted by the metastore."
+                return
+            if liveness is TxnLiveness.UNKNOWN:
+                self._lost = f"The metastore no longer knows transaction {self._txn_id}."
+                return

@@ -1,0 +1,309 @@
+"""A transaction from its opening to its end: kept alive, and ended once and for all."""
+
+import time
+from collections.abc import Callable
+from enum import Enum, auto
+from types import TracebackType
+
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.errors import (
+    CommitUnsettled,
+    ConflictError,
+    MetastoreError,
+    TransactionAborted,
+    UserError,
+    WriteConflict,
+)
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
+from airflow_hiveacid.metastore.thrift.deadline import (
+    LONGEST_SETTLE_PAUSE_SECONDS,
+    MOST_COMMITS,
+    SETTLE_PAUSE_SECONDS,
+    Deadline,
+)
+from airflow_hiveacid.metastore.txn.heartbeat import (
+    HEARTBEATS_PER_TIMEOUT,
+    Heartbeat,
+    txn_timeout_seconds,
+)
+from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, outcome
+from airflow_hiveacid.progress import Phase, PhaseClock
+
+# What says itself why the work ended.
+_PLAIN = (UserError, ConflictError, MetastoreError)
+
+
+class State(Enum):
+    """How far a transaction has got."""
+
+    NEW = auto()
+    OPEN = auto()
+    COMMITTING = auto()  # Asked to commit, and not yet told whether it is done.
+    ENDED = auto()
+
+
+class LiveTransaction:
+    """What transactions and compactions have in common.
+
+    Attributes:
+        txn_id: The transaction's id.
+        settled: Whether the answer to the commit got lost and was found out by asking.
+        warnings: What went wrong without changing the result.
+    """
+
+    txn_id: int
+
+    def __init__(self, client: MetastoreClient, owner: Owner, phases: PhaseClock) -> None:
+        """Describe a transaction; it is opened by whoever inherits from this.
+
+        Args:
+            client: The metastore.
+            owner: Whom the metastore shows as the owner.
+            phases: Is told about the phases.
+        """
+        self.settled = False
+        self.warnings: list[str] = []
+        self._client = client
+        self._owner = owner
+        self._phases = phases
+        self._state = State.NEW
+        self._timeout = 0.0
+        self._heartbeat: Heartbeat | None = None
+        self._owned: list[tuple[Callable[[], None], str]] = []
+        self._shown: list[Callable[[], bool]] = []
+        self._temporary: list[tuple[Callable[[], None], str]] = []
+
+    @property
+    def version(self) -> MetastoreVersion:
+        """The generation of the metastore."""
+        return self._client.version
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        ended_by_others = self._ended_by_others(error)
+        if self._state is not State.ENDED:
+            self.abort(_reason(error))
+        if ended_by_others:
+            # Its files went with it, which is not what went wrong.
+            raise TransactionAborted(
+                f"Transaction {self.txn_id} was aborted while it was at work."
+            ) from error
+
+    def own(self, remove: Callable[[], None], what: str) -> None:
+        """Register what must go when the transaction is aborted.
+
+        Args:
+            remove: Removes it; the last one registered is called first.
+            what: Its name, for the warning when that fails.
+        """
+        self._owned.append((remove, what))
+
+    def show(self, is_there: Callable[[], bool]) -> None:
+        """Register a directory that the commit makes visible.
+
+        Args:
+            is_there: Whether it is still there: a cleaner removes it if the transaction is aborted.
+        """
+        self._shown.append(is_there)
+
+    def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
+        """Register what must go when the transaction ends, in whatever way; see ``own``."""
+        self._temporary.append((remove, what))
+
+    def check_alive(self) -> None:
+        """Do nothing while the transaction can still be committed, as far as is known.
+
+        Raises:
+            TransactionAborted: The metastore has aborted it.
+        """
+        if self._heartbeat is not None:
+            self._heartbeat.check()
+
+    def confirm_alive(self) -> None:
+        """Do nothing while the transaction can be committed, as the metastore says just now.
+
+        Raises:
+            TransactionAborted: The metastore has aborted it.
+            MetastoreUnreachable: It did not come back within the time that a transaction lives.
+        """
+        deadline = Deadline(self._timeout)
+        while True:
+            try:
+                with self._client.within(max(deadline.left, SETTLE_PAUSE_SECONDS)):
+                    liveness = self._client.heartbeat(self.txn_id)
+                break
+            except MetastoreError as error:
+                if deadline.left <= 0 or not error.retryable:
+                    raise
+            time.sleep(SETTLE_PAUSE_SECONDS)
+        if liveness is not TxnLiveness.OPEN:
+            raise TransactionAborted(f"Transaction {self.txn_id} was aborted by the metastore.")
+
+    def commit(self) -> None:
+        """Make everything visible, or nothing.
+
+        Raises:
+            WriteConflict: Another transaction changed the same partition and was first.
+            TransactionAborted: The metastore has aborted it, mostly for want of heartbeats.
+            CommitUnsettled: The metastore went away and did not come back in time to be asked.
+        """
+        with self._phases(Phase.COMMIT):
+            self.check_alive()
+            self._state = State.COMMITTING
+            try:
+                self._client.commit_txn(self.txn_id)
+            except TransactionAborted as refused:
+                self._state = State.OPEN
+                raise TransactionAborted(
+                    f"{refused.what} A metastore does that after {self._timeout:g} s without a"
+                    " heartbeat, or when it is told to."
+                ) from refused
+            except WriteConflict:
+                self._state = State.OPEN
+                raise
+            except MetastoreError as failure:
+                # Whatever else was said, or not said: it may have been carried out.
+                self._settle(failure)
+            self._end()
+
+    def abort(self, reason: str) -> None:
+        """Undo everything: remove what is owned, then abort. Errors become warnings.
+
+        Args:
+            reason: Why, for the log.
+        """
+        if self._state is State.COMMITTING:
+            # Committed or not: only when the metastore accepts the abort may files be removed.
+            if self.attempt("abort the transaction", self._abort_txn):
+                self._remove_owned()
+            self._end()
+        elif self._state is State.OPEN:
+            self._phases.note(f"Aborting transaction {self.txn_id}: {reason}")
+            try:
+                self._remove_owned()
+            finally:
+                self.attempt("abort the transaction", self._abort_txn)
+                self._end()
+
+    def _open(self, kind: TxnType) -> None:
+        """Open the transaction and keep it alive from now on."""
+        owner = self._owner
+        self._timeout = txn_timeout_seconds(self._client)
+        self.txn_id = self._client.open_txn(owner.user, owner.txn_host, owner.agent_info, kind)
+        self._state = State.OPEN
+        every = self._timeout / HEARTBEATS_PER_TIMEOUT
+        self._heartbeat = Heartbeat(self._client.options, self.txn_id, every)
+        self._heartbeat.start()
+
+    def _outcome(self) -> Outcome:
+        """What has become of the transaction."""
+        return outcome(self._client, self.txn_id, {})
+
+    def _ended_by_others(self, error: BaseException | None) -> bool:
+        """Whether an error is but what follows when a transaction is aborted while it works."""
+        # Its directories are removed then, in the end also those that it reads; what that looks
+        # like depends on who comes across it.
+        unclear = isinstance(error, Exception) and not isinstance(error, _PLAIN)
+        if self._state is not State.OPEN or not unclear:
+            return False
+        try:
+            # Nobody has asked to commit it: if it is not open, it is aborted, or even forgotten. Lists
+            # of open transactions leave out those that only read.
+            return self._client.heartbeat(self.txn_id) is not TxnLiveness.OPEN
+        except MetastoreError:
+            return False
+
+    def _settle(self, failure: MetastoreError) -> None:
+        """Find out whether the commit was carried out, and if not, repeat it.
+
+        Args:
+            failure: What was heard of it.
+        """
+        deadline, pause, commits = Deadline(self._timeout), SETTLE_PAUSE_SECONDS, 1
+        while True:
+            try:
+                with self._client.within(max(deadline.left, pause)):
+                    found = self._outcome()
+                    if found is Outcome.OPEN and commits < MOST_COMMITS:
+                        commits += 1
+                        found = self._commit_again()
+            except MetastoreError as again:
+                failure = again
+            else:
+                if found is not Outcome.OPEN or commits == MOST_COMMITS:
+                    break
+            if deadline.left <= 0:
+                raise CommitUnsettled(
+                    f"Transaction {self.txn_id} was about to commit when the metastore went"
+                    f" away: {failure.what}"
+                ) from failure
+            time.sleep(min(pause, deadline.left))
+            pause = min(pause * 1.5, LONGEST_SETTLE_PAUSE_SECONDS)
+        if found is Outcome.OPEN:
+            raise failure  # It was sent often enough, and never carried out.
+        if found is Outcome.ABORTED:
+            raise TransactionAborted(
+                f"The answer to the commit of transaction {self.txn_id} got lost, and it is aborted."
+            )
+        if self._shown and not any(is_there() for is_there in self._shown):
+            # Whoever was asleep for long enough finds an abort forgotten, with all that it left.
+            raise CommitUnsettled(
+                f"Transaction {self.txn_id} looks committed, but nothing is left of what it wrote:"
+                " it may as well have been aborted, cleaned and forgotten."
+            )
+        self.settled = True
+
+    def _commit_again(self) -> Outcome:
+        try:
+            self._client.commit_txn(self.txn_id)
+        except TransactionAborted:
+            return self._outcome()  # The first request may have arrived in between.
+        return Outcome.COMMITTED
+
+    def _release(self) -> None:
+        """End a transaction that has nothing to make visible."""
+        self.attempt("release the locks", lambda: self._client.commit_txn(self.txn_id))
+        self._end()
+
+    def _abort_txn(self) -> None:
+        self._client.abort_txn(self.txn_id)
+
+    def _remove_owned(self) -> None:
+        while self._owned:
+            remove, what = self._owned.pop()
+            self.attempt(f"remove {what}", remove)
+
+    def attempt(self, what: str, action: Callable[[], None]) -> bool:
+        """Do what must not change how the transaction ends; a failure becomes a warning.
+
+        Args:
+            what: What is done, in the words "could not ...".
+            action: Does it.
+
+        Returns:
+            Whether it was done.
+        """
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001
+            self.warnings.append(f"Could not {what}: {error}")
+            self._phases.note(self.warnings[-1])
+            return False
+        return True
+
+    def _end(self) -> None:
+        for remove, what in self._temporary:
+            self.attempt(f"remove {what}", remove)
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            self._heartbeat = None
+        self._state = State.ENDED
+
+
+def _reason(error: BaseException | None) -> str:
+    return "it was not committed" if error is None else f"{type(error).__name__}: {error}"

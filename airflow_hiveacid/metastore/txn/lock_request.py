@@ -1,0 +1,251 @@
+"""One request for all the locks of a transaction: send it, wait for it, name who is in its way."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from airflow_hiveacid.acid.locks import LockComponent, MetastoreVersion, TableRef, blocks
+from airflow_hiveacid.errors import AnswerLost, LockTimeout, TransactionAborted
+from airflow_hiveacid.jobs.run_token import unmarked_token
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import HeldLock, LockAnswer, LockState
+from airflow_hiveacid.metastore.txn.owner import Owner
+
+LONGEST_PAUSE_SECONDS = 2.0
+
+_FIRST_PAUSE_SECONDS = 0.05
+_MOST_NAMED = 5
+_FEW = 2
+
+
+class LockRequest:
+    """A request for locks. It is granted as a whole or waits as a whole."""
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        components: Sequence[LockComponent],
+        txn_id: int | None,
+        owner: Owner,
+    ) -> None:
+        """Describe the request.
+
+        Args:
+            client: Whom to ask.
+            components: What to lock.
+            txn_id: The transaction that will hold the locks, if one will.
+            owner: Whom others are told to ask about them.
+        """
+        self._client = client
+        self._components = components
+        self._txn_id = txn_id
+        self._owner = owner
+        self._answer: LockAnswer | None = None
+
+    @property
+    def granted(self) -> bool:
+        """Whether the locks are held."""
+        return self._answer is not None and self._answer.state is LockState.ACQUIRED
+
+    @property
+    def lock_id(self) -> int:
+        """The number of the request, once it has been sent."""
+        assert self._answer is not None
+        return self._answer.lock_id
+
+    def send(self) -> None:
+        """Send the request, once.
+
+        Raises:
+            AnswerLost: Nobody knows whether it arrived; the transaction must be given up.
+        """
+        owner = self._owner
+        try:
+            self._receive(
+                self._client.lock(
+                    self._components, self._txn_id, owner.user, owner.host, owner.agent_info
+                )
+            )
+        except AnswerLost:
+            # To send it again could queue it behind itself.
+            own = [lock for lock in self._client.show_locks() if self._is_own(lock)]
+            if not own:
+                raise
+            self._receive(self._client.check_lock(own[0].lock_id, self._txn_id))
+
+    def wait(
+        self, since: float, limit_seconds: float, in_vain: Callable[[], str | None]
+    ) -> str | None:
+        """Wait until the locks are granted.
+
+        Args:
+            since: The time, by time.monotonic(), from which on the waiting counts.
+            limit_seconds: How long to wait.
+            in_vain: Tells why waiting has become pointless, if it has.
+
+        Returns:
+            None when the locks are held, else what in_vain has told.
+
+        Raises:
+            LockTimeout: They were not granted in time.
+        """
+        pauses = Pauses(since, limit_seconds)
+        ahead: Collection[int] = ()
+        while not self.granted:
+            if pauses.over:
+                raise self._timeout(pauses.waited)
+            pauses.rest(ahead)
+            if reason := in_vain():
+                return reason
+            # Only a request that can be granted asks: HMS 4 on Derby stands still for minutes when
+            # a lock is checked at the moment in which another transaction commits.
+            ahead = {lock.lock_id for lock in self.blockers()}
+            if not ahead:
+                self.check()
+        return None
+
+    def check(self) -> None:
+        """Ask whether the locks are granted by now."""
+        self._receive(self._client.check_lock(self.lock_id, self._txn_id))
+
+    def own(self) -> list[HeldLock]:
+        """The request as the metastore shows it, one for each component."""
+        return [lock for lock in self._shown() if lock.lock_id == self.lock_id]
+
+    def blockers(self) -> list[HeldLock]:
+        """The locks of others, held or asked for earlier, that this request waits for."""
+        return self._in_the_way(self._shown())
+
+    def _shown(self) -> list[HeldLock]:
+        return [lock for table in self._tables for lock in self._client.show_locks(table)]
+
+    @property
+    def _tables(self) -> list[TableRef]:
+        return sorted({TableRef(each.database, each.table) for each in self._components})
+
+    def _is_own(self, lock: HeldLock) -> bool:
+        """Whether a lock is what an earlier request of the same kind has got."""
+        if self._txn_id is not None:
+            return lock.txn_id == self._txn_id
+        asked_by = (self._owner.user, self._owner.host, self._owner.agent_info)
+        mine = (lock.user, lock.host, lock.agent_info) == asked_by
+        return mine and lock.txn_id is None and lock.table in self._tables
+
+    def _in_the_way(self, locks: Sequence[HeldLock]) -> list[HeldLock]:
+        own, version = self.lock_id, self._client.version
+        return [
+            lock
+            for lock in locks
+            if lock.lock_id < own
+            and (lock.txn_id is None or lock.txn_id != self._txn_id)
+            and collides(version, lock, self._components)
+        ]
+
+    def _receive(self, answer: LockAnswer) -> None:
+        if answer.state not in (LockState.ACQUIRED, LockState.WAITING):
+            raise TransactionAborted(
+                f"The locks of transaction {self._txn_id} were refused: {answer.state.name}."
+            )
+        self._answer = answer
+
+    def _timeout(self, waited: float) -> LockTimeout:
+        wanted = ", ".join(
+            f"{component.type.name} on {_place(component)}" for component in self._components
+        )
+        # Of all locks, for one on the whole database is not among those of its tables.
+        blockers = self._in_the_way(self._client.show_locks())
+        return LockTimeout(
+            f"Transaction {self._txn_id} waited {waited:.1f} s for {wanted}."
+            f" In its way: {describe_all(blockers)}.",
+            remedy="Run the job again when they are done, or raise lock_wait_seconds.",
+        )
+
+
+class Pauses:
+    """The pauses of somebody who waits in a queue: long ones, and short ones while it moves."""
+
+    def __init__(self, since: float, limit_seconds: float) -> None:
+        """Begin to wait.
+
+        Args:
+            since: The time, by time.monotonic(), from which on the waiting counts.
+            limit_seconds: How long to wait.
+        """
+        self._since = since
+        self._limit = limit_seconds
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._ahead: set[int] = set()
+
+    @property
+    def waited(self) -> float:
+        """The seconds so far."""
+        return time.monotonic() - self._since
+
+    @property
+    def over(self) -> bool:
+        """Whether that is enough."""
+        return self.waited >= self._limit
+
+    def rest(self, ahead: Collection[int]) -> None:
+        """Pause once.
+
+        Args:
+            ahead: Whom is waited for. When that has changed, and not many are left, more may
+                happen soon.
+        """
+        if set(ahead) != self._ahead and len(ahead) <= _FEW:
+            self._pause = _FIRST_PAUSE_SECONDS
+        self._ahead = set(ahead)
+        time.sleep(max(0.0, min(self._pause, self._limit - self.waited)))
+        self._pause = min(self._pause * 1.5, LONGEST_PAUSE_SECONDS)
+
+
+def collides(
+    version: MetastoreVersion, lock: HeldLock, components: Sequence[LockComponent]
+) -> bool:
+    """Whether a lock that came first makes a request for some components wait."""
+    return any(
+        _overlap(version, lock, component) and blocks(version, lock.type, component.type)
+        for component in components
+    )
+
+
+def _overlap(version: MetastoreVersion, lock: HeldLock, component: LockComponent) -> bool:
+    if lock.database != component.database:
+        return False
+    if lock.table is None:
+        return True
+    if lock.table.name != component.table:
+        return False
+    if lock.partition is None or component.partition is None:
+        return True
+    if version is MetastoreVersion.HMS3:  # Which locks partitions by their names in lower case.
+        return lock.partition == component.partition.lower()
+    return lock.partition == component.partition
+
+
+def _place(of: HeldLock | LockComponent) -> str:
+    if isinstance(of, LockComponent):
+        table: TableRef | None = TableRef(of.database, of.table)
+    else:
+        table = of.table
+    name = of.database if table is None else table.full_name
+    return name if of.partition is None else f"{name}/{of.partition}"
+
+
+def describe_all(locks: Sequence[HeldLock]) -> str:
+    """Name some locks, and say how many more there are."""
+    named = "; ".join(describe(lock) for lock in locks[:_MOST_NAMED])
+    more = f"; and {len(locks) - _MOST_NAMED} more" if len(locks) > _MOST_NAMED else ""
+    return f"{named or 'nobody any more'}{more}"
+
+
+def describe(lock: HeldLock) -> str:
+    """Say what is locked, since when and by whom."""
+    who = f"user {lock.user}, host {lock.host}"
+    if lock.agent_info:
+        who += f", run {unmarked_token(lock.agent_info)}"
+    state = (
+        "wanted earlier" if lock.acquired_at is None else f"held since {lock.acquired_at:%F %T} UTC"
+    )
+    by = f"transaction {lock.txn_id}" if lock.txn_id else f"lock {lock.lock_id}"
+    return f"{lock.type.name} on {_place(lock)} {state} by {by} ({who})"

@@ -1,0 +1,130 @@
+"""Who opened a transaction, and what became of it."""
+
+import getpass
+import socket
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.errors import TransactionAborted
+from airflow_hiveacid.jobs.run_token import agent_info
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import TxnState
+
+# Of the 128 characters of a host name that the metastore keeps, a run token needs the others.
+_LONGEST_HOST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The name under which the metastore knows who opened a transaction.
+
+    Attributes:
+        user: The user.
+        host: The machine.
+        agent_info: The run token, shortened where it is too long to be kept.
+    """
+
+    user: str
+    host: str
+    agent_info: str
+
+    @classmethod
+    def of(cls, run_token: str | None, user: str | None) -> Self:
+        """Name the owner of the transactions of a run.
+
+        Args:
+            run_token: Tells one run from all others; a random one when not given.
+            user: The user, when it is not the one of this process.
+        """
+        return cls(
+            user=user or getpass.getuser(),
+            host=socket.gethostname()[:_LONGEST_HOST],
+            agent_info=agent_info(run_token or uuid.uuid4().hex),
+        )
+
+    @property
+    def txn_host(self) -> str:
+        """The host name of a transaction, which carries the run token as well.
+
+        HMS 4 gives a transaction's agent info back only with its locks, and between opening and
+        locking there are none.
+        """
+        return f"{self.host}/{self.agent_info}"
+
+
+def find_open_transactions(client: MetastoreClient, *tokens: str) -> list[int]:
+    """Find the transactions of a run that are still open.
+
+    Args:
+        client: Whom to ask.
+        tokens: The names of the run's transactions, in full; see ``Job.tokens``.
+
+    Returns:
+        Their ids, oldest first.
+    """
+    wanted = {agent_info(token) for token in tokens}
+    return sorted(
+        txn.txn_id
+        for txn in client.get_open_txns_info()
+        if txn.state is TxnState.OPEN and txn.host.partition("/")[2] in wanted
+    )
+
+
+def abort_open_transactions(
+    client: MetastoreClient, *tokens: str, before: int | None = None
+) -> list[int]:
+    """Abort what a run has left open, so that nothing of it can be committed any more.
+
+    Args:
+        client: Whom to tell.
+        tokens: The names of the run's transactions, in full.
+        before: Leave this transaction and younger ones as they are.
+
+    Returns:
+        The ids of the transactions that were aborted; one that was committed at the last moment
+        is not among them.
+    """
+    aborted = []
+    for txn_id in find_open_transactions(client, *tokens):
+        if before is not None and txn_id >= before:
+            continue
+        try:
+            client.abort_txn(txn_id)
+        except TransactionAborted:
+            continue
+        aborted.append(txn_id)
+    return aborted
+
+
+class Outcome(StrEnum):
+    """What has become of a transaction."""
+
+    OPEN = "open"
+    ABORTED = "aborted"
+    COMMITTED = "committed"
+
+
+def outcome(client: MetastoreClient, txn_id: int, written: Mapping[TableRef, int]) -> Outcome:
+    """Find out what has become of a transaction.
+
+    Args:
+        client: Whom to ask.
+        txn_id: The transaction.
+        written: Its write id for each table that it writes.
+    """
+    answer = client.get_open_txns()
+    txns = ValidTxnList.from_open_txns(answer.high_watermark, answer.open_txns, answer.aborted_bits)
+    if txn_id in txns.open:
+        return Outcome.OPEN
+    if txn_id in txns.aborted:
+        return Outcome.ABORTED
+    # An aborted transaction may be forgotten, but the abort of its write id only together with its
+    # last directory; nothing but a transaction that never registered a write is taken wrongly here.
+    valid = client.get_valid_write_ids(sorted(written), txns) if written else {}
+    committed = all(valid[ref.full_name].is_valid(own) for ref, own in written.items())
+    return Outcome.COMMITTED if committed else Outcome.ABORTED

@@ -1,0 +1,88 @@
+"""Whether somebody changed what a transaction locks after it was opened, found out on HMS 3.
+
+The metastore refuses such a transaction, but only when it commits, after all its work. HMS 4 can
+be asked beforehand; on HMS 3 the answer is put together from locks and write ids.
+"""
+
+from collections.abc import Sequence
+
+from airflow_hiveacid.acid.locks import LockComponent, LockType, TableRef
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.lock_request import LockRequest, collides
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+
+
+class Rivals:
+    """Watches one table from before a transaction is opened until its locks are granted."""
+
+    def __init__(
+        self, client: MetastoreClient, target: TableRef, components: Sequence[LockComponent]
+    ) -> None:
+        """Take the first look, which must come before the transaction is opened.
+
+        Args:
+            client: Whom to ask.
+            target: The table to be changed.
+            components: What the transaction will lock.
+        """
+        self._client = client
+        self._target = target
+        locks = [lock for lock in client.show_locks(target) if lock.txn_id is not None]
+        colliding = {lock.txn_id for lock in locks if collides(client.version, lock, components)}
+        # These write beside what we lock. Whatever they commit is no concern of ours, or backfills
+        # of different partitions would send each other back to the start.
+        self._bystanders = {lock.txn_id for lock in locks if lock.txn_id} - colliding
+        self._before = self._committed()
+        self._ahead: list[int] = []
+
+    def came_before(self, lock: LockRequest) -> str | None:
+        """Look again as soon as the locks are asked for.
+
+        From now on nobody can overtake: who wants the same waits behind this request.
+
+        Args:
+            lock: The request.
+
+        Returns:
+            What was changed between opening and locking, or None.
+        """
+        if not lock.granted:
+            self._ahead = [
+                held.txn_id
+                for held in lock.blockers()
+                if held.txn_id is not None
+                and held.type is not LockType.SHARED_READ
+                and held.table in (None, self._target)
+            ]
+        after = self._committed()
+        unknown = range(self._before.high_watermark + 1, after.high_watermark + 1)
+        new = {each for each in (*self._before.open, *unknown) if after.is_valid(each)}
+        if new and (new := new - self._written_by_bystanders(after)):
+            return f"write id {min(new)} was committed between opening and locking"
+        return None
+
+    def went_ahead(self) -> str | None:
+        """Look while waiting, and a last time when the locks are granted.
+
+        Returns:
+            Who of those that are waited for committed a change, or None.
+        """
+        txns = Snapshot.take(self._client, []).txns if self._ahead else None
+        for txn_id in self._ahead:
+            if txns is not None and txns.is_valid(txn_id):
+                return f"transaction {txn_id}, which was waited for, committed"
+        return None
+
+    def _committed(self) -> ValidWriteIdList:
+        return Snapshot.take(self._client, [self._target]).write_ids[self._target.full_name]
+
+    def _written_by_bystanders(self, after: ValidWriteIdList) -> set[int]:
+        # Asked as if they were still open, the metastore tells which write ids are theirs.
+        txns = ValidTxnList(
+            high_watermark=self._client.get_open_txns().high_watermark,
+            min_open=min(self._bystanders, default=1),
+            open=tuple(sorted(self._bystanders)),
+        )
+        theirs = self._client.get_valid_write_ids([self._target], txns)[self._target.full_name]
+        return set(theirs.open)

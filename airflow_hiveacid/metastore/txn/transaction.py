@@ -1,0 +1,245 @@
+"""A transaction from beginning to end: the one protocol of every read and every write."""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from types import TracebackType
+from typing import Protocol, Self
+
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    LockComponent,
+    MetastoreVersion,
+    TableRef,
+    Target,
+    lock_components,
+    read_lock_components,
+)
+from airflow_hiveacid.errors import AnswerLost, SnapshotMoved
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import TxnType
+from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction, State
+from airflow_hiveacid.metastore.txn.lock_request import LockRequest
+from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, abort_open_transactions, outcome
+from airflow_hiveacid.metastore.txn.rivals import Rivals
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot, committed_above
+from airflow_hiveacid.metastore.txn.turn import Turn
+from airflow_hiveacid.progress import Phase, PhaseClock
+
+
+class EarlierTries(Protocol):
+    """What earlier tries of the same run may have left."""
+
+    def end(self, before: int | None = None) -> None:
+        """Abort what they have left open; raise if one of them has committed.
+
+        Args:
+            before: This transaction and younger ones are left as they are.
+        """
+
+
+class Transaction(LiveTransaction):
+    """A transaction that is begun by entering it, and aborted by leaving it uncommitted.
+
+    Entering opens the transaction, gives it a write id for each table it writes, locks and takes
+    the snapshot. Where a writer got in between, so that the work would be refused in the end, all
+    of this is done anew with a fresh transaction, before anything is spent on the work.
+
+    Attributes:
+        write_ids: Its write id for each target, by the full name of the table.
+        snapshot: What it sees, its own writes included.
+        restarts: How often it had to begin anew.
+    """
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        *,
+        targets: Sequence[Target] = (),
+        reads: Sequence[TableRef] = (),
+        keeps_files: bool = False,
+        run_token: str | None = None,
+        user: str | None = None,
+        lock_wait_seconds: float = 300,
+        max_restarts: int = 5,
+        phases: PhaseClock | None = None,
+        earlier_tries: EarlierTries | None = None,
+    ) -> None:
+        """Describe a transaction; nothing happens before it is entered.
+
+        Args:
+            client: The metastore.
+            targets: What is done to which tables; without any, the transaction only reads. Of
+                several for one table, the strongest operation counts.
+            reads: Transactional tables that are read.
+            keeps_files: Whether it has files of its own although it writes no table. HMS 4 hides
+                transactions that only read, and their files would be taken for left-overs.
+            run_token: Under which this run's transactions can be found later on.
+            user: Whom the metastore shows as the owner.
+            lock_wait_seconds: How long to wait for the locks, restarts included.
+            max_restarts: How often to begin anew, not counting what follows upon a wait.
+            phases: Is told about the phases.
+            earlier_tries: Must come to an end before the transaction locks anything.
+        """
+        owner = Owner.of(run_token, user or client.options.user)
+        super().__init__(client, owner, phases or PhaseClock())
+        self.restarts = 0
+        self.write_ids: dict[str, int] = {}
+        self._targets: dict[TableRef, Target] = {}
+        for target in sorted(targets, key=lambda each: each.ref):
+            known = self._targets.get(target.ref)
+            self._targets[target.ref] = target if known is None else known.joined(target)
+        self._reads = tuple(read for read in reads if read not in self._targets)
+        self._kind = TxnType.DEFAULT if targets or keeps_files else TxnType.READ_ONLY
+        self._lock_wait = lock_wait_seconds
+        self._max_restarts = max_restarts
+        self._earlier_tries = earlier_tries
+        self._waited = False
+
+    def __enter__(self) -> Self:
+        if self._state is not State.NEW:
+            raise RuntimeError("A transaction can be entered only once; describe a new one.")
+        started, overtaken = time.monotonic(), 0
+        components = self._components()
+        self._turn = Turn(self._client, components, self._owner, self._phases)
+        try:
+            while (moved := self._begin(started, components)) is not None:
+                self._discard()
+                # Who waits in a queue is overtaken by everybody ahead: there the time is the limit.
+                overtaken += not self._waited
+                if overtaken > self._max_restarts:
+                    raise SnapshotMoved(
+                        f"The work on {self._names} could not begin in {overtaken} attempts;"
+                        f" in the last one {moved}."
+                    )
+                self.restarts += 1
+                self._phases.note(f"Beginning anew: {moved}")
+        except BaseException as error:
+            self.abort(f"{type(error).__name__} while it began")
+            raise
+        finally:
+            self._turn.end()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._state is State.OPEN and kind is None and not self._targets:
+            self._release()
+        super().__exit__(kind, error, traceback)
+
+    def register_partitions(
+        self, table: TableRef, names: Sequence[str], operation: DataOperation | None = None
+    ) -> None:
+        """Tell the metastore which partitions were written, so that it sees conflicts there.
+
+        Args:
+            table: One of the targets.
+            names: The partitions' names, as the metastore has them.
+            operation: INSERT or UPDATE; what is done to the target by default.
+        """
+        if operation is None:
+            changes = self._targets[table].changes_rows
+            operation = DataOperation.UPDATE if changes else DataOperation.INSERT
+        if names:
+            write_id = self.write_ids[table.full_name]
+            self._client.add_dynamic_partitions(self.txn_id, write_id, table, names, operation)
+
+    def _begin(self, started: float, components: Sequence[LockComponent]) -> str | None:
+        """Wait for our turn, open, lock and look.
+
+        Returns:
+            None when the work can start, else why it has to begin anew.
+        """
+        rivals = []
+        self._waited = False
+        try:
+            with self._phases(Phase.OPEN):
+                self._turn.wait(started, self._lock_wait)
+                if self.version is MetastoreVersion.HMS3:
+                    rivals = [
+                        Rivals(self._client, target.ref, components)
+                        for target in self._targets.values()
+                        if target.changes_rows
+                    ]
+                self._open(self._kind)
+                # Before the lock, or the lock's rows in the metastore stay without a write id and
+                # are never cleaned.
+                self.write_ids = {
+                    ref.full_name: self._client.allocate_write_id(self.txn_id, ref)
+                    for ref in self._targets
+                }
+                if self._targets:
+                    self._phases.opened(self.txn_id, self.write_ids)
+                if self._earlier_tries is not None:
+                    self._earlier_tries.end(before=self.txn_id)
+            with self._phases(Phase.LOCK):
+                if components:
+                    lock = LockRequest(self._client, components, self.txn_id, self._owner)
+                    lock.send()
+                    self._waited = not lock.granted
+                    for rival in rivals:
+                        if moved := rival.came_before(lock):
+                            return moved
+                    in_vain = partial(self._overtaken, rivals)
+                    if moved := lock.wait(started, self._lock_wait, in_vain):
+                        return moved
+            with self._phases(Phase.SNAPSHOT):
+                tables = (*self._reads, *self._targets)
+                self.snapshot = Snapshot.take(self._client, tables, self.txn_id)
+                return self._moved(rivals)
+        except AnswerLost as lost:
+            # A transaction may be open, or a lock be queued, that we do not know of.
+            abort_open_transactions(self._client, self._owner.agent_info)
+            return f"an answer got lost: {lost.what}"
+
+    def _discard(self) -> None:
+        """Give up a transaction that nothing has been done in."""
+        if self._state is State.OPEN:
+            self._client.abort_txn(self.txn_id)
+            self._end()
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(str(ref) for ref in self._targets) or "the sources"
+
+    def _components(self) -> tuple[LockComponent, ...]:
+        components = [each for read in self._reads for each in read_lock_components(read, True)]
+        for target in self._targets.values():
+            components += lock_components(
+                self.version, target.operation, target.ref, target.partitioned, target.partitions
+            )
+        return tuple(components)
+
+    def _moved(self, rivals: Sequence[Rivals]) -> str | None:
+        """Why the work would be in vain although everything is locked, or None."""
+        if not self._targets:
+            return None
+        appended = [target.ref for target in self._targets.values() if not target.changes_rows]
+        # Even what a younger transaction has overwritten hides the rows of a smaller write id.
+        newest = Snapshot.take(self._client, appended).write_ids if appended else {}
+        for name, own in self.write_ids.items():
+            seen = newest.get(name) or self.snapshot.write_ids[name]
+            above = committed_above(seen, own)
+            if above is not None:
+                return f"write id {above} of {name} was committed before {own}, which is smaller"
+        return self._overtaken(rivals)
+
+    def _overtaken(self, rivals: Sequence[Rivals]) -> str | None:
+        """Who has changed what is locked, or waited for, since the transaction was opened."""
+        self.check_alive()
+        self._turn.keep()
+        if self.version is MetastoreVersion.HMS3:
+            return next(filter(None, (rival.went_ahead() for rival in rivals)), None)
+        if any(target.changes_rows for target in self._targets.values()):
+            other = self._client.latest_conflicting_txn(self.txn_id)
+            if other > 0:
+                return f"transaction {other} committed a change after this one was opened"
+        return None
+
+    def _outcome(self) -> Outcome:
+        written = {ref: self.write_ids[ref.full_name] for ref in self._targets}
+        return outcome(self._client, self.txn_id, written)

@@ -1,0 +1,193 @@
+"""Waiting for one's turn to change rows, before there is a transaction that waiting would spoil.
+
+The metastore refuses a transaction that is older than a change which it has waited for. So whoever
+waited in a transaction would have to open another one, at the end of the queue, while all others do
+the same: with every commit everybody begins anew, and who is served next is a matter of luck.
+
+Instead a writer draws a number first: a lock without a transaction, on a name beside the table that
+no engine locks. The metastore's own queue is the order, for a partition or for the whole table, for
+several tables at once. Whose turn it is looks who holds the table itself, lets them end, and only
+then opens a transaction. As soon as that has its locks the number goes back, and the next one waits
+for it. Who only appends or reads draws none, and a number that is lost costs nothing but the place.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockType, TableRef
+from airflow_hiveacid.errors import LockTimeout, MetastoreError, TransactionAborted
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import HeldLock
+from airflow_hiveacid.metastore.txn.heartbeat import HEARTBEATS_PER_TIMEOUT, txn_timeout_seconds
+from airflow_hiveacid.metastore.txn.lock_request import (
+    LONGEST_PAUSE_SECONDS,
+    LockRequest,
+    Pauses,
+    collides,
+    describe_all,
+)
+from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.progress import Phase, PhaseClock
+
+_SOON_SECONDS = 1
+
+
+def line_of(table: TableRef) -> TableRef:
+    """What those who want to change a table lock while they wait for their turn.
+
+    Args:
+        table: The table.
+    """
+    return TableRef(table.database, f"{table.name}#writers")
+
+
+class Turn:
+    """One writer's place in the queue for what it is going to change."""
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        components: Sequence[LockComponent],
+        owner: Owner,
+        phases: PhaseClock,
+    ) -> None:
+        """Describe a place; nothing happens before it is waited for.
+
+        Args:
+            client: Whom to ask.
+            components: What the transaction will lock. Where it changes no rows there is nothing to
+                wait for here.
+            owner: Whom others are told to ask about it.
+            phases: Is told when there is something to wait for.
+        """
+        self._client = client
+        self._owner = owner
+        self._phases = phases
+        self._changes = [each for each in components if each.type is not LockType.SHARED_READ]
+        self._number: LockRequest | None = None
+        self._beaten = 0.0
+        self._timeout = 0.0
+        # Who held the table when it became our turn; those who come later are not waited for.
+        self._before: set[int] | None = None
+
+    def wait(self, since: float, limit_seconds: float) -> None:
+        """Wait until nobody who came earlier is left.
+
+        Args:
+            since: The time, by time.monotonic(), from which on the waiting counts.
+            limit_seconds: How long to wait.
+
+        Raises:
+            LockTimeout: Somebody was still there.
+        """
+        self._before = None
+        if self._changes and (ahead := self._ahead()):
+            with self._phases(Phase.LOCK):
+                self._wait(ahead, Pauses(since, limit_seconds))
+
+    def keep(self) -> None:
+        """Keep the place while something else is waited for."""
+        if self._number is None or time.monotonic() - self._beaten < _SOON_SECONDS:
+            return
+        self._timeout = self._timeout or txn_timeout_seconds(self._client)
+        due = self._timeout / HEARTBEATS_PER_TIMEOUT - LONGEST_PAUSE_SECONDS
+        if time.monotonic() - self._beaten > due:
+            try:
+                self._client.heartbeat_lock(self._number.lock_id)
+            except TransactionAborted:
+                self._number = None
+            self._beaten = time.monotonic()
+
+    def end(self) -> None:
+        """Let the next one have it."""
+        number, self._number = self._number, None
+        if number is not None:
+            try:
+                self._client.unlock(number.lock_id)
+            except MetastoreError as error:
+                # It goes by itself, because nobody keeps it any more.
+                self._phases.note(f"Could not give up the place in the queue: {error}")
+
+    def _wait(self, ahead: list[HeldLock], pauses: Pauses) -> None:
+        self._phases.note(f"Waiting for {describe_all(ahead)}")
+        while ahead:
+            if pauses.over:
+                raise LockTimeout(
+                    f"The work could not begin for {pauses.waited:.1f} s."
+                    f" In its way: {describe_all(self._holders() + ahead)}.",
+                    remedy="Run the job again when they are done, or raise lock_wait_seconds.",
+                )
+            pauses.rest({each.lock_id for each in ahead})
+            self.keep()
+            ahead = self._ahead()
+
+    def _ahead(self) -> list[HeldLock]:
+        """Who came earlier and is still there."""
+        if self._number is None:
+            self._draw()
+        number = self._number
+        assert number is not None
+        if not number.granted:
+            if earlier := self._living(number):
+                return earlier
+            try:
+                number.check()
+            except TransactionAborted:  # It has expired: nobody kept it.
+                self._number = None
+            if not number.granted:
+                return number.own()
+        holders = self._holders()
+        if self._before is None:
+            self._before = {each.lock_id for each in holders}
+        return [each for each in holders if each.lock_id in self._before]
+
+    def _draw(self) -> None:
+        numbers = [
+            replace(
+                each,
+                type=LockType.EXCLUSIVE,
+                table=line_of(TableRef(each.database, each.table)).name,
+                operation=DataOperation.NO_TXN,
+                is_transactional=False,
+                is_dynamic_partition_write=False,
+            )
+            for each in self._changes
+        ]
+        number = LockRequest(self._client, numbers, None, self._owner)
+        number.send()
+        self._number, self._beaten = number, time.monotonic()
+
+    def _living(self, number: LockRequest) -> list[HeldLock]:
+        """Those with an earlier number, after the numbers of the dead are taken away.
+
+        The metastore does that, too, but only where its housekeeping runs, and not at once for an
+        earlier try of the same run.
+        """
+        earlier, own = number.blockers(), number.own()
+        living = []
+        for each in earlier:
+            silent = 0.0
+            if own and own[0].last_heartbeat and each.last_heartbeat:
+                silent = (own[0].last_heartbeat - each.last_heartbeat).total_seconds()
+            if self._is_of_this_run(each) or 0 < self._timeout < silent:
+                self._client.unlock(each.lock_id)
+            else:
+                living.append(each)
+        return living
+
+    def _holders(self) -> list[HeldLock]:
+        """Who has, or has asked for, the right to change what we are going to change."""
+        tables = {TableRef(each.database, each.table) for each in self._changes}
+        return [
+            lock
+            for table in sorted(tables)
+            for lock in self._client.show_locks(table)
+            if lock.type is not LockType.SHARED_READ
+            and not self._is_of_this_run(lock)
+            and collides(self._client.version, lock, self._changes)
+        ]
+
+    def _is_of_this_run(self, lock: HeldLock) -> bool:
+        """Whether it is what an earlier try has left, which is ended and not waited for."""
+        return lock.agent_info == self._owner.agent_info

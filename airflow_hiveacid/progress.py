@@ -1,0 +1,197 @@
+"""The phases of a write, and who is told about them: a log, a progress bar, tests, faults."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from typing import Self
+
+from airflow_hiveacid.errors import DiskFull, InvalidJob
+
+FAULT_VARIABLE = "HIVEACID_FAULT"
+# How the lines of a PhaseLog begin, which tells them from all that Spark says.
+PROGRESS = "hiveacid: "
+
+
+class Phase(StrEnum):
+    """The steps of a write or of a compaction, in their order; cleaning has one of its own."""
+
+    OPEN = "open"
+    LOCK = "lock"
+    SNAPSHOT = "snapshot"
+    READ = "read"
+    WRITE = "write"
+    REGISTER = "register"
+    PUBLISH = "publish"
+    COMMIT = "commit"
+    CLEAN = "clean"
+
+
+class PhaseObserver:
+    """Is told what a run is doing; whoever inherits from it takes what it wants to know."""
+
+    def enter(self, phase: Phase) -> None:
+        """A phase begins."""
+
+    def leave(self, phase: Phase, seconds: float) -> None:
+        """A phase ended well after so many seconds, inner phases not counted."""
+
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        """A transaction was opened and got its write ids; nothing is done in it yet."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line happened within a phase."""
+
+
+class PhaseClock:
+    """Measures phases and tells observers: `with clock(Phase.OPEN): ...`.
+
+    A phase may come again (a restart) and may lie within another one: each second is counted once,
+    for the innermost phase. One thread at a time uses a clock.
+    """
+
+    def __init__(
+        self,
+        observers: Sequence[PhaseObserver] = (),
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._observers = tuple(observers)
+        self._now = now
+        self._seconds: dict[str, float] = {}
+        self._inner: list[float] = []
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The seconds spent in each phase so far, in the order of first entry."""
+        return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
+
+    @contextmanager
+    def __call__(self, phase: Phase) -> Iterator[None]:
+        """Spend the body of a with statement in a phase."""
+        started = self._now()
+        self._seconds.setdefault(phase.value, 0.0)
+        self._inner.append(0.0)
+        own = 0.0
+        try:
+            for observer in self._observers:
+                observer.enter(phase)
+            yield
+        finally:
+            whole = self._now() - started
+            own = whole - self._inner.pop()
+            self._seconds[phase.value] += own
+            if self._inner:
+                self._inner[-1] += whole
+        for observer in self._observers:
+            observer.leave(phase, own)
+
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        """Tell the observers of a transaction that was opened."""
+        for observer in self._observers:
+            observer.opened(txn_id, write_ids)
+
+    def note(self, text: str) -> None:
+        """Pass a line on to the observers."""
+        for observer in self._observers:
+            observer.note(text)
+
+
+class PhaseLog(PhaseObserver):
+    """Prints a line for every phase, for whoever watches the task's log.
+
+    Args:
+        about: What the lines are about, where several things are done side by side.
+    """
+
+    def __init__(self, about: str = "") -> None:
+        self._head = f"{PROGRESS}{about}: " if about else PROGRESS
+
+    def enter(self, phase: Phase) -> None:
+        """A phase begins."""
+        self.note(f"{phase.value} ...")
+
+    def leave(self, phase: Phase, seconds: float) -> None:
+        """A phase is over."""
+        self.note(f"{phase.value} done in {seconds:.2f} s")
+
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        """A transaction was opened."""
+        written = "".join(f", write id {number} of {table}" for table, number in write_ids.items())
+        self.note(f"transaction {txn_id}{written}")
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        # A log that nobody can write or read any more must not change what is done.
+        with suppress(OSError):
+            # In one piece, or lines of compactions that run side by side get mixed up.
+            sys.stdout.write(f"{self._head}{text}\n")
+            sys.stdout.flush()
+
+
+class InjectedFault(RuntimeError):
+    """The error that HIVEACID_FAULT asked for."""
+
+
+class FaultInjector(PhaseObserver):
+    """Breaks a run on purpose at the edge of a phase, to prove that nothing half-done shows.
+
+    It is asked for by the environment variable HIVEACID_FAULT=<phase>:<kind>[:before|after], where
+    the kind is "kill" (SIGKILL to this process), "raise" or "disk_full".
+    """
+
+    def __init__(self, phase: Phase, kind: str, after: bool = False) -> None:
+        self._phase = phase
+        self._strike = _FAULTS[kind]
+        self._after = after
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self | None:
+        """The injector that the environment asks for, or None.
+
+        Raises:
+            InvalidJob: The variable is set to something else.
+        """
+        if not (text := environment.get(FAULT_VARIABLE)):
+            return None
+        phase, kind, edge = [*text.split(":"), "", "before"][:3]
+        edge = edge or "before"
+        valid = phase in list(Phase) and kind in _FAULTS and edge in ("before", "after")
+        if not valid or text.count(":") > 2:
+            raise InvalidJob(
+                f"{FAULT_VARIABLE}={text!r} cannot be read.",
+                remedy=f"Write <phase>:<{'|'.join(_FAULTS)}>[:before|after].",
+            )
+        return cls(Phase(phase), kind, edge == "after")
+
+    def enter(self, phase: Phase) -> None:
+        """Strike before the phase when asked to."""
+        if phase is self._phase and not self._after:
+            self._strike()
+
+    def leave(self, phase: Phase, seconds: float) -> None:
+        """Strike after the phase when asked to."""
+        if phase is self._phase and self._after:
+            self._strike()
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _raise() -> None:
+    raise InjectedFault(f"{FAULT_VARIABLE} asked for this error.")
+
+
+def _disk_full() -> None:
+    raise DiskFull(f"{FAULT_VARIABLE} asked for a full disk.")
+
+
+_FAULTS: dict[str, Callable[[], None]] = {
+    "kill": _kill,
+    "raise": _raise,
+    "disk_full": _disk_full,
+}
