@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
-from pyspark.errors import (  # noqa: TID253
+from pyspark.errors import (
     AnalysisException,
     ParseException,
     PySparkException,

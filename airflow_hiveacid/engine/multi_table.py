@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.statements.methods import TableChanges

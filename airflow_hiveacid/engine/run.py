@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.ddl import run_ddl

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.logger import PySparkLogger  # noqa: TID253
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.errors import UserError
 

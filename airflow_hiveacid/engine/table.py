@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.compaction.table import TableCompactor

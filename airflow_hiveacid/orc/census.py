@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-import numpy as np  # noqa: TID253
+import numpy as np
 
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-import numpy as np  # noqa: TID253
-from numpy.typing import NDArray  # noqa: TID253
+import numpy as np
+from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.orc.key_stream import KeySet, position_behind

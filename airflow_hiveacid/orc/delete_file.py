@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np  # noqa: TID253
-from numpy.typing import NDArray  # noqa: TID253
+import numpy as np
+from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.orc.compression import Codec, Compression

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np  # noqa: TID253
+import numpy as np
 
 from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression

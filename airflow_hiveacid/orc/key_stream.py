@@ -4,8 +4,8 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-import numpy as np  # noqa: TID253
-from numpy.typing import NDArray  # noqa: TID253
+import numpy as np
+from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile

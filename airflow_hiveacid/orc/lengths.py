@@ -7,8 +7,8 @@ scales of decimals are such numbers too: it multiplies or divides as often as th
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np  # noqa: TID253
-from numpy.typing import NDArray  # noqa: TID253
+import numpy as np
+from numpy.typing import NDArray
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
 from airflow_hiveacid.orc.streams import WIDTHS

@@ -5,7 +5,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-import numpy as np  # noqa: TID253
+import numpy as np
 
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.row_id import RowId

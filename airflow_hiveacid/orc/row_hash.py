@@ -1,7 +1,7 @@
 """A hash of each row id, and a set of them."""
 
-import numpy as np  # noqa: TID253
-from numpy.typing import NDArray  # noqa: TID253
+import numpy as np
+from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.orc.keys import Keys

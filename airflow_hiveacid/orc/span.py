@@ -3,7 +3,7 @@
 from contextlib import closing
 from dataclasses import dataclass
 
-import numpy as np  # noqa: TID253
+import numpy as np
 
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile, OutOfOrder

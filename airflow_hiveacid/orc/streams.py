@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-import numpy as np  # noqa: TID253
-from numpy.typing import NDArray  # noqa: TID253
+import numpy as np
+from numpy.typing import NDArray
 
 from airflow_hiveacid.orc.wire import Message, pack, varint, zigzag
 

@@ -4,7 +4,7 @@ import zlib
 from hashlib import blake2b
 from typing import Any
 
-import numpy as np  # noqa: TID253
+import numpy as np
 
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Literal
 
-import numpy as np  # noqa: TID253
+import numpy as np
 
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.errors import DataError, UnsupportedFile

@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.acid.proof import Tally

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
-import numpy as np  # noqa: TID253
+import numpy as np
 
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.engine.compaction.tasks import InputFile, naming, open_files

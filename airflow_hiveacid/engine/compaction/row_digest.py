@@ -1,7 +1,7 @@
 """A digest of rows that Spark reads, the same in whatever order they come."""
 
-from pyspark.sql import DataFrame  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.engine.rows.columns import quoted

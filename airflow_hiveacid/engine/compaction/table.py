@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pyspark import inheritable_thread_target  # noqa: TID253
-from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark import inheritable_thread_target
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import choose

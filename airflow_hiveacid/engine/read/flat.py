@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Self
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
-from pyspark.sql.types import StructType  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.names import is_hidden

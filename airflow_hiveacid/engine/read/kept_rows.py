@@ -9,10 +9,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyarrow import parquet  # noqa: TID253
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
-from pyspark.sql.types import (  # noqa: TID253
+from pyarrow import parquet
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
     ArrayType,
     CalendarIntervalType,
     DataType,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pyarrow import parquet  # noqa: TID253
-from pyspark.sql import SparkSession  # noqa: TID253
+from pyarrow import parquet
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.compaction.tasks import caught
 from airflow_hiveacid.engine.read.files import in_threads

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, Varchar, parse_type
 from airflow_hiveacid.engine.rows.types import spark_struct

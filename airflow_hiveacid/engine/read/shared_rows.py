@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.engine.read.copies import Reading
 from airflow_hiveacid.engine.read.kept_rows import keep_rows

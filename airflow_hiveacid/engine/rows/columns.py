@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.errors import AnalysisException  # noqa: TID253
-from pyspark.sql import Column as SparkColumn  # noqa: TID253
-from pyspark.sql import DataFrame  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
-from pyspark.sql.types import DataType  # noqa: TID253
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.failures import spark_errors_as_ours

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from pyarrow import parquet  # noqa: TID253
-from pyspark.sql import DataFrame  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyarrow import parquet
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.engine.read.files import in_threads
 from airflow_hiveacid.engine.rows.columns import quoted

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Protocol, Self
 
-import pyarrow as pa  # noqa: TID253
-from pyspark.sql import Column as SparkColumn  # noqa: TID253
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
+import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.schema import Char, parse_type
 from airflow_hiveacid.engine.rows.columns import quoted

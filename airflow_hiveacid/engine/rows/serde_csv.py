@@ -7,11 +7,11 @@ a field, for backslashes and for quotes that do not end.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa  # noqa: TID253
-from pyspark.sql import Column as SparkColumn  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
-from pyspark.sql.pandas.functions import arrow_udf  # noqa: TID253
-from pyspark.sql.types import ArrayType, StringType  # noqa: TID253
+import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import ArrayType, StringType
 
 from airflow_hiveacid.engine.failures import MISMATCH
 from airflow_hiveacid.metastore.catalog import Column

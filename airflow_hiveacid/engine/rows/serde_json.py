@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column as SparkColumn  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
-from pyspark.sql.types import StringType  # noqa: TID253
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from airflow_hiveacid.acid.schema import (
     Array,

@@ -7,9 +7,9 @@ rules were tried out on Hive 4.0.1; tests/data/serde_lines.json has what it said
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column as SparkColumn  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
-from pyspark.sql.types import ArrayType, MapType, StringType  # noqa: TID253
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, MapType, StringType
 
 from airflow_hiveacid.acid.schema import (
     Array,

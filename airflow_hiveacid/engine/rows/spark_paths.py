@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame  # noqa: TID253
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.errors import StorageError
 

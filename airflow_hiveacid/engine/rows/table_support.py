@@ -1,6 +1,6 @@
 """What is refused before anything is opened or written."""
 
-from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind

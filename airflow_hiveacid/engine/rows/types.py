@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pyspark.sql.types import (  # noqa: TID253
+from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,

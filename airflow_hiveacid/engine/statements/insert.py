@@ -3,8 +3,8 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions

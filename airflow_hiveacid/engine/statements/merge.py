@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.acid.merge import Clause, MergePlan

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.kept_rows import keep_rows

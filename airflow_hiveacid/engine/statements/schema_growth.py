@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from pyspark.sql.types import DataType, StructType  # noqa: TID253
+from pyspark.sql.types import DataType, StructType
 
 from airflow_hiveacid.acid.schema import (
     MAX_DECIMAL_PRECISION,

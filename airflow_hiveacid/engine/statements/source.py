@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from pyspark.sql import DataFrame  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID

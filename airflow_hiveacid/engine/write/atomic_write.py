@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from pyspark.sql import SparkSession  # noqa: TID253
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind

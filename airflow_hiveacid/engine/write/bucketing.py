@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-import numpy as np  # noqa: TID253
-import pyarrow as pa  # noqa: TID253
-import pyarrow.compute as pc  # noqa: TID253
-from numpy.typing import NDArray  # noqa: TID253
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.schema import Array, Char, HiveType, Map, Primitive, Struct, Varchar
 from airflow_hiveacid.acid.schema import Decimal as HiveDecimal

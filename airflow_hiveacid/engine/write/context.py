@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion

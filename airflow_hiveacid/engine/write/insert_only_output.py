@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame  # noqa: TID253
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.acid.names import Base, Delta, OriginalFile
 from airflow_hiveacid.engine.rows.row_format import RowFormat

@@ -4,8 +4,8 @@ Hive's variant differs from the reference in two ways: the seed is 104729, and t
 tail are sign-extended before they are mixed in.
 """
 
-import numpy as np  # noqa: TID253
-from numpy.typing import NDArray  # noqa: TID253
+import numpy as np
+from numpy.typing import NDArray
 
 SEED = np.uint32(104729)
 C1 = np.uint32(0xCC9E2D51)

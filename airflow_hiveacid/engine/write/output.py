@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
-import pyarrow as pa  # noqa: TID253
-from pyspark.sql import DataFrame, SparkSession  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
-from pyspark.sql.pandas.functions import arrow_udf  # noqa: TID253
-from pyspark.sql.types import IntegerType  # noqa: TID253
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import IntegerType
 
 from airflow_hiveacid.acid.names import (
     SIDECAR_FILE,

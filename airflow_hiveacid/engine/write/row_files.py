@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyarrow import orc, parquet  # noqa: TID253
-from pyspark.sql import DataFrame  # noqa: TID253
-from pyspark.sql import functions as F  # noqa: TID253, N812
-from pyspark.sql.pandas.types import to_arrow_schema  # noqa: TID253
+from pyarrow import orc, parquet
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from airflow_hiveacid.acid.names import OriginalFile
 from airflow_hiveacid.acid.schema import Char, parse_type

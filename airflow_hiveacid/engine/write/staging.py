@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np  # noqa: TID253
-import pyarrow as pa  # noqa: TID253
+import numpy as np
+import pyarrow as pa
 
 from airflow_hiveacid.acid.names import BucketFile
 from airflow_hiveacid.acid.row_id import decode_bucket, encode_bucket

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from thrift.protocol.TBase import TBase, TExceptionBase  # noqa: TID253
-from thrift.Thrift import TType  # noqa: TID253
+from thrift.protocol.TBase import TBase, TExceptionBase
+from thrift.Thrift import TType
 
 from airflow_hiveacid.metastore.thrift.repeating import Repeating
 

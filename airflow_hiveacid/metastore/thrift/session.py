@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
-from thrift.Thrift import TApplicationException  # noqa: TID253
+from thrift.Thrift import TApplicationException
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.errors import (

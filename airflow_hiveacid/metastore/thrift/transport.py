@@ -12,11 +12,11 @@ from functools import cache
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated  # noqa: TID253
-from thrift.Thrift import TApplicationException, TMessageType, TType  # noqa: TID253
-from thrift.transport.TSocket import TSocket  # noqa: TID253
-from thrift.transport.TSSLSocket import TSSLSocket  # noqa: TID253
-from thrift.transport.TTransport import (  # noqa: TID253
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.Thrift import TApplicationException, TMessageType, TType
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TSSLSocket import TSSLSocket
+from thrift.transport.TTransport import (
     TBufferedTransport,
     TTransportBase,
     TTransportException,
