@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.compaction.bucket_sorting import sort_bucket
-from airflow_hiveacid.engine.compaction.partition import PartitionCompactor, result_of
+from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
 from airflow_hiveacid.engine.compaction.proof import (
     CensusWork,
     CountedFile,
@@ -43,6 +43,7 @@ from airflow_hiveacid.engine.compaction.tasks import (
     merge_deletes,
     plan_bucket,
 )
+from airflow_hiveacid.engine.parallel import result_of
 from airflow_hiveacid.engine.write.staging import StagedFile
 from airflow_hiveacid.errors import (
     BeyondArrow,
@@ -134,7 +135,7 @@ class AcidCompactor(PartitionCompactor):
                 )
                 for each in rows
             ]
-        done = self.in_tasks(count_file, work)
+        done = self.tasks.run(count_file, work)
         return {each.counted: stripes for each, stripes in zip(work, done, strict=True)}
 
     def _balance(
@@ -162,7 +163,7 @@ class AcidCompactor(PartitionCompactor):
             )
             for file in staged
         ]
-        recounted = self.in_tasks(recount_file, work)
+        recounted = self.tasks.run(recount_file, work)
         written = {file.bucket: stripes for file, stripes in zip(staged, recounted, strict=True)}
         total = Balance()
         for bucket in sorted({*read, *written}):
@@ -176,7 +177,7 @@ class AcidCompactor(PartitionCompactor):
                     tuple(each.file for each in files if each.bucket == bucket),
                     self.compaction.write_ids.aborted,
                 )
-                (repeated,) = self.in_tasks(count_repeated, [again])
+                (repeated,) = self.tasks.run(count_repeated, [again])
                 found = replace(found, repeated=repeated)
             found.check(what)
             total += found
@@ -256,7 +257,7 @@ class AcidCompactor(PartitionCompactor):
     def _give_row_ids(self, files: Sequence[DataFile]) -> dict[str, InputFile]:
         """Make files with row ids of those without, as far as they have rows."""
         root, folder = self.storage.location, self.folder("rows")
-        counts = self.in_tasks(partial(count_rows, root), [file.path for file in files])
+        counts = self.tasks.run(partial(count_rows, root), [file.path for file in files])
         rows: dict[Base | Delta | None, dict[str, int]] = {}
         for file, count in zip(files, counts, strict=True):
             rows.setdefault(file.directory, {})[file.path] = count
@@ -276,7 +277,7 @@ class AcidCompactor(PartitionCompactor):
                 )
         if work:
             self.phases.note(f"Giving row ids to the rows of {len(work)} files")
-        made = self.in_tasks(give_row_ids, work)
+        made = self.tasks.run(give_row_ids, work)
         return {each.ids.path: file for each, file in zip(work, made, strict=True)}
 
     def _write_rows(self, plan: CompactionPlan, inputs: Sequence[BucketInputs]) -> None:
@@ -284,7 +285,7 @@ class AcidCompactor(PartitionCompactor):
         parts = self.folder("parts")
         plans: dict[BucketInputs, StripePlan] = {}
         sorting: dict[BucketInputs, HiveAcidError] = {}
-        planned = self.tried_in_tasks(partial(plan_bucket, out), inputs)
+        planned = self.tasks.tried(partial(plan_bucket, out), inputs)
         for bucket, tried in zip(inputs, planned, strict=True):
             if isinstance(tried, OutOfOrder):
                 sorting[bucket] = tried
@@ -302,7 +303,7 @@ class AcidCompactor(PartitionCompactor):
             stripes = sum(len(each.piece.stripes) for each in work)
             self.phases.note(f"Writing {stripes} stripes anew in {len(work)} tasks")
         encoded: dict[tuple[BucketInputs, Piece], EncodedPart] = {}
-        for each, done in zip(work, self.tried_in_tasks(encode_piece, work), strict=True):
+        for each, done in zip(work, self.tasks.tried(encode_piece, work), strict=True):
             if isinstance(done, BeyondArrow):
                 sorting[each.inputs] = done
             else:
@@ -312,11 +313,11 @@ class AcidCompactor(PartitionCompactor):
             for bucket, found in plans.items()
             if bucket not in sorting
         ]
-        for last, file in zip(assembling, self.in_tasks(assemble_bucket, assembling), strict=True):
+        for last, file in zip(assembling, self.tasks.run(assemble_bucket, assembling), strict=True):
             self._keep_rows(plan, last, file)
         for bucket, why in sorting.items():
             self.phases.note(f"Sorting bucket {bucket.bucket}: {why.what}")
-            self.in_tasks(partial(check_digits, bucket), bucket.inserts)
+            self.tasks.run(partial(check_digits, bucket), bucket.inserts)
             whole = replace(
                 bucket,
                 inserts=self._readable(bucket.inserts),
@@ -333,13 +334,13 @@ class AcidCompactor(PartitionCompactor):
         copy = partial(copy_file, self.storage.location, self.folder("rows"))
         local_times = bool(self.table.local_time_columns)
         strange = [file for file in files if file.cut_off or local_times]
-        copies = dict(zip(strange, self.in_tasks(copy, strange), strict=True))
+        copies = dict(zip(strange, self.tasks.run(copy, strange), strict=True))
         return tuple(copies.get(file, file) for file in files)
 
     def _write_deletes(self, directory: Delta, inputs: Sequence[BucketInputs]) -> None:
         out = self.folder("out")
         work = [DeleteWork(bucket, self.table.orc_codec, out) for bucket in inputs]
-        for file in self.in_tasks(merge_deletes, work):
+        for file in self.tasks.run(merge_deletes, work):
             self._keep_filled(directory, file)
 
     def _write_nothing(self, plan: CompactionPlan) -> None:

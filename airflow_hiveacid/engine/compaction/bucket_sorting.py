@@ -22,8 +22,8 @@ from airflow_hiveacid.engine.compaction.tasks import (
     InputFile,
     SortedWork,
     assemble_sorted,
-    caught,
 )
+from airflow_hiveacid.engine.parallel import Tasks
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
 from airflow_hiveacid.engine.read.snapshot import ACID_FIELDS, BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
@@ -31,7 +31,7 @@ from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.rows.types import require_whole_maps
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.staging import Folder, StagedFile
-from airflow_hiveacid.errors import HiveAcidError, ProofFailed
+from airflow_hiveacid.errors import ProofFailed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage import Storage
 
@@ -70,9 +70,7 @@ def sort_bucket(
     storage = Storage.of(folder.root)
     (name,) = [each.path for each in storage.list_files(path) if each.path.endswith(".orc")]
     work = SortedWork(inputs.bucket, f"{path}/{name}", folder, inputs.types)
-    (file,) = spark.sparkContext.parallelize([work], 1).map(caught(assemble_sorted)).collect()
-    if isinstance(file, HiveAcidError):
-        raise file
+    (file,) = Tasks(spark).run(assemble_sorted, [work])
     written = InputFile(file.path, file.bytes, Base(write_ids.high_watermark), exact=True)
     copied = replace(inputs, inserts=(written,) if file.rows else (), deletes=())
     found = tally_values(_rows(session, table, copied, write_ids))

@@ -85,7 +85,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         copied: list[tuple[_Joined, StagedFile]] = []
         if self._format.format is StorageFormat.ORC:
             left = []
-            for each, tried in zip(work, self.tried_in_tasks(_copy_stripes, work), strict=True):
+            for each, tried in zip(work, self.tasks.tried(_copy_stripes, work), strict=True):
                 if isinstance(tried, UnsupportedFile):
                     self.phases.note(f"Writing {each.paths[0]} and others anew: {tried.what}")
                     left.append(each)
@@ -99,7 +99,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         self._check_copies(copied)
         for each in left:
             self._check_digits(each)
-            files = self.in_tasks(writer.taker(), self._written_anew(each, writer))
+            files = self.tasks.run(writer.taker(), self._written_anew(each, writer))
             self._check_rows(each, files)
             for file in files:
                 self._keep_filled(plan, file)
@@ -115,7 +115,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         root = self.storage.location
         places = [[*joined.paths, file.path] for joined, file in copied]
         counts = iter(
-            self.in_tasks(partial(_count_stripes, root), [p for each in places for p in each])
+            self.tasks.run(partial(_count_stripes, root), [p for each in places for p in each])
         )
         for joined, _ in copied:
             read = sum((next(counts) for _ in joined.paths), Tally())
@@ -202,7 +202,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         names = tuple(column.name for column in self.table.columns)
         paths = [f"{joined.root}/{path}" for path in joined.paths]
         files = [Looked(path, None, self._format.format, names) for path in paths]
-        found = self.in_tasks(partial(finer_column_in, columns), files)
+        found = self.tasks.run(partial(finer_column_in, columns), files)
         for path, column in zip(paths, found, strict=True):
             if column is not None:
                 raise NanosecondsLost(

@@ -3,7 +3,7 @@
 import os
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,8 +25,8 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
-from airflow_hiveacid.engine.compaction.tasks import caught
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.parallel import Tasks
 from airflow_hiveacid.engine.session import cancelling_jobs
 from airflow_hiveacid.engine.write.staging import Folder, StagedFile
 from airflow_hiveacid.errors import HiveAcidError, StorageError, UnsupportedTable
@@ -86,6 +86,7 @@ class PartitionCompactor(ABC):
 
     def __post_init__(self) -> None:
         folder = self.table.folder if self.partition is None else self.partition.folder
+        self.tasks = Tasks(self.spark)
         self.storage = Storage.of(folder.rstrip("/"))
         self._staging = f"{STAGING_PREFIX}{self.compaction.txn_id}_{uuid.uuid4().hex[:8]}"
         self._staged: dict[Base | Delta, list[StagedFile]] = {}
@@ -305,29 +306,7 @@ class PartitionCompactor(ABC):
         except OSError as error:
             raise storage_error(error, f"{self.storage.location}/{path}") from error
 
-    def in_tasks(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Run one task for each item.
-
-        Raises:
-            HiveAcidError: What the first failed task said.
-        """
-        return [result_of(tried) for tried in self.tried_in_tasks(work, items)]
-
-    def tried_in_tasks(self, work: Callable[[T], R], items: Sequence[T]) -> list[R | HiveAcidError]:
-        """Run one task for each item; errors of ours are results, too."""
-        if not items:
-            return []
-        tasks = self.spark.sparkContext.parallelize(items, len(items))
-        return tasks.map(caught(work)).collect()
-
 
 def _directories(plan: CompactionPlan) -> list[str]:
     """What is replaced, without original files, which lie in no directory of a writer's."""
     return [name for name in plan.inputs if parse_directory(name) is not None]
-
-
-def result_of(tried: R | HiveAcidError) -> R:
-    """The result of a task, or its error raised."""
-    if isinstance(tried, HiveAcidError):
-        raise tried
-    return tried

@@ -6,13 +6,11 @@ puts the bucket together, copying all others. A task may be tried twice, or run 
 every attempt writes a file that only it knows.
 """
 
-import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
-from zipimport import zipimporter
 
 from airflow_hiveacid.acid.names import Base, BucketFile, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds
@@ -21,7 +19,6 @@ from airflow_hiveacid.engine.write.staging import Folder, StagedFile
 from airflow_hiveacid.errors import (
     CorruptFile,
     DataError,
-    HiveAcidError,
     NanosecondsLost,
     ProofFailed,
 )
@@ -170,31 +167,6 @@ class DeleteWork:
     inputs: BucketInputs
     codec: str
     folder: Folder
-
-
-def caught(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:
-    """Make a task's error its result, since Spark would hand it on as a page of text."""
-
-    def run(item: T) -> R | HiveAcidError:
-        try:
-            return work(item)
-        except HiveAcidError as error:
-            return error
-        finally:
-            _forget_archives()
-
-    return run
-
-
-def _forget_archives() -> None:
-    """Save this worker's next task a tenth of a second.
-
-    Spark's own code comes in archives. Before every task it has Python read the directories of all
-    archives anew that it remembers, though everything has long been imported.
-    """
-    for path, finder in list(sys.path_importer_cache.items()):
-        if isinstance(finder, zipimporter):
-            del sys.path_importer_cache[path]
 
 
 def count_rows(root: str, path: str) -> int:

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, in_threads, read_tails
+from airflow_hiveacid.engine.parallel import in_threads
+from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.orc.readable import copy_readable, readable
 from airflow_hiveacid.orc.tail import OrcTail

@@ -1,24 +1,17 @@
 """The files of a table that one snapshot can see."""
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from airflow_hiveacid.acid.deletes import delete_applies
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.listing import DataFile, data_files, list_files, read_state, read_tail
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
-
-# Listing is waiting for a file system: more threads than cores help.
-LISTING_THREADS = 16
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +133,6 @@ def read_key_range(files: Sequence[AcidFile]) -> KeyRange | None:
 def read_tails(files: Sequence[AcidFile]) -> list[OrcTail]:
     """What stands at the ends of some files."""
     return in_threads(_read_tail, files)
-
-
-def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Do the same with many files at once, since most of it is waiting."""
-    listed = list(items)
-    if len(listed) < 2:
-        return [work(item) for item in listed]
-    with ThreadPoolExecutor(min(LISTING_THREADS, len(listed))) as pool:
-        return list(pool.map(work, listed))
 
 
 def _read_tail(file: AcidFile) -> OrcTail:

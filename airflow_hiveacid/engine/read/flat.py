@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.names import is_hidden
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
-from airflow_hiveacid.engine.read.files import in_threads
+from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.partition_values import FilePlace, with_partition
 from airflow_hiveacid.engine.rows.row_format import RowFormat

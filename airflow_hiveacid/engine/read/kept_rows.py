@@ -23,8 +23,8 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.copies import Reading
-from airflow_hiveacid.engine.read.files import in_threads
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.session import evaluating_session, in_session, scan_session
 from airflow_hiveacid.errors import TypeMismatch

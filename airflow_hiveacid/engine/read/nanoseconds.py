@@ -12,12 +12,11 @@ from typing import Any
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.compaction.tasks import caught
-from airflow_hiveacid.engine.read.files import in_threads
+from airflow_hiveacid.engine.parallel import Tasks, in_threads
 from airflow_hiveacid.engine.read.flat import FlatSnapshot
 from airflow_hiveacid.engine.read.snapshot import TableSnapshot
 from airflow_hiveacid.engine.rows.row_format import RowFormat
-from airflow_hiveacid.errors import HiveAcidError, NanosecondsLost, UserError
+from airflow_hiveacid.errors import NanosecondsLost, UserError
 from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
@@ -72,14 +71,8 @@ def check_digits(
         return
     looked = _looked(files)
     unsure = [f for f, unsure in zip(looked, in_threads(_is_unsure, looked), strict=True) if unsure]
-    if not unsure:
-        return
-    tasks = spark.sparkContext.parallelize(unsure, len(unsure))
-    for file, column in zip(
-        unsure, tasks.map(caught(partial(finer_column_in, wanted))).collect(), strict=True
-    ):
-        if isinstance(column, HiveAcidError):
-            raise column
+    columns_found = Tasks(spark).run(partial(finer_column_in, wanted), unsure)
+    for file, column in zip(unsure, columns_found, strict=True):
         if column is not None:
             raise NanosecondsLost(
                 f"{file.path} of {table.ref.full_name} has nanoseconds in the column {column},"

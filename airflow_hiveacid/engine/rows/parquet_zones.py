@@ -6,7 +6,7 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.engine.read.files import in_threads
+from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.metastore.catalog import Column
