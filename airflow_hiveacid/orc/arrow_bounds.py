@@ -1,8 +1,9 @@
 """How many rows of a stripe the ORC library of Arrow may be asked for at a time, if any.
 
-It makes room for whatever the lengths in a stripe say, without a look at how much there is: made-up
-ones end the process, and true ones may take all memory. It takes decimals times ten as often as
-their scales say: those of a few bytes keep it busy for hours.
+It makes room for whatever the lengths in a stripe say, and for whole blocks however short a stream
+is, without a look at how much there is: made-up ones end the process, and true ones may take all
+memory. It takes decimals times ten as often as their scales say: those of a few bytes keep it busy
+for hours.
 """
 
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from airflow_hiveacid.orc.stripe_footer import DICTIONARIES, StripeFooter
 from airflow_hiveacid.orc.tail import OrcTail, Stripe
 from airflow_hiveacid.orc.wire import Message
 
-# What the rows of a batch may take at most, and what one value takes beside its text.
-_BATCH_MEMORY = 512 << 20
+# What a batch and the blocks of all streams may take, and what a value takes beside its text.
+_MEMORY = 512 << 20
 _VALUE_MEMORY = 16
+# It holds one of the stream as it is in the file, and one of what becomes of it.
+_BLOCKS_OF_A_STREAM = 2
 # Where texts claim to have no more than this, it does no harm if they are not there.
 _HARMLESS = 64 << 20
 _TEXTS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.BINARY)
@@ -35,7 +38,8 @@ def rows_at_a_time(source: Source, tail: OrcTail, stripe: int) -> int:
 
     Raises:
         CorruptFile: The stripe claims to hold more than there is in it.
-        BeyondArrow: A single row may take too much, or the stripe has too much to look at.
+        BeyondArrow: A single row may take too much, or the blocks of the streams do, or the stripe
+            has too much to look at.
     """
     return _Stripe(source, tail, tail.stripes[stripe]).rows_at_a_time()
 
@@ -63,6 +67,11 @@ class _Stripe:
         self._streams = {(stream.kind, stream.column): stream for stream in footer.data}
 
     def rows_at_a_time(self) -> int:
+        memory = _MEMORY - self._blocks()
+        if memory <= 0:
+            raise BeyondArrow(
+                f"The blocks of all columns take more than {_MEMORY >> 20} MB of memory."
+            )
         rows = self._stripe.rows
         values = {0: _Values(rows, 1)}
         everything = row = 0
@@ -81,11 +90,16 @@ class _Stripe:
             elif kind == TypeKind.DECIMAL:
                 self._check_scales(column, message.number(TypeField.PRECISION))
             values |= dict.fromkeys(message.all_numbers(TypeField.SUBTYPES), inside)
-        if everything <= _BATCH_MEMORY:
+        if everything <= memory:
             return max(rows, 1)
-        if row > _BATCH_MEMORY:
-            raise BeyondArrow(f"A row may take more than {_BATCH_MEMORY >> 20} MB of memory.")
-        return _BATCH_MEMORY // row
+        if row > memory:
+            raise BeyondArrow(f"A row may take more than {memory >> 20} MB of memory.")
+        return memory // row
+
+    def _blocks(self) -> int:
+        if self._tail.codec is Codec.NONE:
+            return 0
+        return len(self._streams) * _BLOCKS_OF_A_STREAM * self._tail.block_size
 
     def _texts(self, column: int, values: _Values) -> tuple[int, int]:
         """The length of all texts of a column, and that of the longest."""

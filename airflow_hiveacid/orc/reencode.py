@@ -39,8 +39,9 @@ _CODECS = {
     Codec.LZ4: "lz4",
     Codec.ZSTD: "zstd",
 }
-# The library wants multiples of the one, and headers of chunks hold no more than the other.
-_BLOCK_STEP, _LARGEST_BLOCK = 64 << 10, 4 << 20
+# The library wants multiples of the one. It takes four times the other for each column, whatever the
+# rows take, so that this is no more than what ORC's writers take by default.
+_BLOCK_STEP, _LARGEST_BLOCK = 64 << 10, 256 << 10
 # It always writes row indexes; a file that declares to have none has readers pass over them.
 _USUAL_STRIDE = 10_000
 # The library holds dictionaries at up to eight times their part of this.

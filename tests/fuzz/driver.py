@@ -3,9 +3,10 @@
 A target takes bytes or a text from outside. It may return anything, and it may raise an error of
 our tree. All else is a finding: another exception, more than a second, or more than a gigabyte.
 
-    FUZZ_INPUTS=200000 FUZZ_SEED=7 python -m pytest -m fuzz tests/fuzz -k write_id
+    FUZZ_SEED=7 FUZZ_FIRST=34249 FUZZ_INPUTS=1 python -m pytest -m fuzz tests/fuzz -k write_id
 
-A test takes ``AMOUNTS``, so that it runs for a moment in ``make test`` and for long in ``make fuzz``.
+An input depends on the seed and on its number alone. A test takes ``INPUTS``, so that it runs for a
+moment in ``make test`` and for long, in parts that several processes share, in ``make fuzz``.
 """
 
 import os
@@ -13,7 +14,7 @@ import random
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,12 +25,21 @@ from airflow_hiveacid.errors import HiveAcidError
 SECONDS = 1.0
 BYTES = 1 << 30
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
-MANY = int(os.environ.get("FUZZ_INPUTS", "1000000"))
-AMOUNTS = pytest.mark.parametrize(
+FIRST = int(os.environ.get("FUZZ_FIRST", "0"))
+LAST = FIRST + int(os.environ.get("FUZZ_INPUTS", "1000000"))
+_PART = 50_000
+INPUTS = pytest.mark.parametrize(
     "inputs",
     [
-        pytest.param(300, id="few"),
-        pytest.param(MANY, id="many", marks=[pytest.mark.fuzz, pytest.mark.timeout(0)]),
+        pytest.param(range(300), id="few"),
+        *(
+            pytest.param(
+                range(first, min(first + _PART, LAST)),
+                id=f"from {first}",
+                marks=[pytest.mark.fuzz, pytest.mark.timeout(0)],
+            )
+            for first in range(FIRST, LAST, _PART)
+        ),
     ],
 )
 
@@ -152,22 +162,24 @@ class _TooSlow(BaseException):
 
 
 def fuzz(
-    target: Callable[[Any], object], make: Callable[[Source], Any], inputs: int, seed: int = SEED
+    target: Callable[[Any], object],
+    make: Callable[[Source], Any],
+    inputs: Iterable[int],
+    seed: int = SEED,
 ) -> None:
     """Give a target its inputs, one after the other.
 
     Args:
         target: Takes an input; raises nothing but errors of our tree.
         make: Makes an input.
-        inputs: How many.
+        inputs: Their numbers.
         seed: Decides on all inputs.
 
     Raises:
-        Finding: With the number of the input, from which it can be made again: each input depends
-            on the seed and on its number alone.
+        Finding: With the number of the input, from which it can be made again.
     """
     with _bounded():
-        for number in range(inputs):
+        for number in inputs:
             given = make(Source(f"{seed}:{number}"))
             # Of this process, as others may keep the machine busy.
             begun = time.process_time()

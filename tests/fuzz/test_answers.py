@@ -18,7 +18,7 @@ from airflow_hiveacid.metastore.thrift.idl import ServerException
 from airflow_hiveacid.metastore.thrift.transport import _MOST_ELEMENTS, Connection
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from tests.fuzz.driver import AMOUNTS, Source, fuzz
+from tests.fuzz.driver import INPUTS, Source, fuzz
 
 
 class _Canned(TTransportBase):
@@ -97,7 +97,7 @@ def answers(hms, monkeypatch):
     return list(seen.values())
 
 
-@AMOUNTS
+@INPUTS
 @pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 def test_answers(answers, inputs):
     everything = [data for _, _, _, data in answers]

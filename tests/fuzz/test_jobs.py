@@ -7,7 +7,7 @@ from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.sql.script import to_script
-from tests.fuzz.driver import AMOUNTS, Source, fuzz
+from tests.fuzz.driver import INPUTS, Source, fuzz
 
 SCRIPT = """
 INSERT OVERWRITE TABLE a PARTITION (d = '1') SELECT * FROM b;
@@ -30,7 +30,7 @@ def text(source: Source, seeds) -> str:
     return source.text([found]) if source.random.random() < 0.3 else found
 
 
-@AMOUNTS
+@INPUTS
 def test_jobs(inputs):
     def read(given):
         job = codec.from_json(given)
@@ -40,7 +40,7 @@ def test_jobs(inputs):
     fuzz(read, lambda source: text(source, JOBS), inputs)
 
 
-@AMOUNTS
+@INPUTS
 def test_reports(inputs, tmp_path):
     file = tmp_path / "report.json"
     files = RunFiles(str(file))

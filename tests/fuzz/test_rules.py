@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
-from tests.fuzz.driver import AMOUNTS, Source, fuzz
+from tests.fuzz.driver import INPUTS, Source, fuzz
 
 WRITE_IDS = (
     "shop.orders:9:3:3,5-7:1,2",
@@ -58,7 +58,7 @@ SINCE = (
 )
 
 
-@AMOUNTS
+@INPUTS
 def test_write_id_lists(inputs):
     def read(text):
         for kind in (ValidWriteIdList, CompactorWriteIdList, ValidTxnList):
@@ -74,7 +74,7 @@ def test_write_id_lists(inputs):
     fuzz(read, lambda source: source.text(WRITE_IDS), inputs)
 
 
-@AMOUNTS
+@INPUTS
 def test_names_of_directories_files_and_partitions(inputs):
     def read(texts):
         directory, file, partition, table = texts
@@ -95,7 +95,7 @@ def test_names_of_directories_files_and_partitions(inputs):
     fuzz(read, make, inputs)
 
 
-@AMOUNTS
+@INPUTS
 def test_listings(inputs):
     def read(given):
         paths, write_ids, rules, strict = given
@@ -125,12 +125,12 @@ def test_listings(inputs):
     fuzz(read, make, inputs)
 
 
-@AMOUNTS
+@INPUTS
 def test_types_of_columns(inputs):
     fuzz(lambda text: str(parse_type(text)), lambda source: source.text(TYPES), inputs)
 
 
-@AMOUNTS
+@INPUTS
 def test_markers_and_since_notes(inputs):
     def read(texts):
         Since.parse(texts[1])
@@ -140,7 +140,7 @@ def test_markers_and_since_notes(inputs):
     fuzz(read, lambda source: (source.text(MARKERS), source.text(SINCE)), inputs)
 
 
-@AMOUNTS
+@INPUTS
 def test_notes_of_runs(inputs):
     def read(note):
         if isinstance(note, dict):

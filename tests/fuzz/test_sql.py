@@ -7,7 +7,7 @@ from airflow_hiveacid.sql.outputs import with_names
 from airflow_hiveacid.sql.script import to_jobs
 from airflow_hiveacid.sql.view_syntax import FUNCTIONS
 from airflow_hiveacid.sql.views import view_query
-from tests.fuzz.driver import AMOUNTS, WORDS, fuzz
+from tests.fuzz.driver import INPUTS, WORDS, fuzz
 from tests.sql.test_sql_errors import UNSUPPORTED
 from tests.sql.test_sql_jobs import CASES
 
@@ -120,17 +120,17 @@ KEYWORDS = frozenset(
 )
 
 
-@AMOUNTS
+@INPUTS
 def test_scripts(inputs):
     fuzz(to_jobs, lambda source: source.text(SCRIPTS, PARTS), inputs)
 
 
-@AMOUNTS
+@INPUTS
 def test_columns_of_queries(inputs):
     fuzz(lambda text: with_names(text, ["x"]), lambda source: source.text(SCRIPTS, PARTS), inputs)
 
 
-@AMOUNTS
+@INPUTS
 def test_a_view_becomes_nothing_that_runs_or_reads_anything_else(inputs):
     def read(text):
         try:

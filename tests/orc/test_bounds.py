@@ -232,11 +232,21 @@ def test_wide_rows_are_read_a_few_at_a_time(monkeypatch):
     orc.write_table(rows, file, dictionary_key_size_threshold=0.9)
     tail = OrcTail.read(file)
     assert rows_at_a_time(file, tail, 0) == 1000
-    monkeypatch.setattr(arrow_bounds, "_BATCH_MEMORY", 1 << 20)
+    monkeypatch.setattr(arrow_bounds, "_MEMORY", 1 << 20)
     assert 150 < rows_at_a_time(file, tail, 0) < 210
     batches = list(read_batches(file, tail))
     assert sum(batch.num_rows for batch in batches) == 1000
     assert max(batch.nbytes for batch in batches) < 1 << 20
-    monkeypatch.setattr(arrow_bounds, "_BATCH_MEMORY", 5000)
+    monkeypatch.setattr(arrow_bounds, "_MEMORY", 5000)
     with pytest.raises(BeyondArrow, match="row may take"):
         rows_at_a_time(file, tail, 0)
+
+
+def test_blocks_count_as_memory_whatever_is_in_them():
+    wide = pa.table({f"column {n}": ["a", None] for n in range(300)})
+    file = flat_file(wide, "zstd", block_size=BLOCK)
+    tail = OrcTail.read(file)
+    assert pa.Table.from_batches(read_batches(file, tail)) == wide
+    claiming = tail.with_block_size(8 << 20)
+    with pytest.raises(BeyondArrow, match="blocks"):
+        list(read_batches(with_tail(file, claiming), claiming))

@@ -89,6 +89,14 @@ def test_new_stripes_join_those_of_any_layout(codec, stride):
     assert verify_file(found, kind="insert", bucket=0) == []
 
 
+def test_blocks_of_new_stripes_are_no_larger_than_usual_whatever_the_old_ones_claim():
+    file = inserts(table(700), [1], codec="zstd")
+    tail = OrcTail.read(file).with_block_size(2 << 20)
+    layout, sink = Layout.joint([("file", tail)], like=tail), io.BytesIO()
+    reencode([(file, tail, [0])], sink, layout=layout, deletes=[], aborted=[])
+    assert (layout.block_size, OrcTail.read(sink).block_size) == (2 << 20, 256 << 10)
+
+
 def test_nothing_left_is_a_lawful_file_without_rows():
     files = [planned(inserts(table(700), [1]))]
     plan, found = compact(files, [(1, BUCKET, row) for row in range(700)])
