@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
     parse_file,
 )
-from airflow_hiveacid.acid.trino import RIGHT, Misread
+from airflow_hiveacid.acid.trino import RIGHT, Misread, overlap
 from airflow_hiveacid.errors import CorruptFile, NothingToCompact, UnsupportedFile
 
 
@@ -35,12 +35,15 @@ class CompactionPlan:
             original files do.
         inserts: The directory that gets the rows.
         deletes: The directory that gets the delete events; None when there are none to keep.
+        copies: What compactions that were not committed have left of the same rows. Hive does not
+            look at it, but Trino would read it beside the new directory.
     """
 
     type: CompactionType
     inputs: tuple[str, ...]
     inserts: Base | Delta
     deletes: Delta | None
+    copies: tuple[str, ...] = ()
 
     def named(self, visibility_txn: int) -> tuple[str, str | None]:
         """The names of both directories, as the work of a transaction; 0 leaves the suffix out."""
@@ -97,7 +100,7 @@ def plan_compaction(
             deletes = Delta(first, last, is_delete=True)
     if not flat:
         _check_files(inputs, files)
-    plan = CompactionPlan(type_, inputs, inserts, deletes)
+    plan = CompactionPlan(type_, inputs, inserts, deletes, _copies(inserts, directories))
     # Two copies of one range would both be read, whatever the suffix of the new one.
     taken = directories.intersection(filter(None, plan.named(0)))
     if not one_by_one and misread.base is not None:
@@ -164,7 +167,8 @@ def mending(misread: Misread, deltas: Sequence[str]) -> CompactionType:
         and {delta.min_write_id, delta.max_write_id} == {min(write_ids), max(write_ids)}
         for delta in parsed
     )
-    if misread.base is not None or misread.aborted or again or only_major(deltas):
+    beside = misread.copies or misread.halves
+    if misread.base is not None or misread.aborted or beside or again or only_major(deltas):
         return CompactionType.MAJOR
     return CompactionType.MINOR
 
@@ -253,6 +257,28 @@ def _check_files(inputs: Sequence[str], files: Sequence[FileStatus]) -> None:
 
 def _parse(name: str) -> Base | Delta | None:
     return None if is_hidden(name) else parse_directory(name)
+
+
+def _copies(inserts: Base | Delta, directories: set[str]) -> tuple[str, ...]:
+    """The outputs of compactions that Trino would read together with a new delta."""
+    if isinstance(inserts, Base):
+        return ()
+    left = {name: each for name in directories if (each := _parse(name)) and each.visibility_txn}
+    return tuple(
+        name
+        for name, each in sorted(left.items())
+        if overlap(each, inserts) and not _is_within(each, inserts)
+    )
+
+
+def _is_within(small: Base | Delta, large: Delta) -> bool:
+    """Whether a delta is covered by a longer one, so that nobody reads it any more."""
+    return (
+        isinstance(small, Delta)
+        and len(small.write_ids) < len(large.write_ids)
+        and large.min_write_id <= small.min_write_id
+        and small.max_write_id <= large.max_write_id
+    )
 
 
 def _parse_delta(name: str) -> Delta:

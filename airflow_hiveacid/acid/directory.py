@@ -74,6 +74,11 @@ class AcidDirectory:
     aborted: tuple[str, ...]
     _listing: Mapping[str, tuple[FileStatus, ...]] = field(repr=False, compare=False)
 
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """All that were listed, read or not."""
+        return tuple(sorted(filter(None, self._listing)))
+
     def files(self, directory: str) -> tuple[FileStatus, ...]:
         """The data files of a directory, in Hive's order; "" are the original files."""
         if not directory:

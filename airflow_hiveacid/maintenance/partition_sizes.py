@@ -138,12 +138,15 @@ class PartitionSizes:
             return {name for name in names if f"{prefix}{name}" in paths}
 
         bases = [] if state.base is None else [state.base]
+        beside = (*state.aborted, *state.invisible)
+        everything = (*bases, *state.deltas, *state.obsolete, *beside)
         return Misread.find(
             state.base,
             state.deltas,
             state.obsolete,
+            beside,
             self._write_ids,
-            filled=those(folder.written, (*bases, *state.obsolete)),
+            filled=those(folder.written, everything),
             with_attempts=those(folder.with_attempts, state.deltas),
             noted=those(folder.noted, state.deltas),
             originals=originals,

@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.compaction_policy import (
 )
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.trino import RIGHT, Misread
-from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
 from airflow_hiveacid.errors import InvalidJob, NothingToCompact
 
 MINOR, MAJOR = CompactionType
@@ -32,13 +32,20 @@ UPDATE = "delta_0000002_0000002_0001/bucket_00000_0"
 EMPTY = "base_0000002_v0000009/_orc_acid_version"
 TRUNCATED = "base_0000002/_metadata_acid"
 STREAMED = "delta_0000001_0000005/bucket_00000"
+SECOND = "delta_0000002_0000002_0000/bucket_00000_0"
+# Of compactions: transaction 9 is committed, 8 and 7 are aborted, and 6 is open.
+TXNS = ValidTxnList.parse("100:6:6:7,8")
+
+
+def compacted(txn):
+    return [f"{kind}_0000001_0000002_v{txn}/bucket_00000" for kind in ("delta", "delete_delta")]
 
 
 def looked_at(*paths, aborted="", write_ids=None):
     files = [FileStatus(path, 1) for path in paths]
     ids = CompactorWriteIdList.parse(write_ids or f"t:100:::{aborted}")
     markers = {path.partition("/")[0]: "truncated" for path in paths if "_metadata" in path}
-    state = acid_state(files, ids, metadata_acid=markers)
+    state = acid_state(files, ids, TXNS, metadata_acid=markers)
     return state, files, Misread.of(state, ids)
 
 
@@ -76,6 +83,18 @@ def planned(type_, *paths, aborted="", one_by_one=False):
         ([INSERT, EMPTY, "delta_3_3_0/bucket_00000_0"], "", MAJOR, "base_0000003"),
         ([STREAMED], "2", MAJOR, "base_0000005"),
         ([ROWS, "delta_2_5/bucket_00000"], "3", MAJOR, "base_0000005"),
+        # Two compactions of one range, of which one was not committed, or neither, or both.
+        ([INSERT, SECOND, *compacted(8), *compacted(9)], "", MAJOR, "base_0000002"),
+        ([INSERT, SECOND, *compacted(6), *compacted(9)], "", MAJOR, "base_0000002"),
+        ([INSERT, SECOND, *compacted(7), *compacted(8)], "", MAJOR, "base_0000002"),
+        ([STREAMED, "delta_1_5_v9/bucket_00000"], "", MAJOR, "base_0000005"),
+        # Neither holds the other.
+        ([INSERT, SECOND, "base_1_v8/bucket_00000", compacted(9)[0]], "", MAJOR, "base_0000002"),
+        ([INSERT, SECOND, "base_1_v8/bucket_00000", compacted(7)[0]], "", MAJOR, "base_0000002"),
+        # One that ended between its rows and its deletes.
+        ([INSERT, DELETE_OF_OURS, compacted(8)[0]], "", MAJOR, "base_0000002"),
+        ([INSERT, DELETE_OF_OURS, compacted(8)[1]], "", MAJOR, "base_0000002"),
+        ([INSERT, DELETE_OF_OURS, compacted(6)[0]], "", MAJOR, "base_0000002"),
     ],
 )
 def test_what_trino_reads_wrongly_is_worth_the_least_compaction(paths, aborted, type_, becomes):
@@ -105,6 +124,17 @@ def test_what_trino_reads_wrongly_is_worth_the_least_compaction(paths, aborted, 
         ([STREAMED, "delta_0000001_0000005/_hiveacid.json"], "2"),
         ([STREAMED], "6"),
         ([STREAMED], "1-5"),
+        # What compactions have left that were not committed: all of one, or of deletes alone.
+        ([INSERT, DELETE_OF_OURS, *compacted(8)], ""),
+        ([INSERT, SECOND, compacted(8)[0]], ""),
+        ([INSERT, DELETE_OF_OURS, compacted(7)[1], *compacted(9)], ""),
+        ([INSERT, SECOND, "base_2_v8/bucket_00000"], ""),
+        # A newer directory holds all of that.
+        ([*compacted(8), *compacted(9), "base_2_v9/bucket_00000"], ""),
+        ([*compacted(8), *compacted(9), "base_2_v8/bucket_00000"], ""),
+        ([*compacted(7), *compacted(8), "delta_1_3_v9/bucket_00000", INSERT, SECOND], ""),
+        # Without a file it is not there.
+        ([INSERT, SECOND, "delta_1_2_v8/_orc_acid_version", compacted(9)[0]], ""),
     ],
 )
 def test_what_trino_reads_rightly_is_left_alone(paths, aborted):
@@ -119,6 +149,14 @@ def test_the_reason_names_directories():
         " files, and shows rows of aborted writes in delta_0000001_0000005."
     )
     assert "Trino shows what base_0000002 replaces" in called_for(ROWS, TRUNCATED).reason
+    assert called_for(INSERT, SECOND, *compacted(8), *compacted(9)).reason == (
+        "Trino shows rows twice that stand in delta_0000001_0000002_v8 and 1 more (a cleaning mends"
+        " that, too)."
+    )
+    assert called_for(INSERT, DELETE_OF_OURS, compacted(8)[0]).reason == (
+        "Trino shows other rows because of delta_0000001_0000002_v8, half of a compaction that was"
+        " not committed (a cleaning mends that, too)."
+    )
 
 
 def test_without_suffixes_an_empty_base_alone_is_for_the_cleaner():
@@ -141,6 +179,18 @@ def test_no_second_copy_of_a_range_is_made_for_trino():
     assert called_for(*twins).type is MAJOR
     with pytest.raises(NothingToCompact, match="would become the same again"):
         planned(MINOR, *twins)
+
+
+@pytest.mark.parametrize("txn", [6, 8])
+def test_no_copy_is_made_of_what_was_not_committed(txn):
+    three = [INSERT, SECOND, "delete_delta_2_2_1/bucket_00000"]
+    for left in (compacted(txn)[0], f"base_1_v{txn}/bucket_00000"):
+        assert planned(MINOR, *three, left).copies == (left.partition("/")[0],)
+    assert planned(MAJOR, *three, *compacted(txn)).copies == ()
+    # A base holds all below it, and who reads a range reads none within it.
+    assert planned(MINOR, *three, f"base_2_v{txn}/bucket_00000").copies == ()
+    third = "delta_3_3_0/bucket_00000"
+    assert planned(MINOR, INSERT, SECOND, third, *compacted(txn)).copies == ()
 
 
 def test_who_switches_compactions_off_is_heard():

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.names import SIDECAR_FILE, parse_directory
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.maintenance.survey import Survey
 from tests.engine.acid_tables import folder
-from tests.engine.compaction_case import Case
+from tests.engine.compaction_case import LEFT, Case
 
 FOR_TRINO = CompactionPolicy(
     max_deltas=None,
@@ -126,3 +127,47 @@ def test_exactly_what_trino_reads_wrongly_is_compacted(strange: tuple[Case, Path
         parsed = parse_directory(Path(name).name)
         assert parsed is not None
         assert parsed.visibility_txn > 0
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_a_range_that_a_killed_compaction_has_left_is_not_made_again(busy: Case) -> None:
+    root = folder(busy.client.get_table(busy.ref))
+    txn_id = busy.client.open_txn("compactor", "localhost", None)
+    busy.client.abort_txn(txn_id)
+    inserts = directories(root, "delta_")
+    left = root / f"delta_0000001_0000004_v{txn_id:07d}"
+    shutil.copytree(inserts[0], left)
+    # Killed between its rows and its deletes: Trino shows none of the deletes.
+    (found,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
+    assert found.size.misread.halves == (left.name,)
+
+    (done,) = busy.compact("minor").partitions
+    assert (done.type, done.published) == ("major", (f"base_0000004_v{done.txn_id:07d}",))
+    assert left.name in done.warnings[0]
+    assert busy.rows() == LEFT
+    (found,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
+    assert not found.size.misread
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_rows_that_trino_shows_twice_are_found_and_mended(busy: Case) -> None:
+    (done,) = busy.compact("minor").partitions
+    root = folder(busy.client.get_table(busy.ref))
+    txn_id = busy.client.open_txn("compactor", "localhost", None)
+    busy.client.abort_txn(txn_id)
+    for name in done.published:
+        shutil.copytree(root / name, root / f"{name.partition('_v')[0]}_v{txn_id:07d}")
+    busy.append((5, "e", "y"))
+    (found,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
+    assert found.type is CompactionType.MAJOR
+    assert {name.partition("_v")[0] for name in found.size.misread.copies} == {
+        "delta_0000001_0000004"
+    }
+    assert busy.rows() == [*LEFT, (5, "e", "y")]
+
+    job = CompactJob(target=busy.name, policy=FOR_TRINO)
+    report = TableCompactor(busy.spark, busy.client, job).run()
+    assert [each.outcome for each in report.partitions] == ["compacted"]
+    assert busy.rows() == [*LEFT, (5, "e", "y")]
+    (found,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
+    assert (found.type, bool(found.size.misread)) == (None, False)

@@ -1,5 +1,8 @@
 """What Trino reads wrongly of Hive's own files is found by the policy, and mended by its compaction."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
@@ -121,5 +124,64 @@ def test_an_empty_base_of_a_compaction_of_hive_is_found_and_mended_by_a_cleaning
     assert called_for(table) == {PLACE: "major"}
     assert compact_for_trino(table) == set()
     assert table.clean().kept == ()
+    table.check()
+    assert called_for(table) == {}
+
+
+def leave_uncommitted(table, sources):
+    """Leave directories as a compaction does that is killed and aborted.
+
+    Args:
+        table: The table.
+        sources: The directories whose files they get, by their names without the transaction.
+    """
+    with table.client() as client:
+        txn_id = client.open_txn("compactor", "localhost", None)
+        client.abort_txn(txn_id)
+        (place,) = client.get_partitions(table.ref, [PLACE])
+    folder = Path(place.folder.removeprefix("file:"))
+    for name, source in sources.items():
+        shutil.copytree(folder / source, folder / f"{name}_v{txn_id:07d}")
+
+
+def compact_minor(table):
+    with table.table() as ours:
+        (done,) = ours.compact("minor", partitions=[PLACE]).partitions
+    assert done.outcome == "compacted"
+    return done
+
+
+def test_rows_that_two_compactions_of_one_range_hold_are_found_and_mended(table):
+    (made,) = compact_minor(table).published
+    leave_uncommitted(table, {made.partition("_v")[0]: made})
+    there = [row for row in table.expected() if row[-1] == DAY]
+    table.check_with_hive()
+    assert seen_by_trino(table) == sorted([*table.expected(), *there])
+
+    # The metastore takes no new request before the first is cleaned, or something is written.
+    row = customer(42)
+    assert row[-1] == DAY
+    with table.table() as ours:
+        ours.append(table.frame([row]))
+    table.put([row])
+    assert called_for(table) == {PLACE: "major"}
+    assert compact_for_trino(table) == {PLACE}
+    table.check()
+    assert called_for(table) == {}
+
+
+def test_where_a_compaction_was_killed_between_its_directories_the_next_is_a_major_one(table):
+    with table.table() as ours:
+        ours.delete(f"day = '{DAY}' and id < 10")
+    gone = [id_ for id_ in table.rows if id_ < 10 and customer(id_)[-1] == DAY]
+    table.take(*gone)
+    table.check()
+    # The rows of the first write alone are enough to show that Trino takes it for the whole.
+    leave_uncommitted(table, {"delta_0000001_0000003": "delta_0000001_0000001_0000"})
+    table.check_with_hive()
+    assert seen_by_trino(table) != table.expected()
+    assert called_for(table) == {PLACE: "major"}
+
+    assert compact_minor(table).type == "major"
     table.check()
     assert called_for(table) == {}

@@ -157,6 +157,12 @@ class PartitionCompactor(ABC):
                     " cannot be shown at once: it became a major one."
                 )
                 plan = self.plan(state, CompactionType.MAJOR, files)
+            elif plan.copies:
+                self.warnings.append(
+                    f"{plan.copies[0]} is of a compaction that was not committed, and Trino would"
+                    " read it beside a new delta of the same rows: the compaction became a major one."
+                )
+                plan = self.plan(state, CompactionType.MAJOR, files)
             self.noted_rows = check_notes(self.storage, state, _directories(plan))
         self.compaction.own(
             partial(self.storage.delete_directory, self._staging),
