@@ -34,6 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0, or the exit code of the error that is printed to stderr.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # A name in a table need not be a text that can be printed.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    parsed = _parser().parse_args(arguments)
+    return {command.name: command for command in COMMANDS}[parsed.command].execute(parsed)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hiveacid", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=airflow_hiveacid.__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -41,12 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.configure(
             commands.add_parser(command.name, help=command.help, description=command.description)
         )
-    for stream in (sys.stdout, sys.stderr):
-        # A name in a table need not be a text that can be printed.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    parsed = parser.parse_args(arguments)
-    return {command.name: command for command in COMMANDS}[parsed.command].execute(parsed)
+    return parser
 
 
 if __name__ == "__main__":
