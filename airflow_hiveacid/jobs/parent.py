@@ -37,15 +37,15 @@ def watch(pids: Collection[int], on_end: Callable[[], None]) -> threading.Thread
 
 
 def _wait_for_any(pids: Collection[int]) -> None:
-    if not hasattr(os, "pidfd_open"):  # only Linux has it
-        while all(map(_is_alive, pids)):
-            time.sleep(1)
-        return
-    ended = select.poll()
     try:
+        ended = select.poll()
         for pid in pids:
             ended.register(os.pidfd_open(pid), select.POLLIN)
     except ProcessLookupError:
+        return
+    except (AttributeError, OSError):  # Only Linux has it, and some containers refuse it.
+        while all(map(_is_alive, pids)):
+            time.sleep(1)
         return
     ended.poll()
 

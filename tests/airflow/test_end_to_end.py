@@ -221,7 +221,7 @@ def test_the_retry_of_a_task_whose_worker_was_killed_applies_once(orders, eventu
     eventually("the driver opened a transaction", is_open, seconds=300)
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
-    eventually("the driver ended with its worker", lambda: not drivers_of(worker.pid))
+    eventually("the driver ended with its worker", lambda: not drivers_of(worker.pid), seconds=300)
     assert orders.rows() == before
 
     operator = HiveAcidUpdateOperator(task_id="lost", job=ADD_ONE)

@@ -22,7 +22,9 @@ from tests.faults.without_spark import carry_out
 
 # Forked from a process that has imported everything: a driver is there in a few milliseconds.
 _CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.faults.driver", "pandas"])
+_CONTEXT.set_forkserver_preload(
+    ["tests.faults.driver", "pandas", "pyarrow.dataset", "thrift.protocol.fastbinary"]
+)
 _SECONDS = 60
 # One with a Spark of its own has a new interpreter as well.
 _SPARK_CONTEXT = get_context("spawn")
@@ -104,17 +106,28 @@ class Driver:
             return Told(self._process.exitcode)
         return Told(self._process.exitcode, **json.loads(self._told.read_text()))
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends within a time."""
+        self._process.join(seconds)
+        return self._process.exitcode is not None
+
     def wait_until_paused(self) -> bool:
         """Wait until it has stopped itself; False when it was over before."""
-        stat = Path(f"/proc/{self._process.pid}/stat")
         deadline = time.monotonic() + self._seconds
         while time.monotonic() < deadline:
             if self._process.exitcode is not None:
                 return False
-            if stat.read_text().rpartition(")")[2].split()[0] == "T":
+            if self._is_stopped():
                 return True
             time.sleep(0.002)
         raise AssertionError(f"it neither stopped nor ended:\n{self.log.read_text()}")
+
+    def _is_stopped(self) -> bool:
+        try:
+            stat = Path(f"/proc/{self._process.pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return False  # It has just ended.
+        return stat.rpartition(")")[2].split()[0] == "T"
 
     def resume(self) -> None:
         """Let it go on."""

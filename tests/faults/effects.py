@@ -4,6 +4,7 @@ Nobody names the places: every call that changes something in the metastore, and
 directory that is created, written, renamed or removed, is one, whoever does it and wherever.
 """
 
+import contextlib
 import errno
 import io
 import os
@@ -36,6 +37,9 @@ class Kind(StrEnum):
     FULL = "full"  # From now on nothing can be created; of what is being written, half arrives.
     LIMIT = "limit"  # The same by the kernel: no file of this process can grow any more.
     READ_ONLY = "read only"  # From now on no file can be changed or removed.
+    UNREADABLE = "unreadable"  # From now on no file can be read.
+    FAIL = "fail"  # This one change of a file fails; the next one may succeed.
+    TWICE = "twice"  # It fails although it is made: a network file system has repeated it.
     LOSE = "lose"  # The file that was written last is gone.
     SLOW = "slow"  # From now on every change of a file takes its time.
 
@@ -101,6 +105,8 @@ class Effects:
             self.seen.append(f"{event} {what}")
             strike = self._strike
             struck = strike is not None and number == strike.place
+            if struck and event != "call" and strike.kind is Kind.FAIL:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
             if struck and not (event == "write" and strike.kind in (Kind.KILL, Kind.FULL)):
                 self.carry_out(strike.kind)
         if self._slow and event != "call":
@@ -115,7 +121,7 @@ class Effects:
                 os.kill(os.getpid(), signal.SIGKILL)
             case Kind.PAUSE:
                 os.kill(os.getpid(), signal.SIGSTOP)
-            case Kind.FULL | Kind.READ_ONLY:
+            case Kind.FULL | Kind.READ_ONLY | Kind.UNREADABLE:
                 self._refusing = kind
             case Kind.LIMIT:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY))
@@ -127,6 +133,10 @@ class Effects:
                     os.unlink(self._written)
 
     def _refuse(self, event: str) -> None:
+        if event == "read":
+            if self._refusing is Kind.UNREADABLE:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return
         if event != "call" and self._refusing is Kind.READ_ONLY:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         if event in _NEED_ROOM and self._refusing is Kind.FULL:
@@ -142,17 +152,40 @@ class Effects:
         path = arguments[-2 if event == "os.rename" and arguments[-1] == -1 else 0]
         path = os.fspath(arguments[1] if event == "os.rename" else path)
         # What shutil removes is named relative to its directory.
-        if not os.path.isabs(path) or path.startswith(self._below):
-            self.happens(event, path.removeprefix(self._below))
+        if os.path.isabs(path) and not path.startswith(self._below):
+            return
+        strike = self._strike
+        struck = self.happens(event, path.removeprefix(self._below))
+        if struck and strike is not None and strike.kind is Kind.TWICE:
+            self._strike = None
+            with contextlib.suppress(OSError):
+                _change(event, arguments)
 
     def _open(self, path: str, mode: str) -> Any:
         if mode == "rb":
+            self._refuse("read")
             return open(path, mode)
         return io.BufferedWriter(_WatchedFile(self, path, mode))
 
     def wrote(self, path: str) -> None:
         """A file got something."""
         self._written = path
+
+
+def _change(event: str, arguments: tuple[Any, ...]) -> None:
+    """Make the change that an event tells of, before it is made."""
+    at = None if arguments[-1] == -1 else arguments[-1]
+    match event:
+        case "open" if arguments[2] & os.O_EXCL:
+            os.close(os.open(arguments[0], os.O_WRONLY | os.O_CREAT))
+        case "os.mkdir":
+            os.mkdir(arguments[0], dir_fd=at)
+        case "os.rename":
+            os.rename(*arguments[:2])
+        case "os.remove":
+            os.remove(arguments[0], dir_fd=at)
+        case "os.rmdir":
+            os.rmdir(arguments[0], dir_fd=at)
 
 
 class _WatchedFile(io.FileIO):

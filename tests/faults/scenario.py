@@ -23,29 +23,49 @@ class After(StrEnum):
 class Net:
     """A fault of the network: at the call of this number, counted from 0.
 
+    Its kind in words is one of `NET_KINDS`, with " of " and a name if only such calls count.
+
     Attributes:
         harm: What becomes of the answer.
         arrives: Whether the question arrives.
         place: The number of the call.
+        times: How many calls are hit, from that one on.
+        call: The name of the calls that count; None are all.
     """
 
     harm: Harm
     arrives: bool
     place: int
+    times: int = 1
+    call: str | None = None
 
     @property
     def kind(self) -> str:
         """What happens, in words."""
-        return f"{self.harm} {_ANSWER if self.arrives else _QUESTION}"
+        what = f"{_ANSWER if self.arrives else _QUESTION}{'s' * (self.times > 1)}"
+        return f"{self.harm} {what}" + (f" of {self.call}" if self.call else "")
+
+    @classmethod
+    def parse(cls, kind: str, place: int) -> Self:
+        """A fault by its kind."""
+        kind, _, call = kind.partition(" of ")
+        harm, what = kind.split()
+        times = _OUTAGE_CALLS if what.endswith("s") else 1
+        return cls(Harm(harm), what.startswith(_ANSWER), place, times, call or None)
 
 
 _ANSWER, _QUESTION = "answer", "question"
-_NET_KINDS = [
-    *(f"{harm} {_ANSWER}" for harm in Harm),
-    *(f"{harm} {_QUESTION}" for harm in (Harm.LOSE, Harm.FAIL, Harm.HOLD)),
+# So many calls in a row meet nobody, where one does not.
+_OUTAGE_CALLS = 6
+NET_KINDS = [
+    f"{Harm.LOSE} {_QUESTION}s",
+    *(f"{harm} {_ANSWER}" for harm in Harm if harm is not Harm.DELAY),
+    *(f"{harm} {_QUESTION}" for harm in (Harm.LOSE, Harm.FAIL, Harm.HOLD, Harm.DELAY)),
 ]
 # Kills and zombies are what most of it is about; waiting shows nothing where nobody is impatient.
-_KINDS = [kind for kind in Kind if kind is not Kind.SLOW] + [Kind.KILL, Kind.PAUSE] * 3 + _NET_KINDS
+_KINDS = [kind for kind in Kind if kind is not Kind.SLOW] + [Kind.KILL, Kind.PAUSE] * 3 + NET_KINDS
+# How often the second try is hit as well.
+_OFTEN = 0.5
 
 
 @dataclass(frozen=True)
@@ -57,22 +77,26 @@ class Scenario:
         operation: The name of the operation.
         fault: What hits it; None only counts its places.
         after: What others do before the next try.
+        again: What hits the next try; if None, it and one more go well.
     """
 
     version: str
     operation: str
     fault: Strike | Net | None = None
     after: After = After.NOTHING
+    again: Strike | Net | None = None
 
     def __str__(self) -> str:
         what = "" if self.fault is None else f"{self.fault.kind}/{self.fault.place}"
-        return f"{self.version}/{self.operation}/{what}/{self.after}"
+        again = "" if self.again is None else f"/{self.again.kind}/{self.again.place}"
+        return f"{self.version}/{self.operation}/{what}/{self.after}{again}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """A scenario by its text."""
-        version, operation, kind, place, after = text.split("/")
-        return cls(version, operation, _fault(kind, int(place)), After(after))
+        version, operation, kind, place, after, *again = text.split("/")
+        second = _fault(again[0], int(again[1])) if again else None
+        return cls(version, operation, _fault(kind, int(place)), After(after), second)
 
 
 class Places:
@@ -94,10 +118,15 @@ class Places:
         """The scenario of a seed."""
         random = Random(seed)
         version, operation = random.choice(VERSIONS), random.choice(list(OPERATIONS))
-        kind, after = random.choice(_KINDS), random.choice(list(After))
+        after = random.choice(list(After))
         changes, calls = self._of(version, operation)
-        place = random.randrange(calls if kind in _NET_KINDS else changes)
-        return Scenario(version, operation, _fault(kind, place), after)
+
+        def fault() -> Strike | Net:
+            kind = random.choice(_KINDS)
+            return _fault(kind, random.randrange(calls if kind in NET_KINDS else changes))
+
+        again = fault() if random.random() < _OFTEN else None
+        return Scenario(version, operation, fault(), after, again)
 
     def _of(self, version: str, operation: str) -> tuple[int, int]:
         scenario = Scenario(version, operation)
@@ -107,7 +136,6 @@ class Places:
 
 
 def _fault(kind: str, place: int) -> Strike | Net:
-    if kind not in _NET_KINDS:
+    if kind in list(Kind):
         return Strike(Kind(kind), place)
-    harm, what = kind.split()
-    return Net(Harm(harm), what == _ANSWER, place)
+    return Net.parse(kind, place)

@@ -8,7 +8,7 @@ from tests.conftest import VERSIONS
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import judge_on_fake
 from tests.faults.operations import OPERATIONS
-from tests.faults.scenario import After, Scenario
+from tests.faults.scenario import NET_KINDS, After, Net, Scenario
 
 pytestmark = pytest.mark.faults
 
@@ -16,21 +16,38 @@ FIRST_SEED = int(os.environ.get("FAULTS_FIRST_SEED", "1000"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + int(os.environ.get("FAULTS", "2000")))
 
 
+@pytest.fixture
+def judge_all(tmp_path_factory):
+    def judge_all(version, operation, faults):
+        found = []
+        for number, fault in enumerate(faults):
+            # What others do meanwhile takes turns, another one for each kind and operation.
+            turn = number + len(fault.kind) + len(operation)
+            scenario = Scenario(version, operation, fault, list(After)[turn % len(After)])
+            try:
+                judge_on_fake(scenario, tmp_path_factory.mktemp("fault"))
+            except Exception as error:  # noqa: BLE001 - all of them are told, in the end
+                found.append(f"{scenario}: {error}")
+        assert not found, "\n".join(found)
+
+    return judge_all
+
+
 @pytest.mark.parametrize("kind", [Kind.KILL, Kind.PAUSE])
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_kill_or_a_stop_at_every_place(version, operation, kind, places, tmp_path_factory):
-    found = []
-    for place in range(places.changes(version, operation) + 1):
-        # What others do meanwhile takes turns, another one for each kind and version.
-        turn = place + len(kind) + len(operation)
-        after = list(After)[turn % len(After)]
-        scenario = Scenario(version, operation, Strike(kind, place), after)
-        try:
-            judge_on_fake(scenario, tmp_path_factory.mktemp("strike"))
-        except Exception as error:  # noqa: BLE001 - all of them are told, in the end
-            found.append(f"{scenario}: {error}")
-    assert not found, "\n".join(found)
+@pytest.mark.timeout(3600)
+def test_a_kill_or_a_stop_at_every_place(version, operation, kind, places, judge_all):
+    strikes = [Strike(kind, place) for place in range(places.changes(version, operation) + 1)]
+    judge_all(version, operation, strikes)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_harm_to_a_commit(version, operation, judge_all):
+    # A compaction commits each of two partitions.
+    commits = [f"{kind} of commit_txn" for kind in NET_KINDS]
+    judge_all(version, operation, [Net.parse(kind, n) for n in range(2) for kind in commits])
 
 
 @pytest.mark.parametrize("seed", SEEDS)

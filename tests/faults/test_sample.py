@@ -6,7 +6,7 @@ from tests.conftest import VERSIONS
 from tests.faults.judge import judge_on_fake
 from tests.faults.operations import OPERATIONS
 
-SEEDS = range(32)
+SEEDS = range(24)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

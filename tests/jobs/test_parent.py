@@ -65,10 +65,16 @@ def test_nobody_is_watched_unless_told(monkeypatch):
     assert "hiveacid-parent" not in [thread.name for thread in threading.enumerate()]
 
 
-@pytest.mark.parametrize("pidfd", [True, False])
+def refused(pid):
+    raise PermissionError("as some containers say")
+
+
+@pytest.mark.parametrize("pidfd", ["there", "missing", "refused"])
 def test_the_end_of_one_process_is_noticed_with_and_without_pidfd(pidfd, sleeper, monkeypatch):
-    if not pidfd:
+    if pidfd == "missing":
         monkeypatch.delattr(os, "pidfd_open", raising=False)
+    elif pidfd == "refused":
+        monkeypatch.setattr(os, "pidfd_open", refused, raising=False)
     ended = threading.Event()
     thread = parent.watch({os.getpid(), sleeper.pid}, ended.set)
     assert not ended.is_set()
