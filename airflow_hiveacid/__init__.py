@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.assets import asset_of
     from airflow_hiveacid.engine.multi_table import MultiTableTransaction
     from airflow_hiveacid.engine.table import AcidTable
-    from airflow_hiveacid.engine.write.atomic_write import WriteOptions
+    from airflow_hiveacid.engine.write.statement import WriteOptions
     from airflow_hiveacid.errors import HiveAcidError
     from airflow_hiveacid.hooks.failures import (
         HiveAcidTaskConflict,
@@ -120,7 +120,7 @@ _MODULES = {
     "assets": ("asset_of",),
     "engine.multi_table": ("MultiTableTransaction",),
     "engine.table": ("AcidTable",),
-    "engine.write.atomic_write": ("WriteOptions",),
+    "engine.write.statement": ("WriteOptions",),
     "hooks.failures": (
         "HiveAcidTaskConflict",
         "HiveAcidTaskFailure",

@@ -6,9 +6,9 @@ from typing import Self
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.statements.methods import TableChanges
-from airflow_hiveacid.engine.write.atomic_write import Prepare, WriteOptions, run_statements
+from airflow_hiveacid.engine.write.atomic_write import run_statements
+from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -18,14 +18,12 @@ from airflow_hiveacid.progress import PhaseObserver
 class TableInTransaction(TableChanges[None]):
     """A table of a MultiTableTransaction: its methods return nothing, and nothing is done yet."""
 
-    def __init__(
-        self, name: str, orc_codec: str | None, statements: list[tuple[TableRef, Prepare]]
-    ) -> None:
+    def __init__(self, name: str, orc_codec: str | None, statements: list[Statement]) -> None:
         super().__init__(name, orc_codec)
         self._statements = statements
 
-    def _run(self, prepare: Prepare) -> None:
-        self._statements.append((self.ref, prepare))
+    def _run(self, statement: Statement) -> None:
+        self._statements.append(statement)
 
 
 class MultiTableTransaction:
@@ -67,7 +65,7 @@ class MultiTableTransaction:
         self._client = MetastoreClient(MetastoreOptions.of(metastore))
         self._options = options or WriteOptions()
         self._observers = observers
-        self._statements: list[tuple[TableRef, Prepare]] = []
+        self._statements: list[Statement] = []
 
     def __enter__(self) -> Self:
         return self

@@ -14,10 +14,10 @@ from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.ddl import run_ddl
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.failures import translate
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.session import application_session
-from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.write.atomic_write import WriteOptions
+from airflow_hiveacid.engine.statements.from_job import statement_of
+from airflow_hiveacid.engine.write.atomic_write import run_statements
+from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction import CompactJob
@@ -173,16 +173,10 @@ def _write(
         max_restarts=job.max_restarts,
         orc_codec=job.orc_codec,
     )
-    if not isinstance(job, MultiTableJob):
-        with AcidTable(
-            job.target, metastore, spark=spark, options=options, observers=observers
-        ) as table:
-            return table.apply(job)
-    with MultiTableTransaction(metastore, spark=spark, options=options, observers=observers) as txn:
-        for statement in job.statements:
-            txn.table(statement.target, orc_codec=statement.orc_codec).apply(statement)
-    assert txn.report is not None
-    return txn.report
+    jobs = job.statements if isinstance(job, MultiTableJob) else [job]
+    with MetastoreClient(metastore) as client:
+        statements = [statement_of(each, job.orc_codec) for each in jobs]
+        return run_statements(spark, client, options, observers, statements)
 
 
 def _compact(

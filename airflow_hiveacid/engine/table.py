@@ -12,8 +12,9 @@ from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.statements.methods import TableChanges
-from airflow_hiveacid.engine.write.atomic_write import Prepare, WriteOptions, run_statements
+from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.context import read_rows
+from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
@@ -100,12 +101,12 @@ class AcidTable(TableChanges[RunReport]):
         job.validate()
         return TableCompactor(self._spark, self._client, job, self._observers).run()
 
-    def _run(self, prepare: Prepare) -> RunReport:
+    def _run(self, statement: Statement) -> RunReport:
         return run_statements(
-            self._spark, self._client, self._options, self._observers, [(self.ref, prepare)]
+            self._spark,
+            self._client,
+            self._options,
+            self._observers,
+            [statement],
+            reading=self._reading,
         )
-
-    def _end_reading(self) -> None:
-        # An overwrite waits for every reader, and must not wait for the frames of this very object:
-        # they may well be what the table is overwritten with.
-        self._reading.close()

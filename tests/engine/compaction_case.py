@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.write.atomic_write import WriteOptions
+from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.orc.verify import verify_file
 from tests.engine.acid_tables import folder

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.write.atomic_write import WriteOptions
+from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.maintenance.health import HealthMeter

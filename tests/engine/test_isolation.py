@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.write.atomic_write import WriteOptions
+from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.jobs.options import TableSource
 from airflow_hiveacid.jobs.report import RunReport

@@ -1,17 +1,22 @@
 """Append and overwrite: rows that take nothing from the rows before them."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
 from airflow_hiveacid.engine.rows.columns import all_columns, find_columns, quoted, stored
 from airflow_hiveacid.engine.session import evaluating_session, in_session
-from airflow_hiveacid.engine.write.context import Counts, Work
-from airflow_hiveacid.errors import DataError, UnknownColumn, UserError
+from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
+from airflow_hiveacid.engine.statements.source import SourceFrame
+from airflow_hiveacid.engine.write.context import Counts, WriteContext
+from airflow_hiveacid.engine.write.statement import Preparation, Statement
+from airflow_hiveacid.errors import DataError, InvalidJob, UnknownColumn, UserError
+from airflow_hiveacid.jobs.options import Source
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
@@ -50,52 +55,106 @@ class InsertPlan:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """An append or an overwrite, ready to be run on a source.
+@dataclass(eq=False)
+class InsertStatement(Statement):
+    """Add rows in a new delta, or replace all rows of the table or of partitions by a base.
 
     Attributes:
+        rows: Where the rows come from.
         plan: Where the columns of the source go.
-        named: The partitions that can be written, if it is known which.
-        replaces: Replace all rows of the table, or of the partitions that are named or written, by
-            a base; else add rows in a new delta.
+        replaces: Replace all rows of the table, or of the partitions that are named or written.
+        merge_schema: Add the columns to the table that only the source has, and widen numbers.
     """
 
+    rows: DataFrame | Source
     plan: InsertPlan
-    named: Sequence[str] | None
     replaces: bool
+    merge_schema: bool = False
+    _source: SourceFrame = field(init=False, repr=False)
 
-    def run(self, work: Work, source: DataFrame) -> Counts:
-        """Stage the rows of a source."""
-        with work.phases(Phase.WRITE):
-            rows = rows_for(work.table, source, self.plan)
+    def __post_init__(self) -> None:
+        if self.merge_schema and self.plan.by_position:
+            raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
+
+    @property
+    def operation(self) -> Operation:
+        """Overwrite or insert."""
+        return Operation.OVERWRITE if self.replaces else Operation.INSERT
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up the source, and find out which partitions can be written."""
+        self._source = SourceFrame(preparation.spark, preparation.client, self.rows)
+        self.look_up(preparation)
+        self.reads = self._source.acid_tables
+        self.partitions = self.plan.named(self.spark, self.table)
+        if self.replaces or self.merge_schema:
+            preparation.reading.close()
+        if self.merge_schema:
+            empty = self._source.empty()
+            growth = SchemaGrowth(self.table, empty.schema)
+            rows_for(growth.grown(preparation), empty, self.plan)
+            self.table = growth.made(preparation)
+
+    def run(self, context: WriteContext) -> Counts:
+        """Stage the rows of the source."""
+        source = self._source.frame(context.read, context.shared)
+        context.check_digits(source)
+        with context.phases(Phase.WRITE):
+            rows = rows_for(context.table, source, self.plan)
             rows = in_session(rows, evaluating_session(rows.sparkSession))
-            work.output.write_rows(rows, gather=False, replace=self.replaces)
-            self._refuse_others(work)
+            context.output.write_rows(rows, gather=False, replace=self.replaces)
+            self._refuse_others(context)
             if self.replaces:
-                emptied = self.named or () if work.table.partition_keys else [None]
-                work.output.write_empty_bases(emptied)
-        return Counts(inserted=work.output.rows)
+                emptied = self.partitions or () if context.table.partition_keys else [None]
+                context.output.write_empty_bases(emptied)
+        return Counts(inserted=context.output.rows)
 
-    def _refuse_others(self, work: Work) -> None:
-        written = set(work.output.partitions)
-        others = [] if self.named is None else sorted(written - set(self.named))
+    def _refuse_others(self, context: WriteContext) -> None:
+        written = set(context.output.partitions)
+        others = [] if self.partitions is None else sorted(written - set(self.partitions))
         if others:
             raise DataError(
                 f"The source has rows of {', '.join(others[:5])}, which the insert into "
-                f"{work.table.ref.full_name} does not name.",
+                f"{context.table.ref.full_name} does not name.",
                 remedy="Filter the source, or name those partitions too.",
             )
 
 
-def truncate_rows(work: Work, partition: PartitionSpec | None) -> Counts:
-    """Remove all rows of the table, or of some of its partitions, by empty bases."""
-    with work.phases(Phase.WRITE):
-        # Once more, under the locks: somebody may have added one.
-        chosen = partitions_to_truncate(work.spark, work.client, work.table, partition)
-        keys = work.table.partition_keys
-        work.output.write_empty_bases([each.name for each in chosen] if keys else [None])
-    return Counts()
+@dataclass(eq=False)
+class Truncate(Statement):
+    """Remove all rows of a table, or of some of its partitions, by empty bases.
+
+    Attributes:
+        partition: Some or all partition keys with their values.
+    """
+
+    partition: PartitionSpec | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """An overwrite, by nothing."""
+        return Operation.OVERWRITE
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Find out which partitions lose their rows."""
+        self.look_up(preparation)
+        chosen = partitions_to_truncate(
+            preparation.spark, preparation.client, self.table, self.partition
+        )
+        preparation.reading.close()
+        if self.partition is not None:
+            self.partitions = [partition.name for partition in chosen]
+
+    def run(self, context: WriteContext) -> Counts:
+        """Stage the empty bases."""
+        with context.phases(Phase.WRITE):
+            # Once more, under the locks: somebody may have added one.
+            chosen = partitions_to_truncate(
+                context.spark, context.client, context.table, self.partition
+            )
+            keys = context.table.partition_keys
+            context.output.write_empty_bases([each.name for each in chosen] if keys else [None])
+        return Counts()
 
 
 def partitions_to_truncate(

@@ -1,11 +1,13 @@
-"""Running a merge: what is looked at before the transaction, and what is read and written in it."""
+"""MERGE: what is looked at before the transaction, and what is read and written in it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.merge import Clause, MergePlan
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.copies import Reading
@@ -17,135 +19,183 @@ from airflow_hiveacid.engine.read.pruning import (
     partitions_of_source,
 )
 from airflow_hiveacid.engine.read.snapshot import KEY
-from airflow_hiveacid.engine.statements.merge_join import CLAUSE, Merge, numbered
+from airflow_hiveacid.engine.statements.merge_join import CLAUSE, SOURCE_ROW, MergeJoin, numbered
+from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
 from airflow_hiveacid.engine.statements.source import SourceFrame
-from airflow_hiveacid.engine.write.atomic_write import Preparation, Statement
-from airflow_hiveacid.engine.write.context import Counts, Work, read_rows
+from airflow_hiveacid.engine.write.context import Counts, WriteContext, read_rows
+from airflow_hiveacid.engine.write.statement import Preparation, Statement
+from airflow_hiveacid.jobs.options import Source
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
 
-Describe = Callable[[SparkSession, HiveTable, DataFrame], Merge]
-
 # A source that is smaller than this in memory is sent to every task instead of shuffling the target.
 BROADCAST_BYTES = 64 * 1024 * 1024
 
 
-def prepare_merge(
-    found: Preparation,
-    statement: Statement,
-    source: SourceFrame,
-    describe: Describe,
-) -> Statement:
-    """Prepare to merge a source into a table.
+@dataclass(eq=False)
+class MergeStatement(Statement):
+    """A merge of a source into a table.
 
-    The source is evaluated before anything is locked: where the condition ties the partitions to
-    the source's rows, only those partitions are locked, and merges of others run side by side. Its
-    rows belong to a transaction of their own, because the one that writes may have to begin anew.
-
-    Args:
-        found: What the merge is prepared with.
-        statement: The table, and what else is known of the statement.
-        source: The source.
-        describe: Makes the merge of a session, a table and the numbered rows of the source.
+    Attributes:
+        source: The rows to compare with; evaluated once.
+        on: The condition under which a source row and a target row belong together.
+        clauses: What is done to which rows.
+        source_alias: The source's name in expressions.
+        target_alias: The target's name in expressions.
+        merge_schema: Add the columns to the table that only the source has and that a clause takes.
     """
-    spark, table = statement.spark, statement.table
-    if source.acid_tables:
-        return _merge_of_acid_source(found, statement, source, describe)
-    token = found.options.run_token
-    keeper = Transaction(
-        found.client, keeps_files=True, run_token=None if token is None else source_token(token)
-    )
-    found.stack.enter_context(keeper)
-    with found.phases(Phase.READ):
-        merge = _of_kept(spark, table, source.frame(_no_acid_table), keeper, describe)
-        locks = _touched_partitions(merge, table)
-    return replace(statement, work=lambda work: _merge(work, merge, locks), partitions=locks)
+
+    source: DataFrame | Source
+    on: str
+    clauses: Sequence[Clause]
+    source_alias: str = "s"
+    target_alias: str = "t"
+    merge_schema: bool = False
+    _source: SourceFrame = field(init=False, repr=False)
+    # With the rows of a source that is the same under every snapshot.
+    _join: MergeJoin | None = field(init=False, repr=False, default=None)
+    _touched: Sequence[str] | None = field(init=False, repr=False, default=None)
+
+    @property
+    def operation(self) -> Operation:
+        """Merge."""
+        return Operation.MERGE
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up the source, and find out from its rows which partitions can be touched.
+
+        Where the condition ties the partitions to the source's rows, only those partitions are
+        locked, and merges of others run side by side.
+        """
+        self._source = SourceFrame(preparation.spark, preparation.client, self.source)
+        self.look_up(preparation)
+        if self.merge_schema:
+            self._grow(preparation)
+        if self._source.acid_tables:
+            self._look_at_source(preparation)
+        else:
+            self._keep_source(preparation)
+        self.partitions = self._touched
+
+    def run(self, context: WriteContext) -> Counts:
+        """Stage the deletes and the new rows."""
+        join, touched = self._join, self._touched
+        if join is None:
+            with context.phases(Phase.READ):
+                rows = self._source.frame(context.read, context.shared)
+                context.check_digits(rows)
+                join = self._join_of_kept(rows, context.txn)
+                touched = _touched_partitions(join)
+            context.require_locked(touched)
+        with context.phases(Phase.READ):
+            snapshot = context.snapshot(_matching(context, join, touched))
+            check_digits(context.spark, snapshot, "the merge", join.kept_columns())
+            pairs = join.changes(snapshot.rows(context.spark))
+            # Deletes, new rows and the rows of the source that met none must all speak of these.
+            kept = keep_rows(pairs, context.spark, context.table, context.txn, "The merge")
+            changes = kept.frame
+            with spark_errors_as_ours("The merge"):
+                acted = _rows_by_clause(changes)
+                if join.plan.checks_cardinality and any(clause >= 0 for clause in acted):
+                    join.check_cardinality(changes)
+        with context.phases(Phase.WRITE):
+            if any(clause >= 0 for clause in acted):
+                keys = changes.where(F.col(CLAUSE) >= 0).select(*KEY)
+                context.output.write_deletes(keys, snapshot.partitions)
+            if join.plan.inserts_rows:
+                context.output.write_rows(join.new_rows(changes), gather=True)
+        updating = set(join.updating_clauses())
+        updated = sum(count for clause, count in acted.items() if clause in updating)
+        changed = sum(count for clause, count in acted.items() if clause >= 0)
+        return Counts(context.output.rows - updated, updated, changed - updated)
+
+    def _grow(self, preparation: Preparation) -> None:
+        """Add the columns that clauses take, once it is known that the merge works with them."""
+        empty = self._source.empty()
+        nothing = empty.withColumn(SOURCE_ROW, F.lit(0).cast("bigint"))
+        preparation.reading.close()
+        taken = self._join_with(self.table, nothing).columns_taken()
+        growth = SchemaGrowth(self.table, empty.schema, taken)
+        self._join_with(growth.grown(preparation), nothing).check()
+        self.table = growth.made(preparation)
+
+    def _keep_source(self, preparation: Preparation) -> None:
+        """Evaluate the source before anything is locked.
+
+        Its rows belong to a transaction of their own, as the one that writes may begin again.
+        """
+        token = preparation.options.run_token
+        keeper = Transaction(
+            preparation.client,
+            keeps_files=True,
+            run_token=None if token is None else source_token(token),
+        )
+        preparation.stack.enter_context(keeper)
+        with preparation.phases(Phase.READ):
+            self._join = self._join_of_kept(self._source.frame(_no_acid_table), keeper)
+            self._touched = _touched_partitions(self._join)
+
+    def _look_at_source(self, preparation: Preparation) -> None:
+        """Guess at the partitions by a look at transactional sources.
+
+        Their rows are those of the write's own snapshot, taken after the locks: the write begins
+        again with a lock on the whole table if the guess turns out wrong.
+        """
+        self.reads = self._source.acid_tables
+        with Transaction(preparation.client, reads=self.reads) as look:
+            rows = self._source.frame(
+                lambda spark, table: read_rows(preparation.client, spark, table, look)
+            )
+            with preparation.phases(Phase.READ):
+                self._touched = _touched_partitions(self._join_with(self.table, rows))
+
+    def _join_of_kept(self, source: DataFrame, txn: Reading) -> MergeJoin:
+        """The join with a source that is evaluated here, and nowhere else."""
+        kept = keep_rows(numbered(source), self.spark, self.table, txn, "The source")
+        join = self._join_with(self.table, kept.frame)
+        return replace(join, small=kept.bytes <= BROADCAST_BYTES)
+
+    def _join_with(self, table: HiveTable, rows: DataFrame) -> MergeJoin:
+        return MergeJoin(
+            self.spark,
+            table,
+            rows,
+            self.on,
+            MergePlan.of(self.clauses),
+            self.target_alias,
+            self.source_alias,
+            some_columns=self.merge_schema,
+        )
 
 
-def _merge_of_acid_source(
-    found: Preparation,
-    statement: Statement,
-    source: SourceFrame,
-    describe: Describe,
-) -> Statement:
-    """The rows of an ACID source are those of the write's own snapshot, taken after the locks.
-
-    So the look before is only a guess at the partitions; the write begins anew with a lock on the
-    whole table if it turns out wrong.
-    """
-    spark, table, client = statement.spark, statement.table, found.client
-    with Transaction(client, reads=source.acid_tables) as look:
-        rows = source.frame(lambda spark, read: read_rows(client, spark, read, look))
-        merge = describe(spark, table, rows)
-        with found.phases(Phase.READ):
-            locks = _touched_partitions(merge, table)
-
-    def work(work: Work) -> Counts:
-        with work.phases(Phase.READ):
-            rows = source.frame(work.read, work.shared)
-            work.check_digits(rows)
-            merge = _of_kept(spark, table, rows, work.txn, describe)
-            touched = _touched_partitions(merge, table)
-        work.require_locked(touched)
-        return _merge(work, merge, touched)
-
-    return replace(statement, work=work, reads=source.acid_tables, partitions=locks)
-
-
-def _of_kept(
-    spark: SparkSession, table: HiveTable, source: DataFrame, txn: Reading, describe: Describe
-) -> Merge:
-    """The merge of a source that is evaluated here, and nowhere else."""
-    kept = keep_rows(numbered(source), spark, table, txn, "The source")
-    return replace(describe(spark, table, kept.frame), small=kept.bytes <= BROADCAST_BYTES)
-
-
-def _touched_partitions(merge: Merge, table: HiveTable) -> list[str] | None:
+def _touched_partitions(join: MergeJoin) -> list[str] | None:
     """The partitions that the merge can touch, or None if the condition does not say."""
-    keys: Mapping[str, str] | None = merge.partition_keys()
+    keys = join.partition_keys()
     if keys is None:
         return None
-    return partitions_of_source(merge.source, merge.source_alias, keys, table)
+    return partitions_of_source(join.source, join.source_alias, keys, join.table)
 
 
-def _merge(work: Work, merge: Merge, touched: Sequence[str] | None) -> Counts:
-    def choose(partitions: Sequence[HivePartition]) -> Sequence[HivePartition]:
-        if touched is not None:
-            given = [partition.values for partition in partitions]
-            values = canonical_values(work.spark, work.table, given)
-            keys = [key.name for key in work.table.partition_keys]
-            partitions = [
-                partition
-                for partition, canonical in zip(partitions, values, strict=True)
-                if partition_name(keys, canonical) in touched
-            ]
-        if merge.plan.not_matched_by_source:
-            # A row that cannot meet the condition is a row without a source.
-            return partitions
-        return matching_partitions(work.spark, merge.on, merge.scope, partitions)
-
-    with work.phases(Phase.READ):
-        snapshot = work.snapshot(choose)
-        check_digits(work.spark, snapshot, "the merge", merge.kept_columns())
-        pairs = merge.changes(snapshot.rows(work.spark))
-        # Deletes, new rows and the rows of the source that met none must all speak of these.
-        changes = keep_rows(pairs, work.spark, work.table, work.txn, "The merge").frame
-        with spark_errors_as_ours("The merge"):
-            acted = _rows_by_clause(changes)
-            if merge.plan.checks_cardinality and any(clause >= 0 for clause in acted):
-                merge.check_cardinality(changes)
-    with work.phases(Phase.WRITE):
-        if any(clause >= 0 for clause in acted):
-            keys = changes.where(F.col(CLAUSE) >= 0).select(*KEY)
-            work.output.write_deletes(keys, snapshot.partitions)
-        if merge.plan.inserts_rows:
-            work.output.write_rows(merge.new_rows(changes), gather=True)
-    updating = set(merge.updating_clauses())
-    updated = sum(count for clause, count in acted.items() if clause in updating)
-    changed = sum(count for clause, count in acted.items() if clause >= 0)
-    return Counts(work.output.rows - updated, updated, changed - updated)
+def _matching(
+    context: WriteContext, join: MergeJoin, touched: Sequence[str] | None
+) -> Sequence[HivePartition]:
+    """The partitions that have to be read."""
+    partitions: Sequence[HivePartition] = context.partitions()
+    if touched is not None:
+        given = [partition.values for partition in partitions]
+        values = canonical_values(context.spark, context.table, given)
+        keys = [key.name for key in context.table.partition_keys]
+        partitions = [
+            partition
+            for partition, canonical in zip(partitions, values, strict=True)
+            if partition_name(keys, canonical) in touched
+        ]
+    if join.plan.not_matched_by_source:
+        # A row that cannot meet the condition is a row without a source.
+        return partitions
+    return matching_partitions(context.spark, join.on, join.scope, partitions)
 
 
 def _rows_by_clause(changes: DataFrame) -> dict[int, int]:
@@ -153,5 +203,5 @@ def _rows_by_clause(changes: DataFrame) -> dict[int, int]:
     return {row[CLAUSE]: row["count"] for row in rows}
 
 
-def _no_acid_table(*_: object) -> DataFrame:
-    raise AssertionError("the source has no ACID tables")
+def _no_acid_table(spark: SparkSession, table: HiveTable) -> DataFrame:
+    raise AssertionError(f"{table.ref} is transactional, and was not looked up as such")

@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
     validate_clauses,
 )
+from airflow_hiveacid.engine.statements.merge import MergeStatement
 
 R = TypeVar("R")
 
@@ -25,8 +26,13 @@ class MergeBuilder(Generic[R]):
     are SQL over the aliases of target and source, ``t`` and ``s`` unless the merge said otherwise.
     """
 
-    run: Callable[[Sequence[Clause]], R]
-    clauses: tuple[Clause, ...] = ()
+    run: Callable[[MergeStatement], R]
+    statement: MergeStatement
+
+    @property
+    def clauses(self) -> Sequence[Clause]:
+        """What was collected so far."""
+        return self.statement.clauses
 
     def when_matched_update(self, set: Mapping[str, str], condition: str | None = None) -> Self:
         """Update the target row of a pair: column to expression."""
@@ -65,7 +71,8 @@ class MergeBuilder(Generic[R]):
     def execute(self) -> R:
         """Run the merge: at once, or with the other changes of its transaction."""
         validate_clauses(self.clauses)
-        return self.run(self.clauses)
+        return self.run(self.statement)
 
     def _with(self, clause: Clause) -> Self:
-        return replace(self, clauses=(*self.clauses, clause))
+        clauses = (*self.clauses, clause)
+        return replace(self, statement=replace(self.statement, clauses=clauses))

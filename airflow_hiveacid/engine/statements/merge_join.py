@@ -1,4 +1,4 @@
-"""MERGE: which rows of the target change, and which rows of the source are new."""
+"""The join of a MERGE: which rows of the target change, and which of the source are new."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,8 +39,8 @@ SHOWN_DUPLICATES = 5
 
 
 @dataclass(frozen=True)
-class Merge:
-    """A merge of a source into a table, before any data is read.
+class MergeJoin:
+    """The frames of a merge of a source into a table, before any data is read.
 
     Attributes:
         spark: The session that reads the target.

@@ -1,11 +1,13 @@
 """Update and delete: rows chosen by a condition, which may have subqueries."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.nanoseconds import check_digits
@@ -14,88 +16,139 @@ from airflow_hiveacid.engine.read.search import search_argument
 from airflow_hiveacid.engine.read.snapshot import KEY, TableSnapshot
 from airflow_hiveacid.engine.rows.columns import all_columns, assignments, quoted
 from airflow_hiveacid.engine.statements.source import SourceInputs
-from airflow_hiveacid.engine.write.context import Counts, Work
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.engine.write.context import Counts, WriteContext
+from airflow_hiveacid.engine.write.statement import Preparation, Statement
+from airflow_hiveacid.jobs.options import PathSource, TableSource
 from airflow_hiveacid.progress import Phase
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Which rows of a table are changed.
+@dataclass(eq=False)
+class RowChange(Statement):
+    """A change of the rows that a condition chooses.
 
     Attributes:
-        where: The condition; None is all of them.
+        where: The condition; None is all rows.
+        inputs: What subqueries read: view name to table or files.
         alias: The table's name in the condition and in expressions.
-        inputs: What subqueries read; they are views of the session that reads the table.
     """
 
     where: str | None
+    inputs: Mapping[str, TableSource | PathSource]
     alias: str
-    inputs: SourceInputs
+    _looked_up: SourceInputs = field(init=False, repr=False)
 
-    def scope(self, table: HiveTable) -> Scope:
+    @property
+    @abstractmethod
+    def assigned(self) -> Collection[str]:
+        """The columns that get new values, in lower case."""
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up what subqueries read, and find out which partitions the condition leaves."""
+        self.look_up(preparation)
+        # They become views of the session that reads the table.
+        self._looked_up = SourceInputs(self.spark, preparation.client, self.inputs)
+        self.reads = self._looked_up.acid_tables
+        keys = {key.name for key in self.table.partition_keys}
+        if self.where is not None and keys and keys.isdisjoint(self.assigned):
+            partitions = preparation.client.get_partitions(self.target)
+            chosen = matching_partitions(self.spark, self.where, self._scope, partitions)
+            if len(chosen) < len(partitions):
+                self.partitions = [partition.name for partition in chosen]
+
+    @property
+    def _scope(self) -> Scope:
         """The names that the condition can use."""
-        return Scope(table, self.alias)
+        return Scope(self.table, self.alias)
 
-    def rows(self, work: Work, snapshot: TableSnapshot) -> DataFrame:
+    def _snapshot(self, context: WriteContext) -> TableSnapshot:
+        partitions = context.partitions()
+        return context.snapshot(
+            matching_partitions(context.spark, self.where, self._scope, partitions)
+        )
+
+    def _chosen(self, context: WriteContext, snapshot: TableSnapshot) -> DataFrame:
         """The rows with their keys."""
-        self.inputs.register(work.read, work.shared)
+        self._looked_up.register(context.read, context.shared)
         if self.where is None:
-            return snapshot.rows(work.spark).alias(self.alias)
+            return snapshot.rows(context.spark).alias(self.alias)
         with spark_errors_as_ours(f"The condition {self.where!r}"):
             # A filter inside of a subquery is none of the table.
-            own = without_subqueries(work.spark, self.where)
+            own = without_subqueries(context.spark, self.where)
             search = own and search_argument(
-                work.spark,
+                context.spark,
                 own,
-                work.table.columns,
-                work.table.partition_keys,
+                context.table.columns,
+                context.table.partition_keys,
                 self.alias,
             )
-            rows = snapshot.rows(work.spark, search or None)
+            rows = snapshot.rows(context.spark, search or None)
             return rows.alias(self.alias).where(self.where)
 
 
-def delete_rows(work: Work, choice: Choice) -> Counts:
+class DeleteStatement(RowChange):
     """Delete the chosen rows."""
-    with work.phases(Phase.READ):
-        snapshot = _snapshot(work, choice)
-        keys = choice.rows(work, snapshot).select(*KEY)
-    with work.phases(Phase.WRITE):
-        work.output.write_deletes(keys, snapshot.partitions)
-    return Counts(deleted=work.output.deletes)
+
+    @property
+    def assigned(self) -> Collection[str]:
+        """None."""
+        return ()
+
+    @property
+    def operation(self) -> Operation:
+        """Delete."""
+        return Operation.DELETE
+
+    def run(self, context: WriteContext) -> Counts:
+        """Stage a delete event for each row."""
+        with context.phases(Phase.READ):
+            snapshot = self._snapshot(context)
+            keys = self._chosen(context, snapshot).select(*KEY)
+        with context.phases(Phase.WRITE):
+            context.output.write_deletes(keys, snapshot.partitions)
+        return Counts(deleted=context.output.deletes)
 
 
-def update_rows(work: Work, values: Mapping[str, str], choice: Choice) -> Counts:
-    """Change the chosen rows: delete each and insert it anew."""
-    table = work.table
-    with work.phases(Phase.READ):
-        snapshot = _snapshot(work, choice)
-        set_ = {name.strip("`").lower() for name in values}
-        kept = {column.name.lower() for column in table.columns} - set_
-        check_digits(work.spark, snapshot, "the update", kept)
-        chosen = choice.rows(work, snapshot)
-        new = assignments(chosen, table, values, f"The update of {table.ref.full_name}")
-        columns = [
-            new.get(column.name, F.col(f"{choice.alias}.{quoted(column.name)}")).alias(column.name)
-            for column in all_columns(table)
-        ]
-        # Evaluated once, used twice: deletes and new rows must speak of the same rows.
-        changed = keep_rows(
-            chosen.select(*KEY, *columns),
-            work.spark,
-            table,
-            work.txn,
-            f"The update of {table.ref.full_name}",
-        )
-    with work.phases(Phase.WRITE):
-        if changed.rows:
-            names = [quoted(column.name) for column in all_columns(table)]
-            work.output.write_deletes(changed.frame.select(*KEY), snapshot.partitions)
-            work.output.write_rows(changed.frame.select(*names), gather=True)
-    return Counts(updated=changed.rows)
+@dataclass(eq=False)
+class UpdateStatement(RowChange):
+    """Change the chosen rows: delete each, and insert it again.
 
+    Attributes:
+        set: Column to SQL expression.
+    """
 
-def _snapshot(work: Work, choice: Choice) -> TableSnapshot:
-    scope = choice.scope(work.table)
-    return work.snapshot(lambda found: matching_partitions(work.spark, choice.where, scope, found))
+    set: Mapping[str, str]
+
+    @property
+    def operation(self) -> Operation:
+        """Update."""
+        return Operation.UPDATE
+
+    @property
+    def assigned(self) -> Collection[str]:
+        """The columns of the SET."""
+        return {name.strip("`").lower() for name in self.set}
+
+    def run(self, context: WriteContext) -> Counts:
+        """Stage the deletes and the new rows."""
+        table, what = context.table, f"The update of {context.table.ref.full_name}"
+        with context.phases(Phase.READ):
+            snapshot = self._snapshot(context)
+            kept = {column.name.lower() for column in table.columns} - {*self.assigned}
+            check_digits(context.spark, snapshot, "the update", kept)
+            chosen = self._chosen(context, snapshot)
+            new = assignments(chosen, table, self.set, what)
+            columns = [
+                new.get(column.name, F.col(f"{self.alias}.{quoted(column.name)}")).alias(
+                    column.name
+                )
+                for column in all_columns(table)
+            ]
+            # Evaluated once, used twice: deletes and new rows must speak of the same rows.
+            rows = chosen.select(*KEY, *columns)
+            changed = keep_rows(rows, context.spark, table, context.txn, what)
+        with context.phases(Phase.WRITE):
+            if changed.rows:
+                names = [quoted(column.name) for column in all_columns(table)]
+                context.output.write_deletes(changed.frame.select(*KEY), snapshot.partitions)
+                context.output.write_rows(changed.frame.select(*names), gather=True)
+        return Counts(updated=changed.rows)

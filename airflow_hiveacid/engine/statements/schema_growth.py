@@ -1,8 +1,8 @@
 """The columns of a table that grow with the columns of what is written into it."""
 
 import re
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from pyspark.sql.types import DataType, StructType
 
@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.schema import (
 )
 from airflow_hiveacid.engine.rows.table_support import check_writable
 from airflow_hiveacid.engine.rows.types import hive_type
-from airflow_hiveacid.engine.write.atomic_write import Preparation, Statement
+from airflow_hiveacid.engine.write.statement import Preparation
 from airflow_hiveacid.errors import TypeMismatch, UnknownColumn
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.columns import change_columns
@@ -60,43 +60,46 @@ def grown_columns(
     return tuple(columns)
 
 
-def grow(
-    found: Preparation,
-    statement: Statement,
-    source: StructType,
-    only: Collection[str] | None,
-    check: Callable[[HiveTable], object],
-) -> Statement:
-    """Let the table of a statement have all columns of its source.
+@dataclass(frozen=True)
+class SchemaGrowth:
+    """What becomes of a table that is to have all columns of a source.
 
-    Args:
-        found: What the statement is prepared with.
-        statement: The statement.
+    Attributes:
+        table: The table as it is.
         source: The columns of the source.
         only: See ``grown_columns``.
-        check: Raises what the statement would fail with on such a table, before it becomes one.
-
-    Raises:
-        TypeMismatch: The columns do not go together.
-        UnknownColumn: A new column has a name that Hive does not allow everywhere.
     """
-    table = statement.table
-    grown = replace(table, columns=grown_columns(table, source, only))
-    check_writable(grown, found.client.version)
-    check(grown)
-    if grown.columns == table.columns:
-        return statement
-    found.phases.note(f"Changing the columns of {table.ref.full_name}")
-    return replace(
-        statement,
-        table=change_columns(
-            found.client,
-            table.ref,
-            lambda current: grown_columns(current, source, only),
-            run_token=found.options.run_token,
-            lock_wait_seconds=found.options.lock_wait_seconds,
-        ),
-    )
+
+    table: HiveTable
+    source: StructType
+    only: Collection[str] | None = None
+
+    def grown(self, preparation: Preparation) -> HiveTable:
+        """The table as it would be, to see first whether the statement fails with it.
+
+        Raises:
+            TypeMismatch: The columns do not go together.
+            UnknownColumn: A new column has a name that Hive does not allow everywhere.
+        """
+        grown = replace(self.table, columns=self._columns(self.table))
+        check_writable(grown, preparation.client.version)
+        return grown
+
+    def made(self, preparation: Preparation) -> HiveTable:
+        """The table as it is after the change, which is made if there is one to make."""
+        if self._columns(self.table) == self.table.columns:
+            return self.table
+        preparation.phases.note(f"Changing the columns of {self.table.ref.full_name}")
+        return change_columns(
+            preparation.client,
+            self.table.ref,
+            self._columns,
+            run_token=preparation.options.run_token,
+            lock_wait_seconds=preparation.options.lock_wait_seconds,
+        )
+
+    def _columns(self, table: HiveTable) -> tuple[Column, ...]:
+        return grown_columns(table, self.source, self.only)
 
 
 def _new(table: HiveTable, name: str, given: DataType) -> Column:

@@ -1,6 +1,6 @@
-"""What the work on the rows of one statement gets, and gives back."""
+"""What one statement gets to do its work with, and what it gives back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,8 +32,8 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Work:
-    """An open transaction with its table: what the work on the rows needs."""
+class WriteContext:
+    """An open transaction, with the table that a statement changes in it."""
 
     spark: SparkSession
     client: MetastoreClient
@@ -46,18 +46,14 @@ class Work:
     # The tables that the statements of the transaction have read as sources so far.
     sources: list[Files]
 
-    def snapshot(
-        self, choose: Callable[[Sequence[HivePartition]], Sequence[HivePartition]] | None = None
-    ) -> TableSnapshot:
-        """The target as the transaction sees it.
+    def partitions(self) -> list[HivePartition]:
+        """The partitions of the target, as they are under the locks."""
+        return self.client.get_partitions(self.table.ref) if self.table.partition_keys else []
 
-        Args:
-            choose: Picks the partitions that matter; all of them by default.
-        """
-        partitions = self.client.get_partitions(self.table.ref) if self.table.partition_keys else []
-        chosen = partitions if choose is None else choose(partitions)
-        self.output.locate(chosen)
-        return read_snapshot(self.client, self.table, self.txn, chosen)
+    def snapshot(self, partitions: Sequence[HivePartition]) -> TableSnapshot:
+        """Some partitions of the target as the transaction sees them, and will write them."""
+        self.output.locate(partitions)
+        return read_snapshot(self.client, self.table, self.txn, partitions)
 
     def read(self, spark: SparkSession, table: HiveTable) -> DataFrame:
         """Another table as the transaction sees it."""

@@ -1,0 +1,48 @@
+"""The statement that a job describes."""
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.merge import validate_clauses
+from airflow_hiveacid.engine.statements.insert import InsertPlan, InsertStatement, Truncate
+from airflow_hiveacid.engine.statements.merge import MergeStatement
+from airflow_hiveacid.engine.statements.row_change import DeleteStatement, UpdateStatement
+from airflow_hiveacid.engine.write.statement import Statement
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.ddl import TruncateJob
+from airflow_hiveacid.jobs.options import DeleteJob, InsertJob, Job, MergeJob, UpdateJob
+
+
+def statement_of(job: Job, orc_codec: str | None = None) -> Statement:
+    """Make the statement of a job that changes one table.
+
+    Args:
+        job: The job.
+        orc_codec: The compression of new files, when the job does not say.
+
+    Raises:
+        InvalidJob: It changes no table, or its clauses make no sense.
+    """
+    target, codec = TableRef.parse(job.target), job.orc_codec or orc_codec
+    match job:
+        case InsertJob():
+            plan = InsertPlan(job.partitions, job.by_position, job.columns, job.static)
+            return InsertStatement(target, codec, job.source, plan, job.overwrite, job.merge_schema)
+        case TruncateJob():
+            return Truncate(target, codec, job.partition)
+        case UpdateJob():
+            inputs = job.inputs or {}
+            return UpdateStatement(target, codec, job.where, inputs, job.target_alias, job.set)
+        case DeleteJob():
+            return DeleteStatement(target, codec, job.where, job.inputs or {}, job.target_alias)
+        case MergeJob():
+            validate_clauses(job.when)
+            return MergeStatement(
+                target,
+                codec,
+                job.source,
+                job.on,
+                tuple(job.when),
+                job.source_alias,
+                job.target_alias,
+                job.merge_schema,
+            )
+    raise InvalidJob(f"{type(job).__name__} is no job that changes a table.")

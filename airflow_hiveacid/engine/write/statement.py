@@ -1,0 +1,130 @@
+"""A statement: one change of one table, prepared before anything is locked, then run."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable, check_writable
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.write.context import Counts, WriteContext
+from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.jobs.options import ORC_CODECS
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.progress import PhaseClock
+
+# More partitions than this are locked as a whole table: each lock is a row in the metastore.
+MAX_PARTITION_LOCKS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a write behaves; see ``jobs.options.Job`` for what the fields mean."""
+
+    run_token: str | None = None
+    lock_wait_seconds: float = 300
+    max_restarts: int = 5
+    orc_codec: str | None = None
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What statements are prepared with, before anything is locked.
+
+    Attributes:
+        spark: The user's session, which is left as it is.
+        client: The metastore.
+        options: How the write behaves.
+        phases: The clock of the run.
+        stack: Is closed when all is done, or has failed.
+        reading: The transactions of frames that the caller has read. An overwrite waits for every
+            reader, and must not wait for these: they may well be what the table is overwritten
+            with.
+    """
+
+    spark: SparkSession
+    client: MetastoreClient
+    options: WriteOptions
+    phases: PhaseClock
+    stack: ExitStack = field(default_factory=ExitStack)
+    reading: ExitStack = field(default_factory=ExitStack)
+
+
+@dataclass(eq=False)
+class Statement(ABC):
+    """One change of one table.
+
+    Attributes:
+        target: The table.
+        orc_codec: The compression of new files; by default the table's.
+        spark: The session that its work uses; this and what follows are known once it is prepared.
+        table: What the metastore says of the target.
+        codec: The compression of its files.
+        reads: Transactional tables that it reads.
+        partitions: The partitions that can be touched, if known.
+    """
+
+    target: TableRef
+    orc_codec: str | None
+    spark: SparkSession = field(init=False, repr=False)
+    table: HiveTable = field(init=False, repr=False)
+    codec: str = field(init=False)
+    reads: Sequence[TableRef] = field(init=False, default=())
+    partitions: Sequence[str] | None = field(init=False, default=None)
+
+    @property
+    @abstractmethod
+    def operation(self) -> Operation:
+        """What is done to the table."""
+
+    @abstractmethod
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up all that is needed, refuse what cannot be done, and find out what to lock."""
+
+    @abstractmethod
+    def run(self, context: WriteContext) -> Counts:
+        """Stage files under the locks; may be called once more with another transaction."""
+
+    @property
+    def locks(self) -> Sequence[str] | None:
+        """The partitions to lock; None is the whole table."""
+        few = self.partitions and len(self.partitions) <= MAX_PARTITION_LOCKS
+        return self.partitions if few else None
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether it changes no row that is there, but for replacing all of them."""
+        return self.operation in (Operation.INSERT, Operation.OVERWRITE)
+
+    def look_up(self, preparation: Preparation) -> None:
+        """Look up the target, and refuse what cannot be done to it."""
+        client = preparation.client
+        self.table = client.get_table(self.target)
+        check_kind(self.table, self.operation)
+        check_readable(preparation.spark, self.table)
+        check_writable(self.table, client.version)
+        self.codec = self._codec(client.version)
+        self.spark = scan_session(preparation.spark)
+
+    def _codec(self, version: MetastoreVersion) -> str:
+        """The compression of new files: the one that is wanted, else the table's own.
+
+        Raises:
+            UserError: It is none that we, or the readers of the table, know.
+        """
+        given = self.orc_codec or self.table.orc_codec
+        codec = given.lower()
+        if codec not in ORC_CODECS:
+            raise UserError(
+                f"{self.target.full_name}: {given!r} is no codec we can write.",
+                remedy=f"Use one of {', '.join(sorted(ORC_CODECS))}.",
+            )
+        if codec == "zstd" and version is MetastoreVersion.HMS3:
+            raise UserError(
+                f"{self.target.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib."
+            )
+        return codec
