@@ -103,7 +103,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
+        # But for what ends the whole process, and with it every later test.
+        log4j = session._jvm.org.apache.logging.log4j
+        end = "org.apache.spark.util.SparkUncaughtExceptionHandler"
+        log4j.core.config.Configurator.setLevel(end, log4j.Level.ERROR)
+        process = session.sparkContext._gateway.proc
         yield session
+        if (status := process.poll()) is not None:
+            pytest.fail(f"Spark's process ended by itself, with status {status}.")
         session.stop()
 
 
