@@ -3,6 +3,7 @@
 import ctypes
 import io
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,7 @@ from airflow_hiveacid.orc.reencode import reencode
 from airflow_hiveacid.orc.span import read_span
 from airflow_hiveacid.orc.statistics import merge
 from airflow_hiveacid.orc.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.tail import MAGIC, OrcTail
+from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.transplant import transplant_all
 from airflow_hiveacid.orc.verify import verify_file
 from airflow_hiveacid.orc.wire import DATA, Field, Message
@@ -130,68 +131,110 @@ def edited(source: Source, data: bytes, depth: int = 3) -> bytes:
     return Message([*fields[:at], *changed, *fields[at + 1 :]]).encode()
 
 
+class Taken:
+    """A file in its parts, which thousands of inputs have in common."""
+
+    def __init__(self, data: bytes) -> None:
+        file = io.BytesIO(data)
+        self.tail = OrcTail.read(file)
+        self.streams: list[list[tuple[Message, bytes]]] = []
+        self.footers: list[Message] = []
+        for stripe in self.tail.stripes:
+            footer = self.tail.stripe_footer(file, stripe)
+            file.seek(stripe.offset)
+            self.streams.append(
+                [(stream, file.read(stream.number(3))) for stream in footer.all_messages(1)]
+            )
+            self.footers.append(footer.without(1))
+        self.stripes = [
+            self.stripe(number, [part for _, part in streams])
+            for number, streams in enumerate(self.streams)
+        ]
+        end = self.tail.encode(0)
+        self.postscript = Message.decode(end[-1 - end[-1] : -1])
+        metadata, footer = (self.postscript.number(field) for field in (5, 1))
+        self.metadata = end[:metadata]
+        plain = self.tail.compression.decompress(end[metadata : metadata + footer])
+        self.footer = Message.decode(plain).without(1, 2, 3)
+
+    def stripe(
+        self,
+        number: int,
+        parts: Sequence[bytes],
+        change: Callable[[bytes], bytes] = lambda footer: footer,
+    ) -> tuple[Stripe, bytes]:
+        """A stripe of other streams, and perhaps with another footer."""
+        index_length = 0
+        fields: list[Field] = []
+        for (stream, _), part in zip(self.streams[number], parts, strict=True):
+            fields.append((1, DATA, stream.with_numbers({3: len(part)}).encode()))
+            index_length += len(part) if stream.number(1) in (6, 7, 8) else 0
+        footer = change(Message([*fields, *self.footers[number].fields]).encode())
+        encoded = self.tail.compression.compress(footer)
+        placed = replace(
+            self.tail.stripes[number],
+            index_length=index_length,
+            data_length=sum(map(len, parts)) - index_length,
+            footer_length=len(encoded),
+        )
+        return placed, b"".join(parts) + encoded
+
+    def file(self, stripes: Sequence[tuple[Stripe, bytes]]) -> tuple[bytes, bytes]:
+        """A file of other stripes but for its tail, and its footer."""
+        body, footer = bytearray(MAGIC), Message().add_number(1, len(MAGIC))
+        listed: list[Field] = []
+        for stripe, data in stripes:
+            listed.append((3, DATA, replace(stripe, offset=len(body)).encode()))
+            body += data
+        footer.add_number(2, len(body))
+        return bytes(body), Message([*footer.fields, *listed, *self.footer.fields]).encode()
+
+    def end(self, metadata: bytes, footer: bytes) -> tuple[bytes, bytes]:
+        """The tail of a file, and its post script."""
+        encoded = self.tail.compression.compress(footer)
+        lengths = {1: len(encoded), 5: len(metadata)}
+        return metadata + encoded, self.postscript.with_numbers(lengths).encode()
+
+
+taken = cache(Taken)
+
+
 def rebuilt(source: Source, data: bytes) -> bytes:
     """A file with one part changed, and all that says how long it is made to fit."""
-    file = io.BytesIO(data)
-    tail = OrcTail.read(file)
-    compression = tail.compression
-    body, stripes = bytearray(MAGIC), []
+    old = taken(data)
+    compression = old.tail.compression
+    stripes, metadata = list(old.stripes), old.metadata
     wanted = source.random.choice(("stream", "stripe", "tail", "tail"))
-    chosen = source.random.randrange(max(len(tail.stripes), 1))
-    for number, stripe in enumerate(tail.stripes):
-        footer = tail.stripe_footer(file, stripe)
-        streams = footer.all_messages(1)
-        hit = source.random.randrange(max(len(streams), 1))
-        parts, index_length, offset = [], 0, stripe.offset
-        for place, stream in enumerate(streams):
-            length = stream.number(3)
-            part = data[offset : offset + length]
-            offset += length
-            if (wanted, number, place) == ("stream", chosen, hit):
-                plain = compression.decompress(part)
-                spoilt = source.data([plain])
-                if stream.number(1) == 6 and source.random.random() < 0.7:
-                    spoilt = edited(source, plain)
-                part = compression.compress(spoilt)
-                if source.random.random() < 0.05:
-                    part = (len(BOMB_BODY) << 1).to_bytes(3, "little") + BOMB_BODY
-            parts.append(part)
-            streams[place] = stream.with_numbers({3: len(part)})
-            index_length += len(part) if stream.number(1) in (6, 7, 8) else 0
-        fields = [(1, DATA, stream.encode()) for stream in streams]
-        encoded = Message([*fields, *footer.without(1).fields]).encode()
-        if (wanted, number) == ("stripe", chosen):
-            encoded = edited(source, encoded)
-        encoded = compression.compress(encoded)
-        stripes.append(
-            replace(
-                stripe,
-                offset=len(body),
-                index_length=index_length,
-                data_length=sum(map(len, parts)) - index_length,
-                footer_length=len(encoded),
-            )
-        )
-        body += b"".join(parts) + encoded
-    end = replace(tail, stripes=tuple(stripes)).encode(len(body))
-    if wanted != "tail":
-        return bytes(body) + end
-    postscript = end[-1 - end[-1] : -1]
-    lengths = Message.decode(postscript)
-    footer_at = len(end) - 1 - len(postscript) - lengths.number(1)
-    metadata = compression.decompress(end[: lengths.number(5)])
-    footer = compression.decompress(end[footer_at : footer_at + lengths.number(1)])
-    match source.random.randrange(4):
-        case 0:
-            metadata = edited(source, metadata)
-        case 1:
-            postscript = edited(source, postscript)[:255]
-            return bytes(body) + end[: -1 - end[-1]] + postscript + bytes((len(postscript),))
-        case _:
-            footer = edited(source, footer)
-    first, second = compression.compress(metadata), compression.compress(footer)
-    postscript = lengths.with_numbers({1: len(second), 5: len(first)}).encode()
-    return bytes(body) + first + second + postscript + bytes((len(postscript),))
+    if stripes and wanted in ("stream", "stripe"):
+        chosen = source.random.randrange(len(stripes))
+        parts = [part for _, part in old.streams[chosen]]
+        if wanted == "stripe":
+            stripes[chosen] = old.stripe(chosen, parts, lambda footer: edited(source, footer))
+        elif parts:
+            hit = source.random.randrange(len(parts))
+            parts[hit] = spoilt_stream(source, compression, *old.streams[chosen][hit])
+            stripes[chosen] = old.stripe(chosen, parts)
+    body, footer = old.file(stripes)
+    part = source.random.choice(("metadata", "post script", "footer", "footer"))
+    if (wanted, part) == ("tail", "metadata"):
+        metadata = compression.compress(edited(source, compression.decompress(metadata)))
+    elif (wanted, part) == ("tail", "footer"):
+        footer = edited(source, footer)
+    end, postscript = old.end(metadata, footer)
+    if (wanted, part) == ("tail", "post script"):
+        postscript = edited(source, postscript)[:255]
+    return body + end + postscript + bytes((len(postscript),))
+
+
+def spoilt_stream(
+    source: Source, compression: Compression, described: Message, stream: bytes
+) -> bytes:
+    if source.random.random() < 0.05:
+        return (len(BOMB_BODY) << 1).to_bytes(3, "little") + BOMB_BODY
+    plain = compression.decompress(stream)
+    if described.number(1) == 6 and source.random.random() < 0.7:
+        return compression.compress(edited(source, plain))
+    return compression.compress(source.data([plain]))
 
 
 def spoilt(source: Source, files: tuple[bytes, ...]) -> bytes:
@@ -246,11 +289,14 @@ def test_row_ids_and_deletes(inputs):
 
 @INPUTS
 def test_verifying(inputs):
-    def verify(data):
-        for kind in ("insert", "delete"):
-            verify_file(io.BytesIO(data), kind=kind, bucket=0, write_ids=range(1, 9))
+    def make(source):
+        return source.random.choice(("insert", "delete")), spoilt(source, acid_files())
 
-    fuzz(verify, lambda source: spoilt(source, acid_files()), inputs)
+    def verify(given):
+        kind, data = given
+        verify_file(io.BytesIO(data), kind=kind, bucket=0, write_ids=range(1, 9))
+
+    fuzz(verify, make, inputs)
 
 
 @INPUTS
