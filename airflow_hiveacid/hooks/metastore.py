@@ -32,7 +32,7 @@ DEFAULT_PORT = 9083
 
 
 def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> list[int]:
-    """Abort what a run has left open, so that its locks don't outlive it.
+    """Abort what a run has left open, so that neither its locks nor its places in queues outlive it.
 
     :param metastore: The metastore.
     :param tokens: The names of the run's transactions, see ``Job.tokens``.
@@ -41,9 +41,12 @@ def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> li
     # Thrift is heavy, and this module is imported while DAGs are parsed.
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
+    from airflow_hiveacid.metastore.txn.turn import give_up_places
 
     with MetastoreClient(metastore) as client:
-        return abort_open_transactions(client, *tokens)
+        aborted = abort_open_transactions(client, *tokens)
+        give_up_places(client, *tokens)
+        return aborted
 
 
 class HiveAcidMetastoreHook(BaseHook):

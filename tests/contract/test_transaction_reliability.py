@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.locks import (
     lock_components,
 )
 from airflow_hiveacid.errors import CommitUnsettled, MetastoreTroubled, TransactionAborted
+from airflow_hiveacid.hooks.metastore import abort_transactions
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -21,7 +22,7 @@ from airflow_hiveacid.metastore.thrift.deadline import MOST_COMMITS
 from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.txn.owner import Outcome, find_open_transactions, outcome
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.turn import line_of
+from airflow_hiveacid.metastore.txn.turn import give_up_places, line_of
 from tests.proxy import Harm, Proxy
 
 TIMEOUT_SECONDS = 4
@@ -241,6 +242,23 @@ def test_a_commit_that_always_fails_inside_is_given_up_and_undone(
     assert proxy.cuts == MOST_COMMITS
     assert outcome(client, transactions[0].txn_id, {}) is Outcome.ABORTED
     assert removed == ["delta"]
+
+
+def test_who_kills_a_run_takes_it_out_of_the_queue_and_nobody_else(
+    client: MetastoreClient,
+) -> None:
+    (component,) = lock_components(
+        client.version, Operation.OVERWRITE, line_of(TABLE), partitioned=False
+    )
+    number = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
+    others = client.lock([number], None, "somebody", "host", "another run")
+    client.lock([number], None, "somebody", "host", "killed")
+
+    abort_transactions(client.options, ["killed"])
+
+    assert [lock.lock_id for lock in client.show_locks()] == [others.lock_id]
+    give_up_places(client, "another run")
+    assert client.show_locks() == []
 
 
 def test_waiters_keep_their_places_and_a_killed_one_loses_it(

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockType, TableRef
 from airflow_hiveacid.errors import LockTimeout, MetastoreError, TransactionAborted
+from airflow_hiveacid.jobs.run_token import agent_info
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import HeldLock
 from airflow_hiveacid.metastore.txn.heartbeat import HEARTBEATS_PER_TIMEOUT, txn_timeout_seconds
@@ -33,13 +34,34 @@ from airflow_hiveacid.progress import Phase, PhaseClock
 _SOON_SECONDS = 1
 
 
+# Follows the name of a table in the name of the queue of its writers; no table has such a name.
+_LINE = "#writers"
+
+
 def line_of(table: TableRef) -> TableRef:
     """What those who want to change a table lock while they wait for their turn.
 
     Args:
         table: The table.
     """
-    return TableRef(table.database, f"{table.name}#writers")
+    return TableRef(table.database, f"{table.name}{_LINE}")
+
+
+def give_up_places(client: MetastoreClient, *tokens: str) -> None:
+    """Take a run that was killed out of the queues it stood in, for which others would wait.
+
+    Args:
+        client: Whom to tell.
+        tokens: The names of the run's transactions, in full.
+    """
+    wanted = {agent_info(token) for token in tokens}
+    left = {
+        lock.lock_id
+        for lock in client.show_locks()
+        if lock.table and lock.table.name.endswith(_LINE) and lock.agent_info in wanted
+    }
+    for lock_id in sorted(left):
+        client.unlock(lock_id)
 
 
 class Turn:
