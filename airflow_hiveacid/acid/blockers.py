@@ -31,7 +31,9 @@ class Blocker:
         """Say who it is in words, to go into a sentence."""
         what = f"lock {self.lock_id}" if self.txn_id is None else f"transaction {self.txn_id}"
         run = "" if self.run is None else f" ({_describe_run(self.run)})"
-        age = "" if self.since is None else f", open for {duration_in_words(now - self.since)}"
+        age = ""
+        if self.since is not None:
+            age = f", open for {duration_in_words((now - self.since).total_seconds())}"
         return f"{what} of {self.user}{run}{age}"
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Self, TypeVar
 
 from airflow_hiveacid.acid.blockers import Blocker
@@ -412,4 +412,4 @@ def _percent(share: float) -> str:
 
 
 def _hours(hours: float) -> str:
-    return duration_in_words(timedelta(hours=hours))
+    return duration_in_words(3600 * hours)

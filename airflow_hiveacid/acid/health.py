@@ -18,7 +18,6 @@ A score begins at 100 and loses points for what makes readers slow or somebody w
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
@@ -214,7 +213,9 @@ def _for_waiting(health: TableHealth) -> Iterator[Penalty]:
     if txn is not None and txn.opened_at is not None and now - txn.opened_at > _HOUR:
         what = "A lock" if txn.txn_id is None else f"Transaction {txn.txn_id}"
         points = 20 if now - txn.opened_at > _DAY else 10
-        yield Penalty(points, f"{what} of {txn.user} is open for {_words(now - txn.opened_at)}.")
+        yield Penalty(
+            points, f"{what} of {txn.user} is open for {duration_in_words(now - txn.opened_at)}."
+        )
     late = [
         (10 if entry.state == _CLEANING else 5, now - entry.since, entry)
         for entry in health.queue
@@ -222,12 +223,8 @@ def _for_waiting(health: TableHealth) -> Iterator[Penalty]:
     ]
     if late:
         points, age, entry = max(late, key=lambda each: each[:2])
-        yield Penalty(points, f"Request {entry.id} is {entry.state} for {_words(age)}.")
+        yield Penalty(points, f"Request {entry.id} is {entry.state} for {duration_in_words(age)}.")
     failed = [entry for entry in health.queue if not entry.unfinished]
     if failed:
         why = f": {failed[-1].error}" if failed[-1].error else "."
         yield Penalty(10, f"The last compaction (request {failed[-1].id}) {failed[-1].state}{why}")
-
-
-def _words(seconds: float) -> str:
-    return duration_in_words(timedelta(seconds=seconds))

@@ -1,8 +1,9 @@
-"""Sizes and lengths of time in words, for messages."""
+"""Sizes, moments and lengths of time in words, for messages."""
 
-from datetime import timedelta
+from datetime import UTC, datetime
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_LONGEST = 1e12
 
 
 def bytes_in_words(size: float) -> str:
@@ -14,9 +15,21 @@ def bytes_in_words(size: float) -> str:
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
-def duration_in_words(length: timedelta) -> str:
+def moment_in_words(seconds: float) -> str:
+    """Say when something was, in UTC; "?" where no calendar knows.
+
+    Args:
+        seconds: Since 1970.
+    """
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%F %T}"
+    except (ValueError, OverflowError, OSError):
+        return "?"
+
+
+def duration_in_words(seconds: float) -> str:
     """Say a length of time in its largest fitting unit, like "3 h"."""
-    seconds = max(0, int(length.total_seconds()))
+    seconds = int(max(0, min(_LONGEST, seconds)))
     if seconds < 120:
         return f"{seconds} s"
     if seconds < 2 * 3600:

@@ -4,11 +4,10 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.history import HistoryEntry
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.acid.quantities import bytes_in_words, moment_in_words
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
@@ -59,7 +58,7 @@ def _as_text(ref: TableRef, entries: Sequence[HistoryEntry]) -> Iterator[str]:
     yield f"{ref}: {len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
     rows = [
         (
-            "?" if entry.time is None else f"{datetime.fromtimestamp(entry.time, UTC):%F %T}",
+            "?" if entry.time is None else moment_in_words(entry.time),
             _write_ids(entry),
             entry.operation or entry.kind,
             entry.state.value,

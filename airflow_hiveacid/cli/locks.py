@@ -80,7 +80,7 @@ def _as_text(locks: "Sequence[HeldLock]") -> Iterator[str]:
                 "" if lock.txn_id is None else f"txn {lock.txn_id}",
                 lock.type.name.lower(),
                 lock.state.name.lower(),
-                "" if lock.acquired_at is None else duration_in_words(now - lock.acquired_at),
+                _age(now, lock.acquired_at),
                 "/".join(
                     filter(
                         None,
@@ -94,6 +94,10 @@ def _as_text(locks: "Sequence[HeldLock]") -> Iterator[str]:
         ],
         right=[4],
     )
+
+
+def _age(now: datetime, since: datetime | None) -> str:
+    return "" if since is None else duration_in_words((now - since).total_seconds())
 
 
 def _iso(time: datetime | None) -> str | None:

@@ -5,7 +5,6 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from datetime import timedelta
 
 from airflow_hiveacid.acid.health import TableHealth
 from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
@@ -92,7 +91,7 @@ def _row(health: TableHealth) -> tuple[str, ...]:
     txn = health.oldest_txn
     age = ""
     if txn is not None and txn.opened_at is not None:
-        age = duration_in_words(timedelta(seconds=health.measured_at - txn.opened_at))
+        age = duration_in_words(health.measured_at - txn.opened_at)
     return (
         str(health.score),
         health.table,

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.quantities import duration_in_words
@@ -136,10 +136,10 @@ def _as_text(txns: "Sequence[TxnInfo]", aborted: int) -> Iterator[str]:
     rows = [
         (
             f"txn {txn.txn_id}",
-            "" if txn.started_at is None else f"open for {duration_in_words(now - txn.started_at)}",
+            "" if txn.started_at is None else f"open for {_words(now - txn.started_at)}",
             ""
             if txn.last_heartbeat is None
-            else f"heartbeat {duration_in_words(now - txn.last_heartbeat)} ago",
+            else f"heartbeat {_words(now - txn.last_heartbeat)} ago",
             f"{txn.user}@{txn.host.partition('/')[0]}",
             unmarked_token(txn.host.partition("/")[2]),
         )
@@ -147,3 +147,7 @@ def _as_text(txns: "Sequence[TxnInfo]", aborted: int) -> Iterator[str]:
     ]
     if rows:
         yield from aligned(rows)
+
+
+def _words(age: timedelta) -> str:
+    return duration_in_words(age.total_seconds())

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
 from airflow_hiveacid.jobs.checks import is_template, require_text
@@ -81,6 +82,11 @@ class CreateTableJob(Job):
             )
         if bool(self.bucket_columns) != (self.num_buckets > 0):
             raise InvalidJob("bucket_columns and num_buckets belong together.")
+        if self.num_buckets > MAX_WRITER_ID + 1:
+            raise InvalidJob(
+                f"{self.target}: {self.num_buckets} buckets are too many; row ids can tell"
+                f" {MAX_WRITER_ID + 1} apart."
+            )
         own = {column.name.lower() for column in self.columns}
         for name in self.bucket_columns:
             if name.lower() not in own:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.cleaning import (
@@ -189,12 +189,12 @@ class Inspection:
                     [FileStatus(f"{name}/{file.path}", file.size) for file in files],
                 )
         if not storage.is_link(RUN_NOTES):
-            oldest = self._now - timedelta(days=keep_notes_days)
+            oldest = self._now.timestamp() - 86_400 * keep_notes_days
             why = f"This note on a run is older than {keep_notes_days:g} days."
             for path, size, modified in storage.walk(RUN_NOTES):
                 if size is None:
                     continue
-                if modified is not None and modified < oldest.timestamp() * 1e9:
+                if modified is not None and modified < oldest * 1e9:
                     garbage.append(Garbage(path, size, why, is_file=True))
                 elif self._nobody_finishes(path):
                     garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))

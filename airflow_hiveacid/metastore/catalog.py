@@ -1,5 +1,6 @@
 """Databases, tables and partitions as the metastore keeps them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,8 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.statistics import ROW_COUNT, UNKNOWN
 from airflow_hiveacid.metastore.thrift import idl_tables
 
+# The largest that Hive reads have ten digits.
+_NUMBER = re.compile("[0-9]{1,18}")
 _KIND_PARAMETERS: dict[TableKind, dict[str, str]] = {
     TableKind.FULL_ACID: {"transactional": "true", "transactional_properties": "default"},
     TableKind.INSERT_ONLY: {"transactional": "true", "transactional_properties": "insert_only"},
@@ -125,7 +128,27 @@ class HiveTable:
     @property
     def bucketing_version(self) -> int:
         """Which of Hive's two hash functions distributes the rows."""
-        return int(self.parameters.get("bucketing_version", "1"))
+        return self.number("bucketing_version", 1, range(1, 3))
+
+    def number(self, name: str, default: int, allowed: range) -> int:
+        """A property that is a number.
+
+        Args:
+            name: The property.
+            default: What it is where the table does not say.
+            allowed: What it may be.
+
+        Raises:
+            UnsupportedTable: It is something else.
+        """
+        given = self.parameters.get(name, str(default))
+        if not _NUMBER.fullmatch(given) or int(given) not in allowed:
+            raise UnsupportedTable(
+                f"{self.ref.full_name} has the property {name}={given[:100]!r}, which is no number "
+                f"from {allowed[0]} to {allowed[-1]}.",
+                remedy=f"Set it to {default}, for example, or remove it.",
+            )
+        return int(given)
 
     @property
     def local_time_columns(self) -> list[str]:

@@ -5,7 +5,7 @@ import json
 import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -145,12 +145,12 @@ def _tell(
     remind_after_hours: float,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """What to tell of now, and since when what has been told; what is over is armed again."""
-    latest = now - timedelta(hours=remind_after_hours)
+    latest = now.timestamp() - 3600 * remind_after_hours
     still: dict[str, str] = {}
     fresh: list[dict[str, Any]] = []
     for need in needs:
         name = f"{need['table']}/{need['partition'] or ''}"
-        if name in told and datetime.fromisoformat(told[name]) > latest:
+        if name in told and datetime.fromisoformat(told[name]).timestamp() > latest:
             still[name] = told[name]
         elif len(fresh) < _PARTITIONS_PER_EVENT:
             # Those beyond come with the next look.

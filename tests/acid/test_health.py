@@ -1,9 +1,12 @@
 """What a table loses points for, and what it does not."""
 
+import math
+
 import pytest
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.health import BlockingTxn, QueueEntry, TableHealth, score_of
+from airflow_hiveacid.acid.quantities import duration_in_words, moment_in_words
 from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.jobs.report import ErrorReport
 
@@ -91,3 +94,17 @@ def test_the_thresholds_are_those_of_the_policy():
     assert score_of(measured, CompactionPolicy(max_deltas=6, max_delta_ratio=None))[0] == 100
     # With no limit of their number, the usual one tells what slows readers down.
     assert score_of(health(max_deltas=11), CompactionPolicy(max_deltas=None))[0] == 90
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-5, "0 s"), (121, "2 min"), (1e300, "11574074 days"), (math.inf, "11574074 days")],
+)
+def test_any_number_is_a_length_of_time(seconds, words):
+    assert duration_in_words(seconds) == words
+
+
+@pytest.mark.parametrize("seconds", [1e300, -62_135_596_801, math.nan, math.inf, 1 << 62])
+def test_a_moment_that_no_calendar_has_is_none(seconds):
+    assert moment_in_words(seconds) == "?"
+    assert moment_in_words(NOW) == "2027-01-15 08:00:00"

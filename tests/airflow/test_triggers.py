@@ -179,6 +179,7 @@ def test_what_stays_worth_compacting_is_told_again_after_some_hours():
     fresh, told = compaction_event._tell(needs, told, now + timedelta(hours=7), 6)
     assert fresh == needs[:1]
     assert compaction_event._tell([], told, now + timedelta(hours=7), 6) == ([], {})
+    assert compaction_event._tell(needs[:1], told, now, 1e308)[0] == []
 
 
 def test_one_event_tells_of_so_many_partitions_and_the_next_one_of_the_rest():

@@ -78,6 +78,11 @@ def test_the_history_of_a_table_is_told(folders, hiveacid):
     assert newest.split()[:5] == ["2026-11-20", "12:00:00", "12", "merge", "current"]
     assert newest.endswith(TOKEN)
     assert older.split()[2:5] == ["11", "insert", "current"]
+    # A moment that is before the first year by another clock.
+    sidecar["time"] = "0001-01-01T00:00:00+14:00"
+    (folders.root / "delta_0000012_0000012_0000" / "_hiveacid.json").write_text(json.dumps(sidecar))
+    status, printed = hiveacid("history", folders.ref.full_name, "--limit", "1")
+    assert (status, printed.splitlines()[1].split()[:3]) == (0, ["?", "12", "merge"])
     entries = json.loads(hiveacid("history", folders.ref.full_name, "--json")[1])["history"]
     assert [entry["max_write_id"] for entry in entries] == list(range(12, 0, -1))
     assert entries[0]["state"] == "current"

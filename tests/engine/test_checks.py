@@ -4,7 +4,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.engine.rows.table_support import check_writable, stripe_size
-from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.errors import UnsupportedTable, UserError
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 
 
@@ -12,7 +12,7 @@ def table(**parameters):
     return HiveTable.new(TableRef("d", "t"), [Column("id", "int")], parameters=parameters)
 
 
-@pytest.mark.parametrize("given", ["64MB", "0", "-1", "1.5", "", "٣"])
+@pytest.mark.parametrize("given", ["64MB", "0", "-1", "1.5", "", "٣", "9" * 5000])
 def test_a_stripe_size_that_is_none_is_the_user_s_error(given):
     with pytest.raises(UserError, match=r"d\.t has the property orc\.stripe\.size"):
         check_writable(table(**{"orc.stripe.size": given}), MetastoreVersion.HMS4)
@@ -22,3 +22,10 @@ def test_a_stripe_size_is_taken_from_the_table():
     check_writable(table(**{"orc.stripe.size": "1000"}), MetastoreVersion.HMS4)
     assert stripe_size(table(**{"orc.stripe.size": "1000"})) == 1000
     assert stripe_size(table()) == 64 << 20
+
+
+@pytest.mark.parametrize("given", ["0", "3", "two", "", "-1", "9" * 5000])
+def test_only_the_hash_functions_that_there_are_distribute_rows(given):
+    with pytest.raises(UnsupportedTable, match=r"d\.t has the property bucketing_version"):
+        _ = table(bucketing_version=given).bucketing_version
+    assert table(bucketing_version="1").bucketing_version == 1

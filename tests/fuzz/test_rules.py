@@ -1,6 +1,9 @@
 """Names, lists, types and notes from outside, through the rules that read them."""
 
+import contextlib
+
 from airflow_hiveacid.acid.cleaning import Since
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
 from airflow_hiveacid.acid.history import entries_of_runs, entry_of, facts_of, states_of
 from airflow_hiveacid.acid.locks import TableRef
@@ -11,8 +14,12 @@ from airflow_hiveacid.acid.names import (
     partition_name,
     staging_txn,
 )
-from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.acid.schema import TableKind, parse_type
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.rows.table_support import stripe_size
+from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.orc.compression import Codec
 from tests.fuzz.driver import INPUTS, Source, fuzz
 
 WRITE_IDS = (
@@ -50,6 +57,16 @@ NOTE = {
     "time": "2026-01-01T00:00:00+00:00",
     "user": "jane",
     "report": {"rows_inserted": 1, "rows_updated": 0, "rows_deleted": 2, "files": 3, "bytes": 4},
+}
+PROPERTIES = {
+    "transactional": "true",
+    "transactional_properties": "insert_only",
+    "bucketing_version": "2",
+    "orc.compress": "ZLIB",
+    "orc.stripe.size": "67108864",
+    "compactorthreshold.hive.compactor.delta.num.threshold": "4",
+    "compactorthreshold.hive.compactor.delta.pct.threshold": "0.5",
+    "no_auto_compaction": "true",
 }
 SINCE = (
     '{"high_watermark": 12, "locks": [1, 2]}',
@@ -148,3 +165,25 @@ def test_notes_of_runs(inputs):
             list(entries_of_runs([note], []))
 
     fuzz(read, lambda source: source.json_like(NOTE), inputs)
+
+
+@INPUTS
+def test_properties_of_tables(inputs):
+    def read(parameters):
+        table = HiveTable.new(TableRef("a", "b"), [Column("c", "int")], parameters=parameters)
+        for rule in (
+            lambda: table.bucketing_version,
+            lambda: Codec.named(table.orc_codec),
+            lambda: stripe_size(table),
+            lambda: CompactionPolicy().for_table(parameters),
+            lambda: auto_compaction_off(parameters, {}),
+            lambda: TableKind.of(parameters),
+        ):
+            with contextlib.suppress(HiveAcidError):
+                rule()
+
+    def make(source: Source):
+        changed = {name: source.text([value]) for name, value in PROPERTIES.items()}
+        return {**PROPERTIES, **changed}
+
+    fuzz(read, make, inputs)

@@ -93,6 +93,10 @@ def test_only_definitions_need_no_spark() -> None:
         (CreateTableJob(target="a.b", columns=[ID], format="JSON"), "stored as ORC, not as JSON"),
         (CreateTableJob(target="a.b", columns=[ID], num_buckets=4), "belong together"),
         (
+            CreateTableJob(target="a.b", columns=[ID], num_buckets=4097, bucket_columns=["id"]),
+            "4097 buckets are too many",
+        ),
+        (
             CreateTableJob(target="a.b", columns=[ID], num_buckets=4, bucket_columns=["x"]),
             "clustered by x",
         ),

@@ -240,6 +240,8 @@ def test_staging_folders_and_notes_of_the_past_go(client, database):
         folders.make("_hiveacid_runs")
         notes = folders.root / "_hiveacid_runs"
         os.utime(notes / "bucket_00000", (0, 0))
+        for_ever = folders.clean(keep_notes_days=1e9, dry_run=True)
+        assert "_hiveacid_runs/bucket_00000" not in removed(for_ever)
         report = folders.clean()
         assert removed(report) == sorted([ended, f"p=1/{ended}", "_hiveacid_runs/bucket_00000"])
         assert sorted(each.name for each in folders.root.iterdir()) == sorted(

@@ -15,6 +15,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.deadline import Deadline
 from airflow_hiveacid.metastore.thrift.transport import Endpoint
 
 HTTP_400 = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
@@ -186,3 +187,9 @@ def test_a_token_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("METASTORE_TOKEN", raising=False)
     with pytest.raises(InvalidJob, match="METASTORE_TOKEN"):
         client("http://127.0.0.1:1", token_env="METASTORE_TOKEN").get_databases()
+
+
+def test_no_time_is_too_long_for_a_socket():
+    with socket.socket() as channel:
+        channel.settimeout(Deadline(1e308).left)
+        assert channel.gettimeout() > 30 * 365 * 86_400

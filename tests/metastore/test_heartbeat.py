@@ -29,6 +29,10 @@ class Server:
         ("45 sec", 45),
         ("", 300),
         ("soon", 300),
+        ("9" * 5000, 300),
+        ("٣s", 300),
+        ("999999999999999999d", 2_592_000),
+        ("0", 0.1),
     ],
 )
 def test_the_timeout_is_read_in_every_unit(setting: str, seconds: float) -> None:

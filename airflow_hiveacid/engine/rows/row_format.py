@@ -20,13 +20,14 @@ from airflow_hiveacid.engine.rows.serde_text import DelimitedText
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.rows.types import spark_struct, spark_type
 from airflow_hiveacid.engine.session import in_session, scan_session
-from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 
 LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
 # Hive writes dates and timestamps of Parquet in the calendar that was in use, and does not say so.
 _HYBRID_CALENDAR = {"datetimeRebaseMode": "LEGACY", "int96RebaseMode": "LEGACY"}
+# How many of them a table can tell readers to leave out.
+_LINES = range(1 << 31)
 # More than any file has: every file is then one partition of Spark.
 _WHOLE_FILES = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
@@ -84,8 +85,8 @@ class RowFormat:
             written=partition.columns if partition and form.is_text else table.columns,
             # Hive gives a serde the properties of the table, too, and those come last.
             parameters=tuple(sorted({**(serde.parameters or {}), **table.parameters}.items())),
-            header=_count(table, "skip.header.line.count"),
-            footer=_count(table, "skip.footer.line.count"),
+            header=table.number("skip.header.line.count", 0, _LINES),
+            footer=table.number("skip.footer.line.count", 0, _LINES),
         )
 
     @property
@@ -150,13 +151,6 @@ class RowFormat:
         if written.type != column.type:
             value = value.try_cast(target)
         return value.alias(column.name)
-
-
-def _count(table: HiveTable, name: str) -> int:
-    given = table.parameters.get(name, "0")
-    if not given.isdecimal():
-        raise UnsupportedTable(f"{table.ref.full_name}: {name} is {given!r}, which is no number.")
-    return int(given)
 
 
 def _path(frame: DataFrame) -> SparkColumn:

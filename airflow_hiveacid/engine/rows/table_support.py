@@ -12,7 +12,6 @@ from airflow_hiveacid.errors import (
     NotTransactional,
     TypeMismatch,
     UnsupportedTable,
-    UserError,
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
@@ -39,7 +38,6 @@ def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
     Raises:
         UnsupportedTable: It is sorted inside of its buckets, has no columns of its own, or one
             that Spark or this version of Hive cannot handle.
-        UserError: It has a stripe size that is none.
         TypeMismatch: A clustering column is not a column of the table.
     """
     if StorageFormat.of(table.serde, table.ref.full_name) is StorageFormat.ORC:
@@ -68,18 +66,9 @@ def stripe_size(table: HiveTable) -> int:
     """The table's stripe size in bytes.
 
     Raises:
-        UserError: The property that says so makes no sense.
+        UnsupportedTable: The property that says so makes no sense.
     """
-    given = table.parameters.get(STRIPE_SIZE)
-    if given is None:
-        return _USUAL_STRIPE_SIZE
-    if not given.isascii() or not given.isdecimal() or int(given) == 0:
-        raise UserError(
-            f"{table.ref.full_name} has the property {STRIPE_SIZE}={given!r}, which is no number "
-            "of bytes.",
-            remedy="Set it to 67108864, for example, or remove it.",
-        )
-    return int(given)
+    return table.number(STRIPE_SIZE, _USUAL_STRIPE_SIZE, range(1, 1 << 63))
 
 
 def check_kind(table: HiveTable, operation: Operation) -> None:

@@ -19,6 +19,8 @@ LONGEST_SETTLE_PAUSE_SECONDS = 10
 # How often a commit is sent that the metastore answers with a failure of its own, like that of its
 # database, and has not carried out.
 MOST_COMMITS = 5
+# What stands for no limit: sockets take no more than the time that a clock can show.
+_FOREVER = 1e9
 
 
 class Deadline:
@@ -30,7 +32,7 @@ class Deadline:
         Args:
             seconds: From now on.
         """
-        self._at = time.monotonic() + seconds
+        self._at = time.monotonic() + min(seconds, _FOREVER)
 
     @property
     def left(self) -> float:

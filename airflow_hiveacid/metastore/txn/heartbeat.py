@@ -12,8 +12,10 @@ from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 HEARTBEATS_PER_TIMEOUT = 3
 
 _DEFAULT_TIMEOUT = "300s"
-_TIME = re.compile(r"(\d+)\s*(ns|us|ms|s|m|h|d|)[a-z]*")
+_TIME = re.compile(r"([0-9]{1,18})\s*(ns|us|ms|s|m|h|d|)[a-z]*")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+# Whatever the server says, there is a pause between two heartbeats, and one that a thread can wait.
+_SHORTEST, _LONGEST = 0.1, 30 * 86400.0
 _RETRY_SECONDS = 1.0
 
 
@@ -29,7 +31,7 @@ def txn_timeout_seconds(client: MetastoreClient) -> float:
         text = _DEFAULT_TIMEOUT  # Some services keep their settings to themselves.
     match = _TIME.fullmatch(text.strip().lower()) or _TIME.fullmatch(_DEFAULT_TIMEOUT)
     assert match is not None
-    return int(match[1]) * _UNITS[match[2]]
+    return min(max(int(match[1]) * _UNITS[match[2]], _SHORTEST), _LONGEST)
 
 
 class Heartbeat:
