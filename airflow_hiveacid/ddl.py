@@ -20,7 +20,6 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 
 # The property of a table that tells which run has created it.
 _RUN = "hiveacid.run_token"
@@ -46,7 +45,6 @@ def run_ddl(client: MetastoreClient, job: CreateTableJob | ConvertJob) -> RunRep
     if isinstance(job, CreateTableJob):
         warnings = create_table(client, ref, job)
         return RunReport(job="create_table", target=ref.full_name, warnings=warnings)
-    abort_open_transactions(client, *job.tokens)  # An earlier try may still hold the lock.
     warnings = convert_to_acid(
         client, ref, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
     )

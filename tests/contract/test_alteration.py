@@ -12,6 +12,7 @@ from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.columns import change_columns
 from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from tests.fakes.metastore import REAL_AND_FAKE
 
 COLUMNS = (Column("id", "bigint", "the key"), Column("tags", "map<string,array<decimal(10,2)>>"))
@@ -129,6 +130,22 @@ def test_a_column_that_is_added_just_before_the_alter_stays(
         assert client.get_table(ref).parameters["numRows"] == ""
     assert [each.name for each in client.get_table(ref).columns] == ["id", "tags", *added]
     assert len(sent) > 1
+
+
+@REAL_AND_FAKE
+def test_a_second_try_does_not_wait_for_the_lock_of_the_first(
+    client: MetastoreClient, database: str
+) -> None:
+    """The first may have died, and the metastore waits for minutes before it says so."""
+    ref = TableRef(database, "locked")
+    client.create_table(HiveTable.new(ref, COLUMNS))
+    with ExclusiveTable(client, ref, "a run", 0):
+        grown = change_columns(
+            *(client, ref, lambda table: (*table.columns, Column("own", "int"))),
+            run_token="a run",
+            lock_wait_seconds=0,
+        )
+        assert grown.columns[-1].name == "own"
 
 
 def without_statistics(described: HiveTable | HivePartition) -> dict[str, object]:

@@ -138,8 +138,11 @@ def killed(events: Events, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 def test_a_run_that_never_committed_is_not_taken_for_applied_when_its_abort_is_forgotten(
     events, killed
 ):
-    events.client.abort_txn(killed(Phase.COMMIT))
+    txn_id = killed(Phase.COMMIT)
+    events.client.abort_txn(txn_id)
     events.look_after()
+    with pytest.raises(TransactionAborted):
+        events.client.commit_txn(txn_id)
     assert not events.insert().settled
     assert events.ids() == [1, 2, 3]
 

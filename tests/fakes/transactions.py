@@ -44,6 +44,8 @@ class _Txn:
     kind: TxnType
     started: int
     state: TxnState = TxnState.OPEN
+    # It was aborted, and is gone from all lists, as if it had been committed.
+    forgotten: bool = False
     # With the write ids that were known then.
     components: dict[Component, int] = field(default_factory=dict)
     write_ids: dict[str, int] = field(default_factory=dict)
@@ -95,7 +97,7 @@ class Transactions:
 
     def commit_txn(self, request: Any) -> None:
         txn = self._txns.get(request.txnid)
-        if txn is not None and txn.state is TxnState.COMMITTED:
+        if txn is not None and txn.state is TxnState.COMMITTED and not txn.forgotten:
             # Version 3 remembers a committed transaction only by what it wrote.
             if self._version is MetastoreVersion.HMS4 or txn.components:
                 return
@@ -235,11 +237,11 @@ class Transactions:
     def forget_empty(self) -> None:
         """An aborted transaction that nothing is known of any more is forgotten.
 
-        Whoever still meets its id, or its write id, takes it for committed.
+        Whoever still meets its id, or its write id, takes it for committed; committed it can't be.
         """
         for txn in self._txns.values():
             if txn.state is TxnState.ABORTED and not txn.components:
-                txn.state = TxnState.COMMITTED
+                txn.state, txn.forgotten = TxnState.COMMITTED, True
 
     def forget_table(self, database: str, table: str) -> None:
         self._last_write_id.pop(f"{database}.{table}", None)
@@ -339,7 +341,7 @@ class Transactions:
 
     def _open(self, txn_id: int) -> _Txn:
         txn = self._txns.get(txn_id)
-        if txn is None:
+        if txn is None or txn.forgotten:
             raise idl_txns.NoSuchTxnException(f"No such transaction txnid:{txn_id}")
         if txn.state is TxnState.ABORTED:
             raise idl_txns.TxnAbortedException(f"Transaction txnid:{txn_id} already aborted")

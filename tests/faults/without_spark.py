@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,19 +16,19 @@ from pyarrow import orc
 from pyspark.errors import PythonException
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.rows import visible_rows
+from airflow_hiveacid.engine import run as application
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.statements.methods import TableChanges
+from airflow_hiveacid.engine.write import statement
 from airflow_hiveacid.engine.write.acid_output import AcidOutput
-from airflow_hiveacid.engine.write.atomic_write import Preparation
-from airflow_hiveacid.engine.write.context import Counts, Work
+from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
 from airflow_hiveacid.engine.write.output import TableOutput
 from airflow_hiveacid.engine.write.staging import StagedFile, delete_stager
+from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.options import DeleteJob, InsertJob, Job, MergeJob, UpdateJob
 from airflow_hiveacid.listing import list_files, read_state
@@ -50,15 +49,15 @@ def carry_out(job: Job) -> Any:
         with MetastoreClient(job.metastore) as client:
             return clean(client, job)
     with without_spark():
-        return run(_Session(), job)  # type: ignore[arg-type]
+        return application.run(_Session(), job)  # type: ignore[arg-type]
 
 
 @contextmanager
 def without_spark() -> Iterator[None]:
     """Let the engine do without Spark meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Preparation, "session", lambda self: self.spark)
-        patch.setattr(TableChanges, "apply", _apply)
+        patch.setattr(statement, "scan_session", lambda spark: spark)
+        patch.setattr(application, "statement_of", _statement_of)
         patch.setattr(TableOutput, "_arrange", lambda self, frame, by, gather: frame)
         patch.setattr(AcidOutput, "_save", _save)
         patch.setattr(InsertOnlyOutput, "_save", _save)
@@ -115,44 +114,50 @@ def _in_a_task() -> Iterator[None]:
         raise PythonException(traceback.format_exc()) from error
 
 
-def _apply(table: TableChanges[Any], job: Any) -> Any:
+@dataclass(eq=False)
+class _Statement(Statement):
     """The change that a job describes, its rows found and written by Python."""
-    if isinstance(job, InsertJob):
-        operation = Operation.OVERWRITE if job.overwrite else Operation.INSERT
-    else:
-        operation = _OPERATIONS[type(job)]
 
-    def prepare(found: Any) -> Any:
-        statement = table._statement(found, operation, lambda _: Counts())
-        return replace(statement, work=partial(_work, job=job))
+    job: Any
 
-    return table._run(prepare)
+    @property
+    def operation(self) -> Operation:
+        if isinstance(self.job, InsertJob):
+            return Operation.OVERWRITE if self.job.overwrite else Operation.INSERT
+        return _OPERATIONS[type(self.job)]
+
+    def prepare(self, preparation: Preparation) -> None:
+        self.look_up(preparation)
+
+    def run(self, context: WriteContext) -> Counts:
+        with context.phases(Phase.READ):
+            full_acid = context.table.kind is TableKind.FULL_ACID
+            seen = _rows_with_ids(context) if full_acid else {}
+            changed = change(self.job, seen.values())
+        with context.phases(Phase.WRITE):
+            gone = sorted(row_id for row_id, row in seen.items() if row in changed.gone)
+            if gone:
+                context.output.write_deletes(gone, ())  # type: ignore[arg-type]
+            if changed.come:
+                rows: Any = changed.come
+                context.output.write_rows(rows, gather=True, replace=changed.replaces)
+        updated = changed.updated
+        return Counts(len(changed.come) - updated, updated, len(gone) - updated)
 
 
-def _work(work: Work, job: Any) -> Counts:
-    with work.phases(Phase.READ):
-        seen = _rows_with_ids(work) if work.table.kind is TableKind.FULL_ACID else {}
-        changed = change(job, seen.values())
-    with work.phases(Phase.WRITE):
-        gone = sorted(row_id for row_id, row in seen.items() if row in changed.gone)
-        if gone:
-            work.output.write_deletes(gone, ())  # type: ignore[arg-type]
-        if changed.come:
-            rows: Any = changed.come
-            work.output.write_rows(rows, gather=True, replace=changed.replaces)
-    updated = changed.updated
-    return Counts(len(changed.come) - updated, updated, len(gone) - updated)
+def _statement_of(job: Job, orc_codec: str | None) -> _Statement:
+    return _Statement(TableRef.parse(job.target), orc_codec, job)
 
 
-def _rows_with_ids(work: Work) -> dict[tuple[str, RowId], Row]:
+def _rows_with_ids(context: WriteContext) -> dict[tuple[str, RowId], Row]:
     """All rows that the transaction sees, by partition and row id."""
-    rules = Rules.HIVE3 if work.client.version is MetastoreVersion.HMS3 else Rules.HIVE4
-    write_ids = work.txn.snapshot.write_ids[work.table.ref.full_name]
+    rules = Rules.HIVE3 if context.client.version is MetastoreVersion.HMS3 else Rules.HIVE4
+    write_ids = context.txn.snapshot.write_ids[context.table.ref.full_name]
     found = {}
-    for partition in work.client.get_partitions(work.table.ref):
+    for partition in context.client.get_partitions(context.table.ref):
         storage = Storage.of(partition.folder)
         files = list_files(storage)
-        state = read_state(storage, files, write_ids, work.txn.snapshot.txns, rules=rules)
+        state = read_state(storage, files, write_ids, context.txn.snapshot.txns, rules=rules)
         p = partition.values[0] or ""
         for batch in visible_rows(storage, state, write_ids, rules):
             for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True):
@@ -181,8 +186,6 @@ def _write_deletes(output: AcidOutput, gone: Sequence[tuple[str, RowId]], _: Any
     names = sorted({f"p={p}" for p, _ in gone})
     output._locate(names)
     places = [output._places[name] for name in names]
-    for place in places:
-        output._stage_below(place.folder.root)
     folders = [output._staged_folder(place, directory) for place in places]
     stage = delete_stager(folders, output.write_id, output._row_types(), output.codec)
     keys = sorted(

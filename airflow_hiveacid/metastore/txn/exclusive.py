@@ -8,7 +8,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.metastore.txn.lock_request import LockRequest
-from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.metastore.txn.owner import Owner, abort_open_transactions
 from airflow_hiveacid.progress import Phase, PhaseClock
 
 
@@ -37,6 +37,8 @@ class ExclusiveTable(LiveTransaction):
     def __enter__(self) -> Self:
         try:
             self._open(TxnType.DEFAULT)
+            # Or it would wait for the lock of a try that was killed until that times out.
+            abort_open_transactions(self._client, self._owner.agent_info, before=self.txn_id)
             component = LockComponent(
                 type=LockType.EXCLUSIVE,
                 level=LockLevel.TABLE,
