@@ -1,12 +1,10 @@
 """The compaction of one partition, or of a table without partitions, in its own transaction."""
 
 import os
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
@@ -18,7 +16,6 @@ from airflow_hiveacid.acid.names import (
     CONVERTED_BASE,
     METADATA_FILE,
     SIDECAR_FILE,
-    STAGING_PREFIX,
     Base,
     Delta,
     parse_directory,
@@ -28,8 +25,9 @@ from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import Tasks
 from airflow_hiveacid.engine.session import cancelling_jobs
+from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
 from airflow_hiveacid.engine.write.staging import Folder, StagedFile
-from airflow_hiveacid.errors import HiveAcidError, StorageError, UnsupportedTable
+from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactionProof, PartitionCompaction
 from airflow_hiveacid.listing import check_notes, list_files, read_state
@@ -39,7 +37,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.transaction import Compaction
 from airflow_hiveacid.metastore.identity import require_same_definition
 from airflow_hiveacid.progress import Phase, PhaseClock
-from airflow_hiveacid.storage import Storage, storage_error
+from airflow_hiveacid.storage import Storage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -88,7 +86,6 @@ class PartitionCompactor(ABC):
         folder = self.table.folder if self.partition is None else self.partition.folder
         self.tasks = Tasks(self.spark)
         self.storage = Storage.of(folder.rstrip("/"))
-        self._staging = f"{STAGING_PREFIX}{self.compaction.txn_id}_{uuid.uuid4().hex[:8]}"
         self._staged: dict[Base | Delta, list[StagedFile]] = {}
         self._published: list[str] = []
         self._bytes_written = 0
@@ -164,10 +161,7 @@ class PartitionCompactor(ABC):
                 )
                 plan = self.plan(state, CompactionType.MAJOR, files)
             self.noted_rows = check_notes(self.storage, state, _directories(plan))
-        self.compaction.own(
-            partial(self.storage.delete_directory, self._staging),
-            f"{self.storage.location}/{self._staging}",
-        )
+        self.directories = StagedDirectories(self.storage.location, self.compaction)
         group = f"hiveacid-{self.compaction.txn_id}"
         with (
             self.phases(Phase.WRITE),
@@ -229,7 +223,7 @@ class PartitionCompactor(ABC):
 
     def folder(self, name: str) -> Folder:
         """A folder that nobody looks into, and that goes away with the transaction."""
-        return Folder(self.storage.location, f"{self._staging}/{name}")
+        return self.directories.folder(name)
 
     def keep(self, directory: Base | Delta, file: StagedFile) -> None:
         """Have a file published."""
@@ -246,40 +240,23 @@ class PartitionCompactor(ABC):
     def _publish(self, plan: CompactionPlan) -> None:
         """Let the new directories appear, each by one rename."""
         hive3 = self.compaction.version is MetastoreVersion.HMS3
-        ready: list[tuple[str, str]] = []
-        for directory, files in self._staged.items():
-            final = replace(directory, visibility_txn=self.compaction.visibility_txn).name
-            folder = f"{self._staging}/ready/{final}"
-            self.storage.make_directory(folder)
-            written = []
-            for file in files:
-                name = self.file_name(file.bucket)
-                self.storage.rename(file.path, f"{folder}/{name}")
-                self._bytes_written += file.bytes
-                written.append(WrittenFile(name, file.rows, file.bytes))
-            sidecar = {SIDECAR_FILE: self._sidecar(plan, written)}
-            for name, content in (self.side_files(directory) | sidecar).items():
-                self._create(f"{folder}/{name}", content)
-            ready.append((folder, final))
-        for _, final in ready:
-            if self.storage.exists(final):
-                raise StorageError(
-                    f"{self.storage.location}/{final} exists already.",
-                    remedy="Another compactor has been here; look whose it is.",
-                )
+        ready = [self._complete(plan, directory) for directory in self._staged]
         self._require_same_table()
-        for folder, final in ready:
-            if not hive3:
-                self.compaction.own(
-                    partial(self.storage.delete_directory, final),
-                    f"{self.storage.location}/{final}",
-                )
-                self.compaction.show(partial(self.storage.exists, final))
-            self.compaction.confirm_alive()
+        for final in ready:
             # On Hive 3 this is the commit: whoever reads from now on may already need it.
-            self.storage.rename(folder, final)
+            self.directories.publish(final, for_good=hive3)
             self._published.append(final)
-        self.storage.delete_directory(self._staging)
+        self.directories.remove()
+
+    def _complete(self, plan: CompactionPlan, directory: Base | Delta) -> str:
+        """Bring a new directory together; its name."""
+        final = replace(directory, visibility_txn=self.compaction.visibility_txn).name
+        named = [(self.file_name(file.bucket), file) for file in self._staged[directory]]
+        self._bytes_written += sum(file.bytes for _, file in named)
+        written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
+        notes = self.side_files(directory) | {SIDECAR_FILE: self._sidecar(plan, written)}
+        self.directories.complete(final, [(name, file.path) for name, file in named], notes)
+        return final
 
     def _require_same_table(self) -> None:
         """Make sure that nothing is published in what has become another table."""
@@ -304,13 +281,6 @@ class PartitionCompactor(ABC):
                 mark_visible(self.client, self.storage, final, self.table.ref)
         except HiveAcidError as error:
             self.warnings.append(f"Cleaning will take a run more: {error}")
-
-    def _create(self, path: str, content: bytes) -> None:
-        try:
-            with self.storage.create(path) as sink:
-                sink.write(content)
-        except OSError as error:
-            raise storage_error(error, f"{self.storage.location}/{path}") from error
 
 
 def _directories(plan: CompactionPlan) -> list[str]:

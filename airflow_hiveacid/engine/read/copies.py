@@ -6,29 +6,16 @@ its timestamps with local time zone are to Spark, which then reads nothing of it
 copies, which go when the transaction that reads them ends.
 """
 
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.engine.hidden_folder import HiddenFolder, Reading
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.orc.readable import copy_readable, readable
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.storage import Storage, storage_error
-
-
-class Reading(Protocol):
-    """The transaction that a snapshot is read under."""
-
-    @property
-    def txn_id(self) -> int:
-        """Its id."""
-
-    def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
-        """Register what must go when it ends."""
+from airflow_hiveacid.storage import storage_error
 
 
 def with_copies(
@@ -52,26 +39,19 @@ def _with_copies(partition: PartitionFiles, txn: Reading, local_times: bool) -> 
         copied |= {file for file in files if file.raw}
     if not copied:
         return partition
-    storage = Storage.of(partition.location)
-    folder = f"{STAGING_PREFIX}{txn.txn_id}_{uuid.uuid4().hex[:8]}"
-    txn.own_temporarily(
-        lambda: storage.delete_directory(folder), f"{storage.location.rstrip('/')}/{folder}"
+    folder = HiddenFolder.until_the_end_of(txn, partition.location)
+    inserts, deletes = (
+        tuple(_copy(folder, file, tails[file]) if file in copied else file for file in files)
+        for files in (partition.inserts, partition.deletes)
     )
-
-    def with_those(files: Sequence[AcidFile]) -> tuple[AcidFile, ...]:
-        return tuple(
-            _copy(storage, folder, file, tails[file]) if file in copied else file for file in files
-        )
-
-    return replace(
-        partition, inserts=with_those(partition.inserts), deletes=with_those(partition.deletes)
-    )
+    return replace(partition, inserts=inserts, deletes=deletes)
 
 
-def _copy(storage: Storage, folder: str, file: AcidFile, tail: OrcTail) -> AcidFile:
+def _copy(folder: HiddenFolder, file: AcidFile, tail: OrcTail) -> AcidFile:
+    storage = folder.storage
     root = storage.location.rstrip("/")
     path = file.path[len(root) + 1 :]
-    copy = f"{folder}/{path}"
+    copy = f"{folder.name}/{path}"
     with storage.open_input(path) as source, storage.create(copy) as sink:
         try:
             size = copy_readable(source, tail, sink)

@@ -5,7 +5,6 @@ computed again. A source without a stable order, a random number or a file that 
 rows by that, and what was derived from the first ones no longer fits. Files stay what they are.
 """
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,10 +20,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.hidden_folder import HiddenFolder, Reading
 from airflow_hiveacid.engine.parallel import in_threads
-from airflow_hiveacid.engine.read.copies import Reading
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.session import evaluating_session, in_session, scan_session
 from airflow_hiveacid.errors import TypeMismatch
@@ -85,10 +83,7 @@ def keep_rows(
     """
     fields = frame.schema.fields
     _require_kept_types(fields, what)
-    root = table.folder.rstrip("/")
-    folder = f"{STAGING_PREFIX}{txn.txn_id}_{uuid.uuid4().hex[:8]}"
-    storage = Storage.of(root)
-    txn.own_temporarily(lambda: storage.delete_directory(folder), f"{root}/{folder}")
+    folder = HiddenFolder.until_the_end_of(txn, table.folder)
 
     names = [f"c{number}" for number in range(len(fields))]
     writing = evaluating_session(frame.sparkSession)
@@ -98,15 +93,15 @@ def keep_rows(
         writing.conf.set(_CASE_SENSITIVE, "true")
     with spark_errors_as_ours(what):
         numbered = in_session(frame.toDF(*names), writing)
-        numbered.write.options(**_FILE_OPTIONS).parquet(f"{root}/{folder}")
+        numbered.write.options(**_FILE_OPTIONS).parquet(folder.path)
 
-    listed = storage.list_files(folder, recursive=True)
+    listed = folder.storage.list_files(folder.name, recursive=True)
     paths = [each.path for each in listed if not each.path.startswith((".", "_"))]
-    sizes = in_threads(lambda path: _size(storage, f"{folder}/{path}"), paths)
+    sizes = in_threads(lambda path: _size(folder.storage, f"{folder.name}/{path}"), paths)
     reading = scan_session(spark)
     reading.conf.set(_CASE_SENSITIVE, "true")
     schema = StructType([StructField(n, f.dataType) for n, f in zip(names, fields, strict=True)])
-    files = [escape_glob(f"{root}/{folder}/{path}") for path in paths]
+    files = [escape_glob(f"{folder.path}/{path}") for path in paths]
     # Named one by one: if one of them goes, that is an error, and no smaller result.
     rows = reading.read.schema(schema).parquet(*files)
     kept = in_session(rows, spark).select(

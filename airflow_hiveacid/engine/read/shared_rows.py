@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.engine.read.copies import Reading
+from airflow_hiveacid.engine.hidden_folder import Reading
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.session import in_session
 from airflow_hiveacid.metastore.catalog import HiveTable

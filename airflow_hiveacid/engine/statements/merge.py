@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.merge import Clause, MergePlan
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.read.copies import Reading
+from airflow_hiveacid.engine.hidden_folder import Reading
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.nanoseconds import check_digits
 from airflow_hiveacid.engine.read.pruning import (

@@ -3,11 +3,9 @@
 This is the half that all kinds of tables share; what goes into a file is up to the kind.
 """
 
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -18,7 +16,6 @@ from pyspark.sql.types import IntegerType
 
 from airflow_hiveacid.acid.names import (
     SIDECAR_FILE,
-    STAGING_PREFIX,
     Base,
     Delta,
     parse_partition_name,
@@ -30,12 +27,13 @@ from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.write.bucketing import bucket_numbers
+from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
 from airflow_hiveacid.engine.write.staging import FlatFile, Folder, StagedFile
-from airflow_hiveacid.errors import InsertOnlyTable, StorageError
+from airflow_hiveacid.errors import InsertOnlyTable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.storage import Storage, storage_error
+from airflow_hiveacid.storage import Storage
 
 BUCKET_NUMBER = "_acid_bucket_number"
 
@@ -83,9 +81,8 @@ class TableOutput(ABC):
     staged: dict[tuple[Place, str], list[StagedFile]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._staging = f"{STAGING_PREFIX}{self.txn.txn_id}_{uuid.uuid4().hex[:8]}"
         self._places: dict[str | None, Place] = {}
-        self._staged_below: set[str] = set()
+        self._staged_below: dict[str, StagedDirectories] = {}
 
     @property
     def write_id(self) -> int:
@@ -158,13 +155,13 @@ class TableOutput(ABC):
             replace: Whether they become a base, which hides all earlier rows, or a delta.
         """
         directory = Base(self.write_id) if replace else self._delta()
-        root, flat = self._stage_below(self.table.folder), f"{self._staging}/flat"
+        flat = self._stage_below(self.table.folder).folder("flat")
         by = [key.name for key in self.table.partition_keys]
         frame = self._arrange(frame, by, gather)
         by += [BUCKET_NUMBER] if self._bucketed else []
         with spark_errors_as_ours(f"Writing rows for {self.table.ref.full_name}"):
-            self._save(frame, by, directory, f"{root.rstrip('/')}/{flat}")
-            self._take(root, flat, directory)
+            self._save(frame, by, directory, f"{flat.root.rstrip('/')}/{flat.path}")
+            self._take(flat, directory)
 
     def write_deletes(self, keys: DataFrame, partitions: Sequence[PartitionFiles]) -> None:
         """Stage delete events.
@@ -189,7 +186,6 @@ class TableOutput(ABC):
             place = self._places[name]
             if (place, directory.name) in self.staged:
                 continue
-            self._stage_below(place.folder.root)
             folder = self._staged_folder(place, directory)
             path = f"{folder.path}/empty"
             with Storage.of(folder.root).create(path) as sink:
@@ -214,12 +210,17 @@ class TableOutput(ABC):
             sidecar: What the hidden note about the transaction says in every directory.
         """
         for (place, name), files in self.staged.items():
-            written = [
-                WrittenFile(self._file_name(file.bucket), file.rows, file.bytes) for file in files
-            ]
-            self._publish(place, name, files, directory_note(sidecar, written))
-        for location in self._staged_below:
-            Storage.of(location).delete_directory(self._staging)
+            staged = self._stage_below(place.folder.root)
+            for file in files:
+                self._verify(staged.storage, file)
+            named = [(self._file_name(file.bucket), file) for file in files]
+            written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
+            notes = {**self.SIDE_FILES, SIDECAR_FILE: directory_note(sidecar, written)}
+            final = f"{place.folder.path}/{name}".lstrip("/")
+            staged.complete(final, [(name, file.path) for name, file in named], notes)
+            staged.publish(final)
+        for staged in self._staged_below.values():
+            staged.remove()
 
     @abstractmethod
     def _save(
@@ -246,37 +247,6 @@ class TableOutput(ABC):
         Raises:
             CorruptFile: They differ.
         """
-
-    def _publish(
-        self, place: Place, name: str, files: Sequence[StagedFile], sidecar: bytes
-    ) -> None:
-        storage = Storage.of(place.folder.root)
-        final = f"{place.folder.path}/{name}".lstrip("/")
-        ready = f"{self._staging}/ready/{final}"
-        storage.make_directory(ready)
-        for file in files:
-            self._verify(storage, file)
-            storage.rename(file.path, f"{ready}/{self._file_name(file.bucket)}")
-        for side_file, content in (*self.SIDE_FILES.items(), (SIDECAR_FILE, sidecar)):
-            try:
-                with storage.create(f"{ready}/{side_file}") as sink:
-                    sink.write(content)
-            except OSError as error:
-                raise storage_error(error, f"{place.folder.root}/{ready}/{side_file}") from error
-        if storage.exists(final):
-            # Not of this transaction, whose write id is new: an abort must leave it alone.
-            raise StorageError(
-                f"{place.folder.root}/{final} exists already, from a table of the same place.",
-                remedy="Look whose rows these are, and move the directory away.",
-            )
-        self.txn.own(_deletion(storage, final), f"{place.folder.root}/{final}")
-        self.txn.show(partial(storage.exists, final))
-        if place.folder.path:
-            storage.make_directory(place.folder.path)
-        # Whoever was stopped for longer than a transaction lives must not show rows of an aborted
-        # one: its write id may be forgotten, and look committed, as soon as a cleaner was there.
-        self.txn.confirm_alive()
-        storage.rename(ready, final)
 
     @property
     def _bucketed(self) -> bool:
@@ -308,24 +278,23 @@ class TableOutput(ABC):
         udf: Any = arrow_udf  # Its stubs know functions of up to ten columns only.
         return udf(number, IntegerType())(*[F.col(quoted(column.name)) for column in clustered])
 
-    def _take(self, root: str, flat: str, directory: Base | Delta) -> None:
+    def _take(self, flat: Folder, directory: Base | Delta) -> None:
         """Take over the files that Spark has written."""
-        storage = Storage.of(root)
+        storage = Storage.of(flat.root)
         found: dict[str | None, list[tuple[int | None, str]]] = {}
-        for status in storage.list_files(flat, recursive=True):
+        for status in storage.list_files(flat.path, recursive=True):
             folder, _, name = status.path.rpartition("/")
             if not name.startswith((".", "_")):
                 partition, bucket = self._read_folder(folder)
-                found.setdefault(partition, []).append((bucket, f"{flat}/{status.path}"))
+                found.setdefault(partition, []).append((bucket, f"{flat.path}/{status.path}"))
         self._locate(list(found))
         work: list[tuple[Place, FlatFile]] = []
         for partition, files in found.items():
             place = self._places[partition]
-            self._stage_below(place.folder.root)
             target = self._staged_folder(place, directory)
             for position, (bucket, path) in enumerate(sorted(files, key=lambda each: each[1])):
                 number = position if bucket is None else bucket
-                work.append((place, FlatFile(root, path, target, number)))
+                work.append((place, FlatFile(flat.root, path, target, number)))
         for (place, _), file in zip(work, self._finish([each for _, each in work]), strict=True):
             if file.rows:
                 self.staged.setdefault((place, directory.name), []).append(file)
@@ -354,25 +323,19 @@ class TableOutput(ABC):
                 values = [value for _, value in parse_partition_name(name)]
                 self.locate([HivePartition.new(self.table, values)], are_new=True)
 
-    def _stage_below(self, location: str) -> str:
-        """Note that there will be staged files below a location, to be removed in any case."""
+    def _stage_below(self, location: str) -> StagedDirectories:
+        """Where to stage what will appear below a location."""
         if location not in self._staged_below:
-            self._staged_below.add(location)
-            storage = Storage.of(location)
-            self.txn.own(_deletion(storage, self._staging), f"{location}/{self._staging}")
-        return location
+            self._staged_below[location] = StagedDirectories(location, self.txn)
+        return self._staged_below[location]
 
     def _delta(self, *, is_delete: bool = False) -> Delta:
         return Delta(self.write_id, self.write_id, self.statement, is_delete=is_delete)
 
     def _staged_folder(self, place: Place, directory: Base | Delta) -> Folder:
-        path = f"{self._staging}/out/{place.folder.path}/{directory.name}".replace("//", "/")
-        return Folder(place.folder.root, path)
+        path = f"out/{place.folder.path}/{directory.name}".replace("//", "/")
+        return self._stage_below(place.folder.root).folder(path)
 
 
 def _deletes(directory: str) -> bool:
     return directory.startswith("delete_delta_")
-
-
-def _deletion(storage: Storage, path: str) -> Any:
-    return lambda: storage.delete_directory(path)
