@@ -5,13 +5,13 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from airflow_hiveacid.acid.history import HistoryEntry
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words, moment_in_words
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.maintenance.versions import HistoryEntry
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, Decision
-from airflow_hiveacid.acid.health import BlockingTxn, QueueEntry, TableHealth, score_of
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import HiveAcidError, TableNotFound
 from airflow_hiveacid.jobs.need import CompactionNeed
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.blockers import blockers_by_table
+from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

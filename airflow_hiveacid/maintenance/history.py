@@ -9,14 +9,6 @@ from typing import Any
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
-from airflow_hiveacid.acid.history import (
-    HistoryEntry,
-    entries_of_runs,
-    entry_of,
-    facts_of,
-    newest_first,
-    states_of,
-)
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE
 from airflow_hiveacid.acid.schema import TableKind
@@ -27,6 +19,14 @@ from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.listing import read_marker
 from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes, parted
 from airflow_hiveacid.maintenance.run_notes import RunNotes
+from airflow_hiveacid.maintenance.versions import (
+    HistoryEntry,
+    entries_of_runs,
+    entry_of,
+    facts_of,
+    newest_first,
+    states_of,
+)
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.partition_locations import partition_locations
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

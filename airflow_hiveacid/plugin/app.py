@@ -9,10 +9,10 @@ from airflow.api_fastapi.core_api.security import requires_access_asset, require
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
-from airflow_hiveacid.acid.health import TableHealth
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
 from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.plugin.metastores import Metastore, connection_ids, metastore

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from airflow_hiveacid.acid.health import TableHealth
 from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.maintenance.health_score import TableHealth
 
 log = logging.getLogger(__name__)
 

@@ -9,15 +9,15 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.health import TableHealth
-from airflow_hiveacid.acid.history import HistoryEntry
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.maintenance.health import HealthMeter
+from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.maintenance.history import table_history
+from airflow_hiveacid.maintenance.versions import HistoryEntry
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.plugin.measuring import Measuring
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from airflow_hiveacid.acid.health import TableHealth
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.maintenance.health_score import TableHealth
 
 Sort = Literal[
     "score", "table", "deltas", "bytes", "delete_ratio", "base", "obsolete", "txn", "queue"

@@ -15,8 +15,8 @@ from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.health import TableHealth
 from airflow_hiveacid.errors import MetastoreUnreachable
+from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin import app as page_app
 from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin.measuring import Measured

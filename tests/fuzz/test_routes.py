@@ -10,9 +10,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from airflow_hiveacid.acid.health import TableHealth
 from airflow_hiveacid.cli import main as command_line
 from airflow_hiveacid.errors import MetastoreUnreachable
+from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin import app as page_app
 from airflow_hiveacid.plugin.measuring import Measured
 from tests.fuzz.driver import INPUTS, WORDS, Source, fuzz

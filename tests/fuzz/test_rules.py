@@ -5,7 +5,6 @@ import contextlib
 from airflow_hiveacid.acid.cleaning import Since
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
-from airflow_hiveacid.acid.history import entries_of_runs, entry_of, facts_of, states_of
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import (
     parse_directory,
@@ -18,6 +17,7 @@ from airflow_hiveacid.acid.schema import TableKind, parse_type
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.rows.table_support import stripe_size
 from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.maintenance.versions import entries_of_runs, entry_of, facts_of, states_of
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.orc.compression import Codec
 from tests.fuzz.driver import INPUTS, Source, fuzz
