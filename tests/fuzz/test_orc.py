@@ -59,8 +59,8 @@ def _memory():
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     # A megabyte for each stream that it writes takes longer to map than all else takes.
-    for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
-        ctypes.CDLL(None).mallopt(option, 32 << 20)
+    for option, size in ((M_TRIM_THRESHOLD, 1 << 30), (M_MMAP_THRESHOLD, 32 << 20)):
+        ctypes.CDLL(None).mallopt(option, size)
     # Whatever is loaded and started once.
     for file in flat_files():
         read_all(io.BytesIO(file))
@@ -318,14 +318,16 @@ def test_writing_anew(inputs):
     files, some = acid_files(), len(CODECS)
     same = [files[at : at + some] for at in range(0, len(files) - 1, some)]
     same[0] += files[-1:]
-    sound = [OrcTail.read(io.BytesIO(kind[1])) for kind in same]
-    layouts = [Layout.joint([("file", tail)], like=tail) for tail in sound]
+
+    @cache
+    def layout_of(data):
+        tail = OrcTail.read(io.BytesIO(data))
+        return Layout.joint([("file", tail)], like=tail)
 
     def make(source):
-        kind = source.random.randrange(len(same))
-        other = source.random.random() < 0.1
-        layout = source.random.choice(layouts) if other else layouts[kind]
-        return layout, spoilt(source, same[kind])
+        kind = source.random.choice(same)
+        other = source.random.choice(same) if source.random.random() < 0.1 else kind
+        return layout_of(source.random.choice(other[:some])), spoilt(source, kind)
 
     def write(given):
         layout, data = given
