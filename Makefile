@@ -13,7 +13,7 @@ OLDEST := .venv-oldest
 # Each has metastores and a Spark of its own, about 3 GB in all.
 WORKERS ?= 2
 
-.PHONY: help setup quickstart test lint format interop differential faults fuzz live oldest bench docs lock clean
+.PHONY: help setup quickstart test lint format histories interop differential faults fuzz live oldest bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ lint: setup ## Check style, types and the directions of imports
 format: setup ## Rewrite the code in the house style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+histories: setup ## Try 1,000 random histories of a table on each version (half an hour)
+	@$(RUN) HISTORIES=1000 python -m pytest --numprocesses $(WORKERS) tests/histories
 
 interop: setup ## Check what we write and compact with real Hive and Trino (downloads them; slow)
 	@$(RUN) python -m pytest -m interop tests/interop

@@ -206,8 +206,12 @@ class InsertOnlyHistory:
         self._check_everybody()
 
     def _clean(self) -> None:
-        job = CleanJob(target=self.ref.full_name, metastore=self.client.options)
-        report = clean(self.client, job)
+        target, metastore = self.ref.full_name, self.client.options
+        job = CleanJob(target=target, metastore=metastore, lock_wait_seconds=0)
+        try:
+            report = clean(self.client, job)
+        except LockTimeout:  # Somebody overwrites.
+            return self.log.append("a cleaner had to wait and gave up")
         self.log.append(f"cleaned {', '.join(each.path for each in report.removed)}")
         self._check_everybody()
 

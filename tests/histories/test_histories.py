@@ -9,10 +9,11 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.fakes.metastore import FakeMetastore
 from tests.histories.history import History
 from tests.histories.insert_only_history import InsertOnlyHistory
+from tests.histories.seeds import seeds
 
 
 @pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds())
 def test_no_reader_sees_a_compaction_or_a_cleaning(
     seed: int, version: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -26,7 +27,7 @@ def test_no_reader_sees_a_compaction_or_a_cleaning(
 
 
 @pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(0.3))
 def test_no_reader_of_an_insert_only_table_sees_a_compaction_or_a_cleaning(
     seed: int, version: str, tmp_path: Path, spark: SparkSession
 ) -> None:
