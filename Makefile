@@ -59,7 +59,9 @@ fuzz: setup ## Give everything that reads from outside a million hostile inputs 
 	@$(RUN) python -m pytest -m fuzz --numprocesses $(WORKERS) tests/fuzz
 
 faults: setup ## Kill, stop, starve and garble every operation at every step (an hour)
-	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) tests/faults tests/crash
+	@# Some take minutes, most of them a second: who is idle takes from the others.
+	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal \
+		tests/faults tests/crash
 
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live

@@ -71,7 +71,12 @@ class Outsider:
             for txn in self._client.get_open_txns_info()
             if txn.state is TxnState.OPEN
         ]
-        left += [f"{lock} is held" for lock in self._client.show_locks(self._ref)]
+        # Also those on names beside the table, which its writers and compactors lock.
+        left += [
+            f"{lock} is held"
+            for lock in self._client.show_locks()
+            if lock.database == self._ref.database
+        ]
         return left + [
             f"the request {each} is not over"
             for each in CompactionQueue(self._client).show(self._ref)
