@@ -102,8 +102,12 @@ class HiveAcidApplicationTrigger(BaseTrigger):
             event["error"] = codec.encode(ErrorReport.of(error))
         except asyncio.CancelledError:
             # From 3.3 on, Airflow calls on_kill by itself.
-            if not hasattr(BaseTrigger, "on_kill") and await self._ended_by_user():
-                await self.on_kill()
+            if not hasattr(BaseTrigger, "on_kill"):
+                try:
+                    if await self._ended_by_user():
+                        await self.on_kill()
+                except Exception as error:  # noqa: BLE001 - Airflow fails the task for any other
+                    self.log.warning("The application may go on: %s", error)
             raise
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 

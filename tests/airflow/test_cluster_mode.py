@@ -345,13 +345,19 @@ def test_a_user_who_ends_the_task_is_heard_while_xcoms_are_told(cluster, context
     assert asyncio.run(cancelled()) == ("by the user",)
 
 
-@pytest.mark.parametrize(("state", "killed"), [("failed", True), ("deferred", False)])
+@pytest.mark.parametrize(
+    ("state", "killed"),
+    # Of a run that is not there any more Airflow knows no state.
+    [("failed", True), ("deferred", False), (None, False)],
+)
 def test_before_airflow_3_3_a_cancelled_trigger_finds_out_why(
     cluster, context, open_txns, monkeypatch, state, killed
 ):
     monkeypatch.delattr(BaseTrigger, "on_kill", raising=False)
     monkeypatch.setattr(
-        RuntimeTaskInstance, "get_task_states", lambda *_, **__: {"r": {"t": state}}
+        RuntimeTaskInstance,
+        "get_task_states",
+        lambda *_, **__: {} if state is None else {"r": {"t": state}},
     )
     trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
     (application,) = cluster.applications

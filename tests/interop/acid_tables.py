@@ -155,7 +155,7 @@ def compactions_that_did_not_commit(make: Making) -> None:
     make.compact("major")
     (base,) = make.folder.glob("base_*")
     make.run(f"insert into T {values(range(10, 14))}", "delete from T where id = 3")
-    open_, aborted = make.open_txn(), make.open_txn()
+    open_, aborted = make.open_compaction(), make.open_compaction()
     for txn in (open_, aborted):
         shutil.copytree(base, make.folder / f"base_0000004_v{txn:07d}")
         delta = make.folder / "delta_0000003_0000003_0000"

@@ -58,22 +58,17 @@ class Making:
     def open_txn(self) -> int:
         return self.client.open_txn("golden", "localhost", "golden")
 
+    def open_compaction(self) -> int:
+        """Open a transaction that the metastore still remembers when it is aborted."""
+        txn = self.open_txn()
+        lock_to_insert(self.client, self.ref, txn)
+        return txn
+
     def begin(self) -> tuple[int, int]:
         """Begin to insert as any engine does: the transaction and its write id."""
         txn = self.open_txn()
         write_id = self.client.allocate_write_id(txn, self.ref)
-        lock = LockComponent(
-            type=LockType.SHARED_READ,
-            level=LockLevel.TABLE,
-            database=self.ref.database,
-            table=self.ref.name,
-            partition=None,
-            operation=DataOperation.INSERT,
-            is_transactional=True,
-            is_dynamic_partition_write=False,
-        )
-        answer = self.client.lock([lock], txn, "golden", "localhost", "golden")
-        assert answer.state is LockState.ACQUIRED
+        lock_to_insert(self.client, self.ref, txn)
         seen = Snapshot.take(self.client, [self.ref], txn).write_ids[self.ref.full_name]
         forget_statistics(self.client, self.ref, [], Writer(write_id, seen))
         return txn, write_id
@@ -135,6 +130,26 @@ class Making:
         snapshots = ",\n".join(map(_snapshot_text, self.snapshots))
         text = f'{head},\n "snapshots": [\n{snapshots}]\n}}\n'
         (TABLES / f"{self.ref.name}.json").write_text(text)
+
+
+def lock_to_insert(client: MetastoreClient, ref: TableRef, txn: int) -> None:
+    """Have the metastore note that a transaction changes a table.
+
+    Of an aborted one without such a note it forgets within seconds that it was aborted, and what that
+    has left counts as committed. Whoever writes or compacts has one.
+    """
+    lock = LockComponent(
+        type=LockType.SHARED_READ,
+        level=LockLevel.TABLE,
+        database=ref.database,
+        table=ref.name,
+        partition=None,
+        operation=DataOperation.INSERT,
+        is_transactional=True,
+        is_dynamic_partition_write=False,
+    )
+    answer = client.lock([lock], txn, "golden", "localhost", "golden")
+    assert answer.state is LockState.ACQUIRED
 
 
 def _snapshot_text(snapshot: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.jobs.compaction import CompactJob
 from airflow_hiveacid.maintenance.survey import Survey
 from tests.interop.checked import DAYS, customer
+from tests.interop.making import lock_to_insert
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 
@@ -137,6 +138,7 @@ def leave_uncommitted(table, sources):
     """
     with table.client() as client:
         txn_id = client.open_txn("compactor", "localhost", None)
+        lock_to_insert(client, table.ref, txn_id)
         client.abort_txn(txn_id)
         (place,) = client.get_partitions(table.ref, [PLACE])
     folder = Path(place.folder.removeprefix("file:"))

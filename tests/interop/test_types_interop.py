@@ -143,14 +143,15 @@ def test_hive_does_not_read_timestamps_with_local_time_zone(spark, hive, trino, 
     assert seen == [("2024-01-01 12:00:00.000000000 UTC",)]
 
 
-def test_we_read_and_change_timestamps_with_local_time_zone_of_hive_and_trino(
-    spark, hive, trino, tables
-):
+def test_we_read_and_change_timestamps_with_local_time_zone_of_hive(spark, hive, trino, tables):
+    """Hive 4.0.1 loses what it is given: its files have the beginning of 1970, says Arrow, too."""
     ours, _ = tables("default.moments", {"at": "timestamp with local time zone"})
-    hive.sql("insert into default.moments select 1, timestamp '2024-01-01 12:00:00'")
-    trino.sql("insert into hive.default.moments select 2, timestamp '2024-01-01 12:00:00 UTC'")
+    for id_ in (1, 2):
+        hive.sql(f"insert into default.moments select {id_}, timestamp '2024-01-01 12:00:00'")
+    with pytest.raises(EngineError, match="timestamp with local time zone not supported"):
+        trino.sql("insert into hive.default.moments select 3, timestamp '2024-01-01 12:00:00 UTC'")
     with ours:
-        at = spark.sql("select timestamp'2024-01-01 12:00:00' as at")
+        at = spark.sql("select timestamp'1970-01-01 00:00:00 UTC' as at")
         expected = spark.range(1, 3).selectExpr("cast(id as int) id").crossJoin(at)
         assert differences(ours.to_df(), expected) == []
         assert ours.delete("id = 1").rows_deleted == 1
