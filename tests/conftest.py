@@ -92,11 +92,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
             SparkSession.builder.master("local[2]")
             .appName("hiveacid-tests")
             .config("spark.ui.enabled", "false")
-            # A task that finds no memory ends the whole process, and with it every later test. Each
-            # broadcast table takes a page at least, which is 64 MB by default, and stays as long
-            # as Python's garbage holds a frame that used it.
+            # A task that finds no memory ends the whole process, and with it every later test.
             .config("spark.driver.memory", "2g")
-            .config("spark.buffer.pageSize", "1m")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.default.parallelism", "2")
             .config("spark.python.daemon.module", "tests.spark_workers")

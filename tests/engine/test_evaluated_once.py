@@ -1,7 +1,10 @@
 """What a write is given is evaluated once: deletes, new rows and counts all speak of that."""
 
 import json
+import os
 import random
+import subprocess
+import sys
 import uuid
 from collections import Counter
 from dataclasses import replace
@@ -14,7 +17,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.engine.failures import SparkJobFailed
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions
@@ -171,31 +173,18 @@ def test_an_update_deletes_the_rows_that_it_writes_anew(spark, hms, client, data
 @HIVE4
 @pytest.mark.parametrize("change", ["insert", "merge"])
 def test_a_stage_that_gives_other_rows_when_it_is_computed_again_ends_the_write(
-    spark, hms, client, database, tmp_path, change
+    hms, client, database, tmp_path, change
 ):
     table = create(client, f"{database}.t", COLUMNS | {"day": "string"})
-    env = spark._jvm.org.apache.spark.SparkEnv.get()
-    places = list(env.blockManager().diskBlockManager().localDirsString())
-    struck = tmp_path / "struck"
-
-    def lose_shuffle_files(batches):
-        yield from batches
-        # By now some tasks have done their work, and others have not read their part.
-        if TaskContext.get().partitionId() == 4 and not struck.exists():
-            struck.touch()
-            for place in places:
-                for file in Path(place).rglob("shuffle_*"):
-                    file.unlink(missing_ok=True)
-
-    restless = Restless(spark, tmp_path / "seen").frame
-    rows = restless.repartition(16, "id").mapInArrow(lose_shuffle_files, restless.schema)
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
-        merge = acid.merge(rows, "t.id = s.id").when_not_matched_insert_all()
-        with pytest.raises(SparkJobFailed, match="indeterminate") as failed:
-            acid.append(rows) if change == "insert" else merge.execute()
-        assert failed.value.retryable
-        assert acid.to_df().collect() == []
-    assert struck.exists()
+    program = [sys.executable, "-m", "tests.engine.lost_stage"]
+    given = [hms.uri, f"{database}.t", change, str(tmp_path)]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "TZ": "UTC"}
+    done = subprocess.run(
+        [*program, *given], env=environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert "indeterminate" in told.pop("error")
+    assert told == {"retryable": True, "struck": True, "rows": 0}
     assert everything(table) == []
 
 
