@@ -63,6 +63,9 @@ class Statement:
                 self._offset(found["line"], column),
                 f"It cannot be read at {found['highlight']!r}: {_in_words(found['description'])}.",
             )
+        except TokenError:
+            # The words of a hint are looked at apart.
+            self.refuse(None, "A quote or a comment in a hint does not end.")
         if len(trees) != 1 or trees[0] is None:
             self.refuse(None, "It must be one statement.")
         return trees[0]

@@ -75,6 +75,9 @@ _TYPES = frozenset(
 )  # fmt: skip
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNIT = re.compile(
+    "(?:(?:year|month|week|day|hour|minute|second|(?:milli|micro|nano)second)s?)?", re.IGNORECASE
+)
 _WORD = re.compile(r"[A-Za-z_]+")
 # Where one stands apart from those that work on values: it makes rows.
 _TABLE_PARTS = ("this", "db", "alias", "joins", "laterals")
@@ -98,9 +101,15 @@ def check_view(statement: Statement, tree: exp.Expr) -> None:
                 _check_function(statement, node)
             case exp.Dot() if isinstance(node.expression, exp.Func):
                 _refuse(statement, node, "A function of a database is not allowed in a view.")
+            case exp.Lateral() if not (node.args.get("view") and isinstance(node.this, exp.Func)):
+                _refuse(
+                    statement, node, "LATERAL is not allowed in a view without VIEW and a call."
+                )
             case exp.Lateral() if not _NAME.fullmatch(node.alias):
                 # It is written without quotes.
                 _refuse(statement, node, f"The name {node.alias!r} is not allowed in a view.")
+            case exp.Interval() if not _UNIT.fullmatch(node.text("unit")):
+                _refuse(statement, node, f"{node.text('unit')!r} is no unit of time.")
             case exp.Table():
                 statement.only(node, _TABLE_PARTS, "A table in a view")
                 if not isinstance(node.this, exp.Identifier) or node.catalog:
