@@ -58,7 +58,7 @@ differential: setup ## Compare 2,000 random statements with DuckDB (slow)
 fuzz: setup ## Give everything that reads from outside a million hostile inputs (hours)
 	@$(RUN) python -m pytest -m fuzz --numprocesses $(WORKERS) tests/fuzz
 
-faults: setup ## Kill, stop, starve and garble every operation at every step (an hour)
+faults: setup ## Kill, stop, starve and garble every operation at every step (an hour or two)
 	@# Some take minutes, most of them a second: who is idle takes from the others.
 	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal \
 		tests/faults tests/crash
