@@ -2,7 +2,6 @@
 
 import io
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from airflow_hiveacid.orc.lengths import Lengths
 from airflow_hiveacid.orc.streams import integer_runs
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.wire import Message, read_varint
+from tests.memory import peak_megabytes
 from tests.orc.hostile import HOSTILE, rewritten, texts
 from tests.orc.orc_tables import flat_file, table, with_tail
 
@@ -55,7 +55,7 @@ def refuse() -> None:
         except DataError as error:
             end = type(error).__name__
         print(json.dumps([name, end, time.process_time() - before]), flush=True)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20
+    assert peak_megabytes() < 1024
 
 
 def chunk(body: bytes) -> bytes:
@@ -102,11 +102,11 @@ def explode() -> None:
         Codec.LZ4: b"\x1fa\x01\x00" + b"\xff" * (4 << 20) + b"\x00",
         Codec.ZSTD: sink.getvalue().to_pybytes(),
     }
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_megabytes()
     for codec, body in bombs.items():
         with pytest.raises(CorruptFile):
             Compression(codec, BLOCK).decompress(chunk(body))
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+    print(peak_megabytes() - before)
 
 
 def test_many_chunks_decode_to_no_more_than_fits_into_memory():

@@ -149,20 +149,18 @@ def test_a_damaged_file_is_refused():
 
 
 _MEASURE = """
-import resource, sys
+import sys
 from airflow_hiveacid.orc.key_stream import merge_keys, read_keys
 from airflow_hiveacid.orc.tail import OrcTail
-
-def used():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+from tests.memory import peak_megabytes
 
 def rows(path):
     with open(path, "rb") as file:
         return sum(map(len, merge_keys([read_keys(file, OrcTail.read(file))])))
 
 few = rows(sys.argv[1])
-before = used()
-print(few, rows(sys.argv[2]), used() - before)
+before = peak_megabytes()
+print(few, rows(sys.argv[2]), peak_megabytes() - before)
 """
 
 

@@ -3,7 +3,6 @@ import gc
 import io
 import os
 import pickle
-import resource
 import subprocess
 import sys
 from dataclasses import replace
@@ -24,6 +23,7 @@ from airflow_hiveacid.orc.reencode import reencode
 from airflow_hiveacid.orc.tail import FooterField, OrcTail
 from airflow_hiveacid.orc.verify import verify_file
 from airflow_hiveacid.orc.wire import Message
+from tests.memory import peak_megabytes
 from tests.orc.bucket_files import BUCKET, compact, inserts, planned, survivors, table
 from tests.orc.orc_tables import CODECS, read, row_ids, with_tail
 
@@ -227,4 +227,4 @@ def rewrite(folder: str) -> None:
         assert len(tail.stripes) == 1
         done = reencode([(file, tail, [0])], sink, layout=layout_of(file), deletes=[], aborted=[])
     assert done.values.rows == 1_200_000
-    print(decoded, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    print(decoded, peak_megabytes())

@@ -1,0 +1,15 @@
+"""How much memory a process has had."""
+
+import re
+from pathlib import Path
+
+
+def peak_megabytes() -> int:
+    """The most that this program ever had.
+
+    What ``getrusage`` says begins with the peak of whoever started the program, a test runner for
+    example, which can be far above it.
+    """
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) >> 10
