@@ -1,0 +1,38 @@
+"""The shape of the tree: one concept, one file, which one can read in one sitting."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("airflow_hiveacid", "spark_apps", "dags", "tests", "bench", "docs")
+MOST_LINES = 400
+SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "misc"}
+# Still to be split. Whoever does it takes the name away.
+TOO_LONG = {
+    "airflow_hiveacid/acid/compaction_policy.py",
+    "airflow_hiveacid/engine/compaction/tasks.py",
+    "airflow_hiveacid/jobs/options.py",
+    "airflow_hiveacid/storage.py",
+    "tests/contract/test_transaction_contract.py",
+    "tests/engine/test_compaction_proof.py",
+    "tests/test_storage.py",
+}
+
+
+@pytest.fixture(scope="module")
+def files() -> list[Path]:
+    files = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 400
+    return files
+
+
+def test_no_file_is_longer_than_one_concept(files: list[Path]) -> None:
+    lengths = {str(file.relative_to(ROOT)): len(file.read_text().splitlines()) for file in files}
+    long = {name for name, lines in lengths.items() if lines > MOST_LINES}
+    assert long == TOO_LONG, f"Split what has more than {MOST_LINES} lines into its concepts."
+
+
+def test_every_file_is_named_for_what_it_holds(files: list[Path]) -> None:
+    names = {str(file.relative_to(ROOT)) for file in files if file.stem in SAY_NOTHING}
+    assert not names, "Name them for the concept that they hold."
