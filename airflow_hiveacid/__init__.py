@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     )
     from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
     from airflow_hiveacid.jobs.cleaning import CleanJob
-    from airflow_hiveacid.jobs.compaction import CompactJob
-    from airflow_hiveacid.jobs.options import (
+    from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+    from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+    from airflow_hiveacid.jobs.write_jobs import (
         DeleteJob,
         InsertJob,
         MergeJob,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
         TableSource,
         UpdateJob,
     )
-    from airflow_hiveacid.jobs.transaction import MultiTableJob
     from airflow_hiveacid.operators.clean import HiveAcidCleanOperator
     from airflow_hiveacid.operators.compact import HiveAcidCompactOperator
     from airflow_hiveacid.operators.delete import HiveAcidDeleteOperator
@@ -129,8 +129,8 @@ _MODULES = {
     ),
     "hooks.metastore": ("HiveAcidMetastoreHook",),
     "jobs.cleaning": ("CleanJob",),
-    "jobs.compaction": ("CompactJob",),
-    "jobs.options": (
+    "jobs.maintenance_jobs": ("CompactJob",),
+    "jobs.write_jobs": (
         "DeleteJob",
         "InsertJob",
         "MergeJob",
@@ -140,7 +140,7 @@ _MODULES = {
         "TableSource",
         "UpdateJob",
     ),
-    "jobs.transaction": ("MultiTableJob",),
+    "jobs.multi_table_job": ("MultiTableJob",),
     "operators.clean": ("HiveAcidCleanOperator",),
     "operators.compact": ("HiveAcidCompactOperator",),
     "operators.delete": ("HiveAcidDeleteOperator",),

@@ -11,9 +11,9 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from airflow_hiveacid.jobs.ddl import ColumnSpec, ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.script import ScriptJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -11,7 +11,10 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.assets import asset_of, to_openlineage
 from airflow_hiveacid.column_lineage import SOURCE, TARGET, column_origins
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.report import by_table
+from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     Job,
@@ -22,9 +25,6 @@ from airflow_hiveacid.jobs.options import (
     TableSource,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.report import by_table
-from airflow_hiveacid.jobs.script import ScriptJob
-from airflow_hiveacid.jobs.transaction import MultiTableJob
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset

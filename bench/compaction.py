@@ -32,7 +32,7 @@ from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.codec import to_json
-from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import PartitionCompaction
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

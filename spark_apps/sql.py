@@ -3,8 +3,8 @@
 import sys
 
 from airflow_hiveacid.engine.run import main
-from airflow_hiveacid.jobs.parent import die_with_parent
-from airflow_hiveacid.jobs.script import ScriptJob
+from airflow_hiveacid.jobs.die_with_parent import die_with_parent
+from airflow_hiveacid.jobs.script_job import ScriptJob
 
 if __name__ == "__main__":
     die_with_parent()

@@ -3,8 +3,8 @@
 import sys
 
 from airflow_hiveacid.engine.run import main
-from airflow_hiveacid.jobs.parent import die_with_parent
-from airflow_hiveacid.jobs.transaction import MultiTableJob
+from airflow_hiveacid.jobs.die_with_parent import die_with_parent
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 
 if __name__ == "__main__":
     die_with_parent()

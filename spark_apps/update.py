@@ -3,8 +3,8 @@
 import sys
 
 from airflow_hiveacid.engine.run import main
-from airflow_hiveacid.jobs.options import UpdateJob
-from airflow_hiveacid.jobs.parent import die_with_parent
+from airflow_hiveacid.jobs.die_with_parent import die_with_parent
+from airflow_hiveacid.jobs.write_jobs import UpdateJob
 
 if __name__ == "__main__":
     die_with_parent()

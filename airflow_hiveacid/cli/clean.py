@@ -31,7 +31,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Clean and print what was removed and what stayed."""
-    from airflow_hiveacid.maintenance.clean import clean
+    from airflow_hiveacid.maintenance.table_cleaning import clean
     from airflow_hiveacid.metastore.client import MetastoreClient
 
     job = CleanJob(

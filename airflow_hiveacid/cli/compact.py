@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import local_spark, policy, target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.jobs.compaction import MODES, CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import MODES, CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction
 
 

@@ -11,7 +11,7 @@ from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.maintenance.versions import HistoryEntry
+from airflow_hiveacid.maintenance.history_entries import HistoryEntry
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is known of a table's past, the newest first."""
-    from airflow_hiveacid.maintenance.history import table_history
+    from airflow_hiveacid.maintenance.table_history import table_history
     from airflow_hiveacid.metastore.client import MetastoreClient
 
     ref = TableRef.parse(arguments.table)

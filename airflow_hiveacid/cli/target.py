@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Sequence
 
 from airflow_hiveacid.errors import InvalidConnection, UserError
-from airflow_hiveacid.jobs.checks import require_partition_names
-from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.field_checks import require_partition_names
+from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

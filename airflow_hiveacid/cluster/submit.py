@@ -16,7 +16,7 @@ from airflow.sdk import BaseHook
 from airflow_hiveacid.cluster.packaged import package_zip, spark_app_path
 from airflow_hiveacid.cluster.spark_text import require_conf, require_environment, require_lines
 from airflow_hiveacid.errors import InvalidConnection, JavaMissing
-from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.progress import PROGRESS
 
 if TYPE_CHECKING:

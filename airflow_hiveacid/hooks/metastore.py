@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.assets import asset_of
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
-from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -186,7 +186,7 @@ class HiveAcidMetastoreHook(BaseHook):
         :param table: ``database.table`` or a pattern, such as ``database.*``.
         :param policy: When a partition is worth compacting; None takes Hive's own rules.
         """
-        from airflow_hiveacid.maintenance.poll import CompactionPoll
+        from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
         found = CompactionPoll(self.options(), policy or CompactionPolicy()).look([table])
         for line in found.log:

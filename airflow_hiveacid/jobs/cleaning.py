@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.checks import require_partition_names
-from airflow_hiveacid.jobs.options import Job, freeze
+from airflow_hiveacid.jobs.field_checks import require_partition_names
+from airflow_hiveacid.jobs.write_jobs import Job, freeze
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

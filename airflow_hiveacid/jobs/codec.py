@@ -14,25 +14,32 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import cleaning, compaction, ddl, options, script, transaction
+from airflow_hiveacid.jobs import (
+    cleaning,
+    ddl_jobs,
+    maintenance_jobs,
+    multi_table_job,
+    script_job,
+    write_jobs,
+)
 
 _JOBS: dict[str, type] = {
-    "insert": options.InsertJob,
-    "update": options.UpdateJob,
-    "delete": options.DeleteJob,
-    "merge": options.MergeJob,
-    "compact": compaction.CompactJob,
+    "insert": write_jobs.InsertJob,
+    "update": write_jobs.UpdateJob,
+    "delete": write_jobs.DeleteJob,
+    "merge": write_jobs.MergeJob,
+    "compact": maintenance_jobs.CompactJob,
     "clean": cleaning.CleanJob,
-    "transaction": transaction.MultiTableJob,
-    "truncate": ddl.TruncateJob,
-    "create_table": ddl.CreateTableJob,
-    "convert": ddl.ConvertJob,
-    "script": script.ScriptJob,
+    "transaction": multi_table_job.MultiTableJob,
+    "truncate": ddl_jobs.TruncateJob,
+    "create_table": ddl_jobs.CreateTableJob,
+    "convert": ddl_jobs.ConvertJob,
+    "script": script_job.ScriptJob,
 }
 _KINDS: dict[str, type] = {
-    "table": options.TableSource,
-    "path": options.PathSource,
-    "query": options.QuerySource,
+    "table": write_jobs.TableSource,
+    "path": write_jobs.PathSource,
+    "query": write_jobs.QuerySource,
     "matched_update": merge.MatchedUpdate,
     "matched_delete": merge.MatchedDelete,
     "not_matched_insert": merge.NotMatchedInsert,
@@ -47,12 +54,12 @@ _TAGS: dict[type, tuple[str, str]] = {
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def to_json(job: options.Job) -> str:
+def to_json(job: write_jobs.Job) -> str:
     """Write a job as one line of JSON."""
     return json.dumps(encode(job), allow_nan=False)
 
 
-def from_json(text: str) -> options.Job:
+def from_json(text: str) -> write_jobs.Job:
     """Read a job that to_json, or a human, wrote.
 
     Raises:
@@ -66,7 +73,9 @@ def from_json(text: str) -> options.Job:
         raise InvalidJob(f"The job is not JSON: {error}.") from error
     if not isinstance(data, dict):
         raise InvalidJob(f"The job must be a JSON object, not {data!r}.")
-    job: options.Job = decode(_tagged_class(data, "job", list(_JOBS.values()), "job"), data, "job")
+    job: write_jobs.Job = decode(
+        _tagged_class(data, "job", list(_JOBS.values()), "job"), data, "job"
+    )
     return job
 
 

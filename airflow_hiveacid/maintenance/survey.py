@@ -27,7 +27,7 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from airflow_hiveacid.maintenance.blockers import blockers_of
+from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes, parted
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable

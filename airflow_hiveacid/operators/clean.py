@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.need import parse_needs
+from airflow_hiveacid.jobs.compaction_need import parse_needs
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
 
     def _run(self, job: CleanJob, context: "Context") -> dict[str, Any]:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.maintenance.clean import clean
+        from airflow_hiveacid.maintenance.table_cleaning import clean
         from airflow_hiveacid.metastore.client import MetastoreClient
 
         assert job.metastore is not None

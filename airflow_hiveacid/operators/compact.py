@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.need import parse_needs, partitions_of
+from airflow_hiveacid.jobs.compaction_need import parse_needs, partitions_of
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 

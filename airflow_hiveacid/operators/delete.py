@@ -1,6 +1,6 @@
 """HiveAcidDeleteOperator: a DeleteJob as an Airflow task."""
 
-from airflow_hiveacid.jobs.options import DeleteJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 

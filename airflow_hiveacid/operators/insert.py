@@ -1,6 +1,6 @@
 """HiveAcidInsertOperator: an InsertJob as an Airflow task."""
 
-from airflow_hiveacid.jobs.options import InsertJob
+from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 

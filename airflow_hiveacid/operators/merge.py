@@ -1,6 +1,6 @@
 """HiveAcidMergeOperator: a MergeJob as an Airflow task."""
 
-from airflow_hiveacid.jobs.options import MergeJob
+from airflow_hiveacid.jobs.write_jobs import MergeJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.assets import emit_assets
-from airflow_hiveacid.jobs.checks import is_template, require_text
-from airflow_hiveacid.jobs.script import ScriptJob
+from airflow_hiveacid.jobs.field_checks import is_template, require_text
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 

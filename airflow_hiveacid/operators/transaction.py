@@ -1,6 +1,6 @@
 """HiveAcidTransactionOperator: changes of several tables as one Airflow task."""
 
-from airflow_hiveacid.jobs.transaction import MultiTableJob
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 

@@ -1,6 +1,6 @@
 """HiveAcidUpdateOperator: an UpdateJob as an Airflow task."""
 
-from airflow_hiveacid.jobs.options import UpdateJob
+from airflow_hiveacid.jobs.write_jobs import UpdateJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 

@@ -13,11 +13,11 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.maintenance.history import table_history
-from airflow_hiveacid.maintenance.versions import HistoryEntry
+from airflow_hiveacid.maintenance.history_entries import HistoryEntry
+from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.plugin.measuring import Measuring
 

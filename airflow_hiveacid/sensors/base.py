@@ -13,13 +13,13 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.checks import is_template, require_text
+from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.report import ErrorReport
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.maintenance.poll import CompactionPoll
+    from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
 
 _QUIET = "hiveacid_quiet_tables"
@@ -121,7 +121,7 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
 
     def _prepared_poll(self, quiet: dict[str, list[str]]) -> "CompactionPoll":
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.maintenance.poll import CompactionPoll
+        from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
         if self._poll is None:
             options = HiveAcidMetastoreHook(self.metastore_conn_id).options()

@@ -7,8 +7,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.ddl import ConvertJob
+from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.sql.statement import Statement
 
 _COMPACTIONS = ("MINOR", "MAJOR")

@@ -7,7 +7,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import script
+from airflow_hiveacid.jobs import script_job
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
 from airflow_hiveacid.sql.commands import alter_job, convert_job
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
@@ -18,7 +18,7 @@ _SUPPORTED = (
     "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, CONVERT TABLE and "
     "ALTER TABLE ... COMPACT"
 )
-_READ: dict[type[exp.Expr], Callable[..., script.Statement]] = {
+_READ: dict[type[exp.Expr], Callable[..., script_job.Statement]] = {
     exp.Insert: insert_job,
     exp.MultitableInserts: multi_insert_job,
     exp.Update: update_job,
@@ -30,7 +30,7 @@ _READ: dict[type[exp.Expr], Callable[..., script.Statement]] = {
 _FIRST_WORDS = {"INSERT", "FROM", "WITH", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CREATE"}
 
 
-def to_script(text: str, database: str = "default") -> script.ScriptJob:
+def to_script(text: str, database: str = "default") -> script_job.ScriptJob:
     """Make a job of the statements in a text, which are separated by semicolons.
 
     Args:
@@ -41,10 +41,10 @@ def to_script(text: str, database: str = "default") -> script.ScriptJob:
         SqlError: A statement cannot be read, or is not supported; the message says where it is.
         InvalidJob: There is no statement.
     """
-    return script.ScriptJob.of(to_jobs(text, database))
+    return script_job.ScriptJob.of(to_jobs(text, database))
 
 
-def to_jobs(text: str, database: str = "default") -> tuple[script.Statement, ...]:
+def to_jobs(text: str, database: str = "default") -> tuple[script_job.Statement, ...]:
     """The job of each statement in a text, checked as far as that takes no server.
 
     Args:
@@ -72,7 +72,7 @@ def to_jobs(text: str, database: str = "default") -> tuple[script.Statement, ...
     return tuple(jobs)
 
 
-def _job(statement: Statement) -> script.Statement:
+def _job(statement: Statement) -> script_job.Statement:
     first = statement.tokens[0]
     word = first.text.upper()
     if word == "ALTER":

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.jobs.ddl import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.ddl_jobs import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.sql.statement import Statement
 
 # Hive's words for the delimiters of a row, and what the serde calls them.

@@ -11,11 +11,11 @@ from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options import MetastoreOptions
 from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.maintenance.poll import CompactionPoll
+    from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
 
 class HiveAcidCompactionTrigger(BaseTrigger):
@@ -104,6 +104,6 @@ def _build_poll(
     options: MetastoreOptions, policy: CompactionPolicy, budget: Budget
 ) -> "CompactionPoll":
     # Thrift and Arrow take a second to import, and DAG files may import this module.
-    from airflow_hiveacid.maintenance.poll import CompactionPoll
+    from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
     return CompactionPoll(options, policy, budget)

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.sidecar import (
     parse_note,
     written_files,
 )
-from airflow_hiveacid.maintenance.versions import facts_of
+from airflow_hiveacid.maintenance.history_entries import facts_of
 
 NOTES = Path(__file__).parents[1] / "data" / "notes"
 FILES = (WrittenFile("bucket_00000", 5, 1234), WrittenFile("bucket_00001", 0, 567))

@@ -28,7 +28,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.codec import to_json
-from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

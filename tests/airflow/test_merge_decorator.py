@@ -13,7 +13,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options import MergeJob
+from airflow_hiveacid.jobs.write_jobs import MergeJob
 
 MERGE = {"target": "db.orders", "on": "t.id = s.id", "when": [MatchedUpdate(), NotMatchedInsert()]}
 FEED = PathSource(path="/feed", format="json")

@@ -36,7 +36,7 @@ from airflow_hiveacid.hooks.failures import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
-from airflow_hiveacid.jobs.parent import DIE_WITH_PARENT
+from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -7,8 +7,8 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.options import InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.jobs.transaction import MultiTableJob
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase

@@ -19,7 +19,7 @@ CLEAN = """
 import sys
 from airflow_hiveacid.jobs.codec import from_json
 from airflow_hiveacid.progress import FaultInjector, PhaseClock
-from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 job = from_json(sys.argv[1])

@@ -7,7 +7,7 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.options import InsertJob, MergeJob
+from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.crash.driver import json_source, left_behind, run_driver

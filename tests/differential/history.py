@@ -16,8 +16,8 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import DuplicateMergeKeys
-from airflow_hiveacid.jobs.options import Job, MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.write_jobs import Job, MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.script import to_jobs
 from tests.differential.random_statements import RandomStatements

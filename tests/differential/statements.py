@@ -15,8 +15,8 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     Job,

@@ -25,7 +25,7 @@ from airflow_hiveacid.errors import (
     UnknownColumn,
 )
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     MetastoreOptions,
     PathSource,

@@ -18,7 +18,7 @@ from airflow_hiveacid.errors import (
     StorageError,
 )
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.write_jobs import (
     InsertJob,
     PathSource,
 )

@@ -8,7 +8,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import create, folder, left_behind, row_ids

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport
-from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import folder, left_behind

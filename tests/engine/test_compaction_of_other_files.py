@@ -11,7 +11,7 @@ from pyarrow import orc
 
 from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.orc.transplant import transplant_all

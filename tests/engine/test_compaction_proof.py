@@ -19,8 +19,8 @@ from airflow_hiveacid.engine.parallel import Tasks, caught
 from airflow_hiveacid.errors import OutOfOrder
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.report import CompactReport
-from airflow_hiveacid.maintenance.clean import clean
-from airflow_hiveacid.maintenance.history import table_history
+from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc import assemble as assembling
 from airflow_hiveacid.orc import reencode as reencoding

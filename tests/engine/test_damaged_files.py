@@ -13,7 +13,7 @@ from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport
-from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import LEFT, Case
 

@@ -20,11 +20,11 @@ from airflow_hiveacid.errors import (
     UnprovenRun,
 )
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.options import InsertJob, QuerySource
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.run_note import RunNote
-from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.jobs.write_jobs import InsertJob, QuerySource
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase

@@ -23,8 +23,8 @@ from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.bucketing import bucket_numbers
 from airflow_hiveacid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.names import SIDECAR_FILE, parse_directory
 from airflow_hiveacid.engine.compaction.table import TableCompactor
-from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.maintenance.survey import Survey
 from tests.engine.acid_tables import folder
 from tests.engine.compaction_case import LEFT, Case

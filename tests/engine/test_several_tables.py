@@ -16,9 +16,9 @@ from airflow_hiveacid.errors import (
     InvalidJob,
     UserError,
 )
-from airflow_hiveacid.jobs.options import InsertJob, MergeJob, QuerySource, TableSource
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.transaction import MultiTableJob
+from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, QuerySource, TableSource
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import (

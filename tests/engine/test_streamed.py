@@ -14,7 +14,7 @@ from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from tests.engine.acid_tables import create, folder, rows_of
 
 DELTA = "delta_0000001_0000003"

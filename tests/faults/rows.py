@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from airflow_hiveacid.jobs.options import DeleteJob, InsertJob, Job, MergeJob, PathSource, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    Job,
+    MergeJob,
+    PathSource,
+    UpdateJob,
+)
 
 
 class Row(NamedTuple):

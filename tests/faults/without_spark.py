@@ -30,9 +30,9 @@ from airflow_hiveacid.engine.write.output import TableOutput
 from airflow_hiveacid.engine.write.staging import StagedFile, delete_stager
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.options import DeleteJob, InsertJob, Job, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, Job, MergeJob, UpdateJob
 from airflow_hiveacid.listing import list_files, read_state
-from airflow_hiveacid.maintenance.clean import clean
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage import Storage

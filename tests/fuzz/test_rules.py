@@ -17,7 +17,12 @@ from airflow_hiveacid.acid.schema import TableKind, parse_type
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.rows.table_support import stripe_size
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.maintenance.versions import entries_of_runs, entry_of, facts_of, states_of
+from airflow_hiveacid.maintenance.history_entries import (
+    entries_of_runs,
+    entry_of,
+    facts_of,
+    states_of,
+)
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.orc.compression import Codec
 from tests.fuzz.driver import INPUTS, Source, fuzz

@@ -8,7 +8,7 @@ import pytest
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.compaction.table import TableCompactor
-from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.maintenance.survey import Survey
 from tests.interop.checked import DAYS, customer
 from tests.interop.making import lock_to_insert

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import ddl
+from airflow_hiveacid.jobs import ddl_jobs
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.codec import from_json, to_json
-from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     MergeJob,
@@ -21,7 +22,6 @@ from airflow_hiveacid.jobs.options import (
     TableSource,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.script import ScriptJob
 
 TEXT = st.text(max_size=8)
 MAYBE = st.none() | TEXT
@@ -84,16 +84,18 @@ JOBS = (
 )
 
 
-COLUMNS = st.lists(st.builds(ddl.ColumnSpec, TEXT, TEXT, MAYBE), max_size=2)
+COLUMNS = st.lists(st.builds(ddl_jobs.ColumnSpec, TEXT, TEXT, MAYBE), max_size=2)
 SCRIPTS = st.builds(
     ScriptJob,
     **COMMON,
     statements=st.lists(
         JOBS.filter(lambda job: not isinstance(job, CleanJob))
-        | st.builds(ddl.TruncateJob, **COMMON, partition=st.none() | st.dictionaries(TEXT, MAYBE))
-        | st.builds(ddl.ConvertJob, **COMMON)
         | st.builds(
-            ddl.CreateTableJob,
+            ddl_jobs.TruncateJob, **COMMON, partition=st.none() | st.dictionaries(TEXT, MAYBE)
+        )
+        | st.builds(ddl_jobs.ConvertJob, **COMMON)
+        | st.builds(
+            ddl_jobs.CreateTableJob,
             **COMMON,
             columns=COLUMNS,
             partition_keys=COLUMNS,

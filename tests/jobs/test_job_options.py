@@ -6,8 +6,8 @@ from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     MergeJob,

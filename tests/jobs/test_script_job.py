@@ -4,9 +4,12 @@ import pytest
 
 from airflow_hiveacid.acid.merge import NotMatchedInsert, validate_clauses
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.ddl import ColumnSpec, CreateTableJob, TruncateJob
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.run_token import agent_info, marked_token, unmarked_token
+from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     MergeJob,
@@ -14,9 +17,6 @@ from airflow_hiveacid.jobs.options import (
     TableSource,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.run_token import agent_info, marked_token, unmarked_token
-from airflow_hiveacid.jobs.script import ScriptJob
-from airflow_hiveacid.jobs.transaction import MultiTableJob
 
 ID = ColumnSpec("id", "int")
 

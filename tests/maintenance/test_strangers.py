@@ -15,9 +15,9 @@ from airflow_hiveacid.errors import (
     PermissionRefused,
     StorageError,
 )
+from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.health import HealthMeter
-from airflow_hiveacid.maintenance.history import table_history
-from airflow_hiveacid.maintenance.poll import CompactionPoll
+from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.storage import ReadOnlyStorage
 from tests.maintenance.acid_folders import AcidFolders
 

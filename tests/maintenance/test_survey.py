@@ -22,11 +22,11 @@ from airflow_hiveacid.errors import (
     NotTransactional,
     TableNotFound,
 )
-from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
 from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
-from airflow_hiveacid.maintenance.poll import CompactionPoll
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction

@@ -12,9 +12,10 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
 )
 from airflow_hiveacid.jobs.codec import from_json, to_json
-from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.ddl import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     MergeJob,
@@ -22,7 +23,6 @@ from airflow_hiveacid.jobs.options import (
     TableSource,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.transaction import MultiTableJob
 from airflow_hiveacid.sql.script import to_jobs, to_script
 
 FEED = {"db__feed": TableSource("db.feed")}

@@ -23,7 +23,7 @@ from airflow_hiveacid.errors import (
     NothingToCompact,
     UnsupportedMetastore,
 )
-from airflow_hiveacid.jobs.compaction import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionCompaction
 from airflow_hiveacid.maintenance.survey import Survey, compactable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable

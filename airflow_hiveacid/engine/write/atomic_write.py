@@ -22,11 +22,11 @@ from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
 from airflow_hiveacid.engine.write.output import TableOutput
 from airflow_hiveacid.engine.write.statement import Preparation, Statement, WriteOptions
 from airflow_hiveacid.errors import CorruptFile, UserError
+from airflow_hiveacid.jobs.multi_table_job import require_one_change
 from airflow_hiveacid.jobs.report import RunReport, TableReport
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.run_token import unmarked_token
-from airflow_hiveacid.jobs.transaction import require_one_change
-from airflow_hiveacid.maintenance.run_notes import FoundNote, mark_committed, write_note
+from airflow_hiveacid.maintenance.run_note_folder import FoundNote, mark_committed, write_note
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

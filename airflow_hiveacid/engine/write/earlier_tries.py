@@ -7,7 +7,7 @@ from airflow_hiveacid.acid.cleaning import stale_staging
 from airflow_hiveacid.errors import ConflictError, StorageError, UnprovenRun
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import source_token
-from airflow_hiveacid.maintenance.run_notes import Belief, FoundNote, RunNotes, mark_committed
+from airflow_hiveacid.maintenance.run_note_folder import Belief, FoundNote, RunNotes, mark_committed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions

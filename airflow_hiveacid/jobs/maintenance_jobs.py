@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.checks import (
+from airflow_hiveacid.jobs.field_checks import (
     is_template,
     require_choice,
     require_partition_names,
     require_text,
 )
-from airflow_hiveacid.jobs.options import Job, freeze
+from airflow_hiveacid.jobs.write_jobs import Job, freeze
 
 MODES = ("auto", "queue", "worker")
 

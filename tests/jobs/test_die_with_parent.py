@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from airflow_hiveacid.jobs import parent
+from airflow_hiveacid.jobs import die_with_parent
 
 # Says its process id, then works on for ever unless it is told to die.
 _DRIVER = """
 import os, threading
-from airflow_hiveacid.jobs.parent import die_with_parent
+from airflow_hiveacid.jobs.die_with_parent import die_with_parent
 die_with_parent()
 print(os.getpid(), flush=True)
 threading.Event().wait()
@@ -26,7 +26,7 @@ def sleeper():
 
 
 def driver(submitter):
-    environment = os.environ | {parent.DIE_WITH_PARENT: str(submitter)}
+    environment = os.environ | {die_with_parent.DIE_WITH_PARENT: str(submitter)}
     return subprocess.Popen(
         [sys.executable, "-c", _DRIVER], env=environment, stdout=subprocess.PIPE, text=True
     )
@@ -42,7 +42,7 @@ def test_a_driver_dies_with_its_submitter(sleeper):
 
 def test_a_driver_dies_with_the_process_that_started_it(sleeper):
     launcher = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_DRIVER!r}])"
-    environment = os.environ | {parent.DIE_WITH_PARENT: str(sleeper.pid)}
+    environment = os.environ | {die_with_parent.DIE_WITH_PARENT: str(sleeper.pid)}
     with subprocess.Popen(
         [sys.executable, "-c", launcher], env=environment, stdout=subprocess.PIPE, text=True
     ) as jvm:
@@ -60,8 +60,8 @@ def test_a_driver_whose_submitter_is_gone_does_not_begin(sleeper):
 
 
 def test_nobody_is_watched_unless_told(monkeypatch):
-    monkeypatch.delenv(parent.DIE_WITH_PARENT, raising=False)
-    parent.die_with_parent()
+    monkeypatch.delenv(die_with_parent.DIE_WITH_PARENT, raising=False)
+    die_with_parent.die_with_parent()
     assert "hiveacid-parent" not in [thread.name for thread in threading.enumerate()]
 
 
@@ -76,7 +76,7 @@ def test_the_end_of_one_process_is_noticed_with_and_without_pidfd(pidfd, sleeper
     elif pidfd == "refused":
         monkeypatch.setattr(os, "pidfd_open", refused, raising=False)
     ended = threading.Event()
-    thread = parent.watch({os.getpid(), sleeper.pid}, ended.set)
+    thread = die_with_parent.watch({os.getpid(), sleeper.pid}, ended.set)
     assert not ended.is_set()
     sleeper.kill()
     sleeper.wait()

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.checks import is_template
-from airflow_hiveacid.jobs.compaction import CompactJob
-from airflow_hiveacid.jobs.ddl import ConvertJob, CreateTableJob, TruncateJob
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.ddl_jobs import ConvertJob, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.run_token import statement_token
+from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     Job,
@@ -16,8 +18,6 @@ from airflow_hiveacid.jobs.options import (
     UpdateJob,
     freeze,
 )
-from airflow_hiveacid.jobs.run_token import statement_token
-from airflow_hiveacid.jobs.transaction import MultiTableJob
 
 Statement = (
     InsertJob

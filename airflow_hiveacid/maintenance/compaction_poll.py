@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, Decision, choose
-from airflow_hiveacid.jobs.need import CompactionNeed
-from airflow_hiveacid.jobs.options import MetastoreOptions
+from airflow_hiveacid.jobs.compaction_need import CompactionNeed
+from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_pattern import tables_of

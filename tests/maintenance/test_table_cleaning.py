@@ -24,8 +24,8 @@ from airflow_hiveacid.errors import (
     TableReplaced,
 )
 from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.maintenance.clean import clean
 from airflow_hiveacid.maintenance.since import mark_visible
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift import idl
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction

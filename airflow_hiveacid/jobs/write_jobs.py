@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from airflow_hiveacid.acid.merge import Clause, validate_assignments, validate_clauses
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.checks import (
+from airflow_hiveacid.jobs.field_checks import (
     is_template,
     require_alias,
     require_choice,

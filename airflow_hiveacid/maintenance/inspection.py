@@ -24,9 +24,9 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.run_notes import NoteName
 from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.listing import check_notes, list_files, read_state
-from airflow_hiveacid.maintenance.blockers import blockers_of
-from airflow_hiveacid.maintenance.places import Place
-from airflow_hiveacid.maintenance.run_notes import Belief, FoundNote, RunNotes
+from airflow_hiveacid.maintenance.blocker_search import blockers_of
+from airflow_hiveacid.maintenance.partition_folders import Place
+from airflow_hiveacid.maintenance.run_note_folder import Belief, FoundNote, RunNotes
 from airflow_hiveacid.maintenance.since import read_since
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -18,8 +18,7 @@ from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.listing import read_marker
 from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes, parted
-from airflow_hiveacid.maintenance.run_notes import RunNotes
-from airflow_hiveacid.maintenance.versions import (
+from airflow_hiveacid.maintenance.history_entries import (
     HistoryEntry,
     entries_of_runs,
     entry_of,
@@ -27,6 +26,7 @@ from airflow_hiveacid.maintenance.versions import (
     newest_first,
     states_of,
 )
+from airflow_hiveacid.maintenance.run_note_folder import RunNotes
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.partition_locations import partition_locations
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

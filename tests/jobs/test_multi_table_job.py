@@ -7,7 +7,8 @@ import pytest
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.codec import from_json, to_json
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     MergeJob,
@@ -16,7 +17,6 @@ from airflow_hiveacid.jobs.options import (
     TableSource,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.transaction import MultiTableJob
 
 DIM = MergeJob(
     target="dw.customers",

@@ -17,9 +17,9 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
-from airflow_hiveacid.maintenance.findings import Finding, Inspection
-from airflow_hiveacid.maintenance.places import Place, places_of
-from airflow_hiveacid.maintenance.run_notes import FoundNote, mark_committed
+from airflow_hiveacid.maintenance.inspection import Finding, Inspection
+from airflow_hiveacid.maintenance.partition_folders import Place, places_of
+from airflow_hiveacid.maintenance.run_note_folder import FoundNote, mark_committed
 from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from itertools import combinations
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.checks import is_template
-from airflow_hiveacid.jobs.options import (
+from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     Job,

@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.maintenance.blockers import blockers_of
+from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction

@@ -1,7 +1,7 @@
 """What a directory's name tells of the past."""
 
 from airflow_hiveacid.acid.names import CONVERTED_BASE
-from airflow_hiveacid.maintenance.versions import VersionState, entry_of
+from airflow_hiveacid.maintenance.history_entries import VersionState, entry_of
 
 
 def test_the_base_of_an_overwrite_is_no_compaction():

@@ -9,8 +9,8 @@ from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.maintenance.history import table_history
-from airflow_hiveacid.maintenance.versions import VersionState
+from airflow_hiveacid.maintenance.history_entries import VersionState
+from airflow_hiveacid.maintenance.table_history import table_history
 from tests.maintenance.acid_folders import AcidFolders
 
 TIME = "2026-11-20T12:00:00+00:00"
