@@ -16,8 +16,8 @@ from airflow_hiveacid.acid.names import Delta, parse_directory
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
 from airflow_hiveacid.engine.compaction.acid import AcidCompactor
+from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.read.snapshot import BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import NothingToCompact
 from airflow_hiveacid.jobs.report import PartitionCompaction

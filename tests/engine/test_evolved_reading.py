@@ -14,9 +14,9 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.read.acid_snapshot import TableSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.read.search import search_argument
-from airflow_hiveacid.engine.read.snapshot import TableSnapshot
+from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable

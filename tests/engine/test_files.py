@@ -21,8 +21,7 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.cli.rows import visible_rows
-from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.read.snapshot import (
+from airflow_hiveacid.engine.read.acid_snapshot import (
     ACID_FIELDS,
     BUCKET,
     PARTITION,
@@ -30,6 +29,7 @@ from airflow_hiveacid.engine.read.snapshot import (
     WRITE_ID,
     TableSnapshot,
 )
+from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from airflow_hiveacid.engine.read.search import search_argument
-from airflow_hiveacid.engine.read.snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable

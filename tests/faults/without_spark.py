@@ -26,9 +26,9 @@ from airflow_hiveacid.engine.write import statement
 from airflow_hiveacid.engine.write.acid_output import AcidOutput
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
-from airflow_hiveacid.engine.write.output import TableOutput
-from airflow_hiveacid.engine.write.staging import StagedFile, delete_stager
+from airflow_hiveacid.engine.write.staged_files import StagedFile, delete_stager
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
+from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, Job, MergeJob, UpdateJob
 from airflow_hiveacid.listing import list_files, read_state

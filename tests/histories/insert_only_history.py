@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
-from airflow_hiveacid.engine.read.flat import FlatSnapshot
+from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.errors import LockTimeout, NotEnoughHistory
 from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob

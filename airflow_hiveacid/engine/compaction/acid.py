@@ -44,7 +44,7 @@ from airflow_hiveacid.engine.compaction.tasks import (
     plan_bucket,
 )
 from airflow_hiveacid.engine.parallel import result_of
-from airflow_hiveacid.engine.write.staging import StagedFile
+from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.errors import (
     BeyondArrow,
     HiveAcidError,

@@ -24,13 +24,19 @@ from airflow_hiveacid.engine.compaction.tasks import (
     assemble_sorted,
 )
 from airflow_hiveacid.engine.parallel import Tasks
+from airflow_hiveacid.engine.read.acid_snapshot import (
+    ACID_FIELDS,
+    BUCKET,
+    ROW,
+    WRITE_ID,
+    TableSnapshot,
+)
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
-from airflow_hiveacid.engine.read.snapshot import ACID_FIELDS, BUCKET, ROW, WRITE_ID, TableSnapshot
 from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.rows.types import require_whole_maps
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.write.staging import Folder, StagedFile
+from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
 from airflow_hiveacid.errors import ProofFailed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage import Storage

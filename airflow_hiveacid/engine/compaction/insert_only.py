@@ -21,7 +21,7 @@ from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.row_files import RowFiles
-from airflow_hiveacid.engine.write.staging import FlatFile, Folder, StagedFile
+from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, StagedFile
 from airflow_hiveacid.errors import HiveAcidError, NanosecondsLost, UnsupportedFile
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.assemble import Part, assemble

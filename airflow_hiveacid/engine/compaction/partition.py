@@ -26,7 +26,7 @@ from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import Tasks
 from airflow_hiveacid.engine.session import cancelling_jobs
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
-from airflow_hiveacid.engine.write.staging import Folder, StagedFile
+from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
 from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactionProof, PartitionCompaction

@@ -15,7 +15,7 @@ import numpy as np
 
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.engine.compaction.tasks import InputFile, naming, open_files
-from airflow_hiveacid.engine.write.staging import StagedFile
+from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.errors import ProofFailed
 from airflow_hiveacid.orc.census import Promise, StripeCensus, hashes_of, take_census
 from airflow_hiveacid.orc.envelope import Column

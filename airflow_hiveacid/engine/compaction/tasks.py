@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from airflow_hiveacid.acid.names import Base, BucketFile, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds
 from airflow_hiveacid.acid.proof import Tally
-from airflow_hiveacid.engine.write.staging import Folder, StagedFile
+from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
 from airflow_hiveacid.errors import (
     CorruptFile,
     DataError,

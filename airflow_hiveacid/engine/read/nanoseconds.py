@@ -13,8 +13,8 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.parallel import Tasks, in_threads
-from airflow_hiveacid.engine.read.flat import FlatSnapshot
-from airflow_hiveacid.engine.read.snapshot import TableSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import TableSnapshot
+from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.errors import NanosecondsLost, UserError
 from airflow_hiveacid.listing import read_tail

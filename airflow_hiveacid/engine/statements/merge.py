@@ -11,6 +11,7 @@ from airflow_hiveacid.acid.merge import Clause, MergePlan
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.hidden_folder import Reading
+from airflow_hiveacid.engine.read.acid_snapshot import KEY
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.nanoseconds import check_digits
 from airflow_hiveacid.engine.read.pruning import (
@@ -18,7 +19,6 @@ from airflow_hiveacid.engine.read.pruning import (
     matching_partitions,
     partitions_of_source,
 )
-from airflow_hiveacid.engine.read.snapshot import KEY
 from airflow_hiveacid.engine.statements.merge_join import CLAUSE, SOURCE_ROW, MergeJoin, numbered
 from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
 from airflow_hiveacid.engine.statements.source import SourceFrame

@@ -15,6 +15,7 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.acid_snapshot import KEY, TableSnapshot
 from airflow_hiveacid.engine.read.pruning import (
     Scope,
     fixed_partition_keys,
@@ -22,7 +23,6 @@ from airflow_hiveacid.engine.read.pruning import (
     parsed,
     same_expression,
 )
-from airflow_hiveacid.engine.read.snapshot import KEY, TableSnapshot
 from airflow_hiveacid.engine.rows.columns import (
     all_columns,
     assignments,

@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.acid_snapshot import KEY, TableSnapshot
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.nanoseconds import check_digits
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
-from airflow_hiveacid.engine.read.search import search_argument
-from airflow_hiveacid.engine.read.snapshot import KEY, TableSnapshot
+from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.columns import all_columns, assignments, quoted
 from airflow_hiveacid.engine.statements.source import SourceInputs
 from airflow_hiveacid.engine.write.context import Counts, WriteContext

@@ -10,19 +10,19 @@ from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Del
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.files import PartitionFiles
-from airflow_hiveacid.engine.read.snapshot import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.rows.columns import pad_chars
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
-from airflow_hiveacid.engine.write.output import BUCKET_NUMBER, TableOutput
-from airflow_hiveacid.engine.write.staging import (
+from airflow_hiveacid.engine.write.staged_files import (
     DELETE_REPORT,
     FlatFile,
     StagedFile,
     delete_stager,
     row_stager,
 )
+from airflow_hiveacid.engine.write.table_output import BUCKET_NUMBER, TableOutput
 from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.row_types import row_types

@@ -19,8 +19,8 @@ from airflow_hiveacid.engine.write.acid_output import AcidOutput
 from airflow_hiveacid.engine.write.context import Counts, PartitionsMoved, WriteContext
 from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
-from airflow_hiveacid.engine.write.output import TableOutput
 from airflow_hiveacid.engine.write.statement import Preparation, Statement, WriteOptions
+from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import CorruptFile, UserError
 from airflow_hiveacid.jobs.multi_table_job import require_one_change
 from airflow_hiveacid.jobs.report import RunReport, TableReport

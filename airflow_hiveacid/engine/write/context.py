@@ -8,13 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.read.acid_snapshot import TableSnapshot
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.read.flat import FlatSnapshot
+from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.nanoseconds import Files, check_digits
 from airflow_hiveacid.engine.read.shared_rows import SharedRows
-from airflow_hiveacid.engine.read.snapshot import TableSnapshot
-from airflow_hiveacid.engine.write.output import TableOutput
+from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import SnapshotMoved
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame
 
 from airflow_hiveacid.acid.names import Base, Delta, OriginalFile
 from airflow_hiveacid.engine.rows.row_format import RowFormat
-from airflow_hiveacid.engine.write.output import TableOutput
 from airflow_hiveacid.engine.write.row_files import RowFiles
-from airflow_hiveacid.engine.write.staging import FlatFile, StagedFile
+from airflow_hiveacid.engine.write.staged_files import FlatFile, StagedFile
+from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
 from airflow_hiveacid.storage import Storage
 

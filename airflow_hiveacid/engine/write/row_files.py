@@ -16,7 +16,7 @@ from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
-from airflow_hiveacid.engine.write.staging import FlatFile, StagedFile
+from airflow_hiveacid.engine.write.staged_files import FlatFile, StagedFile
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.readable import copy_readable

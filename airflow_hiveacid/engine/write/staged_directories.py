@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from airflow_hiveacid.engine.hidden_folder import HiddenFolder
-from airflow_hiveacid.engine.write.staging import Folder
+from airflow_hiveacid.engine.write.staged_files import Folder
 from airflow_hiveacid.errors import StorageError
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 

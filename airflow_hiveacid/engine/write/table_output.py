@@ -28,7 +28,7 @@ from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.write.bucketing import bucket_numbers
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
-from airflow_hiveacid.engine.write.staging import FlatFile, Folder, StagedFile
+from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, StagedFile
 from airflow_hiveacid.errors import InsertOnlyTable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import CORRUPT
 from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles, read_key_range
 from airflow_hiveacid.engine.read.originals import numbered_rows
-from airflow_hiveacid.engine.read.search import SearchArgument
+from airflow_hiveacid.engine.read.search_argument import SearchArgument
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.conversion import within
 from airflow_hiveacid.engine.rows.partition_values import PARTITION, PATH, FilePlace, with_partition
