@@ -30,19 +30,11 @@ if TYPE_CHECKING:
         HiveAcidTaskTrouble,
     )
     from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-    from airflow_hiveacid.jobs.cleaning import CleanJob
-    from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+    from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+    from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
     from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-    from airflow_hiveacid.jobs.write_jobs import (
-        DeleteJob,
-        InsertJob,
-        MergeJob,
-        MetastoreOptions,
-        PathSource,
-        QuerySource,
-        TableSource,
-        UpdateJob,
-    )
+    from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+    from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
     from airflow_hiveacid.operators.clean import HiveAcidCleanOperator
     from airflow_hiveacid.operators.compact import HiveAcidCompactOperator
     from airflow_hiveacid.operators.delete import HiveAcidDeleteOperator
@@ -128,19 +120,20 @@ _MODULES = {
         "HiveAcidTaskTrouble",
     ),
     "hooks.metastore": ("HiveAcidMetastoreHook",),
-    "jobs.cleaning": ("CleanJob",),
-    "jobs.maintenance_jobs": ("CompactJob",),
+    "jobs.maintenance_jobs": ("CleanJob", "CompactJob"),
+    "jobs.metastore_options": ("MetastoreOptions",),
+    "jobs.multi_table_job": ("MultiTableJob",),
+    "jobs.sources": (
+        "PathSource",
+        "QuerySource",
+        "TableSource",
+    ),
     "jobs.write_jobs": (
         "DeleteJob",
         "InsertJob",
         "MergeJob",
-        "MetastoreOptions",
-        "PathSource",
-        "QuerySource",
-        "TableSource",
         "UpdateJob",
     ),
-    "jobs.multi_table_job": ("MultiTableJob",),
     "operators.clean": ("HiveAcidCleanOperator",),
     "operators.compact": ("HiveAcidCompactOperator",),
     "operators.delete": ("HiveAcidDeleteOperator",),

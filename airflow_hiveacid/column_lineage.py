@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedBySourceUpdate, NotMatchedInsert
-from airflow_hiveacid.jobs.write_jobs import InsertJob, Job, MergeJob, QuerySource, UpdateJob
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
 
 TARGET = "the target"
 SOURCE = "the source"

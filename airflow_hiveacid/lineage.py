@@ -11,20 +11,13 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.assets import asset_of, to_openlineage
 from airflow_hiveacid.column_lineage import SOURCE, TARGET, column_origins
 from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import by_table
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    Job,
-    MergeJob,
-    MetastoreOptions,
-    PathSource,
-    QuerySource,
-    TableSource,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset

@@ -22,7 +22,8 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.codec import to_json
-from airflow_hiveacid.jobs.write_jobs import InsertJob, PathSource
+from airflow_hiveacid.jobs.sources import PathSource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

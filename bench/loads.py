@@ -25,8 +25,10 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, Job, MergeJob, PathSource
+from airflow_hiveacid.jobs.sources import PathSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -36,7 +36,7 @@ PAGES = {
         ("sensors.", "triggers."),
         ("sensors.base.HiveAcidCompactionSensor",),
     ),
-    "jobs": ("Jobs, sources, clauses and policies", ("jobs.", "acid."), ("jobs.write_jobs.Job",)),
+    "jobs": ("Jobs, sources, clauses and policies", ("jobs.", "acid."), ("jobs.job.Job",)),
     "python": ("In Python: tables, hooks, assets and retries", ("",), ()),
 }
 _PARAMETER = re.compile(r"^:(?:param (?P<name>\w+)|(?P<other>\w+)[^:]*):", re.MULTILINE)

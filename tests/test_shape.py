@@ -12,7 +12,6 @@ SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "misc"}
 TOO_LONG = {
     "airflow_hiveacid/acid/compaction_policy.py",
     "airflow_hiveacid/engine/compaction/tasks.py",
-    "airflow_hiveacid/jobs/write_jobs.py",
     "airflow_hiveacid/storage.py",
     "tests/contract/test_transaction_contract.py",
     "tests/engine/test_compaction_proof.py",

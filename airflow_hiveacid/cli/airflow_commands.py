@@ -9,7 +9,7 @@ from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand
 
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.main import COMMANDS, DESCRIPTION
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
 _DEFAULT_CONNECTION = "hive_acid_default"
 

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.progress import FaultInjector, Phase, PhaseClock, PhaseObserver
 

@@ -6,9 +6,9 @@ import shlex
 import sys
 from contextlib import redirect_stdout
 
+from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport
-from airflow_hiveacid.jobs.write_jobs import Job
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:

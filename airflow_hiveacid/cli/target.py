@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from airflow_hiveacid.errors import InvalidConnection, UserError
 from airflow_hiveacid.jobs.field_checks import require_partition_names
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

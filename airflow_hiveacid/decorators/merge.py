@@ -15,7 +15,8 @@ from airflow.providers.common.compat.sdk import (
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.write_jobs import MergeJob, PathSource, QuerySource, Source, TableSource
+from airflow_hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
+from airflow_hiveacid.jobs.write_jobs import MergeJob
 from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
 
 if TYPE_CHECKING:

@@ -21,12 +21,13 @@ from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
-from airflow_hiveacid.jobs.write_jobs import Job, MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import FaultInjector, PhaseLog, PhaseObserver

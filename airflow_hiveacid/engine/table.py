@@ -16,8 +16,8 @@ from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.context import read_rows
 from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseObserver

@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.assets import asset_of
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

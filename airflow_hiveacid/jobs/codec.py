@@ -15,13 +15,14 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import (
-    cleaning,
     ddl_jobs,
     maintenance_jobs,
     multi_table_job,
     script_job,
+    sources,
     write_jobs,
 )
+from airflow_hiveacid.jobs.job import Job
 
 _JOBS: dict[str, type] = {
     "insert": write_jobs.InsertJob,
@@ -29,7 +30,7 @@ _JOBS: dict[str, type] = {
     "delete": write_jobs.DeleteJob,
     "merge": write_jobs.MergeJob,
     "compact": maintenance_jobs.CompactJob,
-    "clean": cleaning.CleanJob,
+    "clean": maintenance_jobs.CleanJob,
     "transaction": multi_table_job.MultiTableJob,
     "truncate": ddl_jobs.TruncateJob,
     "create_table": ddl_jobs.CreateTableJob,
@@ -37,9 +38,9 @@ _JOBS: dict[str, type] = {
     "script": script_job.ScriptJob,
 }
 _KINDS: dict[str, type] = {
-    "table": write_jobs.TableSource,
-    "path": write_jobs.PathSource,
-    "query": write_jobs.QuerySource,
+    "table": sources.TableSource,
+    "path": sources.PathSource,
+    "query": sources.QuerySource,
     "matched_update": merge.MatchedUpdate,
     "matched_delete": merge.MatchedDelete,
     "not_matched_insert": merge.NotMatchedInsert,
@@ -54,12 +55,12 @@ _TAGS: dict[type, tuple[str, str]] = {
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def to_json(job: write_jobs.Job) -> str:
+def to_json(job: Job) -> str:
     """Write a job as one line of JSON."""
     return json.dumps(encode(job), allow_nan=False)
 
 
-def from_json(text: str) -> write_jobs.Job:
+def from_json(text: str) -> Job:
     """Read a job that to_json, or a human, wrote.
 
     Raises:
@@ -73,9 +74,7 @@ def from_json(text: str) -> write_jobs.Job:
         raise InvalidJob(f"The job is not JSON: {error}.") from error
     if not isinstance(data, dict):
         raise InvalidJob(f"The job must be a JSON object, not {data!r}.")
-    job: write_jobs.Job = decode(
-        _tagged_class(data, "job", list(_JOBS.values()), "job"), data, "job"
-    )
+    job: Job = decode(_tagged_class(data, "job", list(_JOBS.values()), "job"), data, "job")
     return job
 
 

@@ -7,7 +7,8 @@ from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
-from airflow_hiveacid.jobs.write_jobs import Job, PartitionSpec, freeze
+from airflow_hiveacid.jobs.job import Job, freeze
+from airflow_hiveacid.jobs.write_jobs import PartitionSpec
 
 FORMATS = ("ORC", "PARQUET", "TEXTFILE", "CSV", "JSON")
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Sequence
-from urllib.parse import urlsplit
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import parse_partition_name
@@ -55,24 +54,3 @@ def require_partition_names(names: Sequence[str]) -> None:
                 parse_partition_name(name)
             except MalformedName as error:
                 raise InvalidJob(f"{where}: {error}") from error
-
-
-def require_uri(uri: str) -> None:
-    """Raise InvalidJob unless it is the address of a metastore, without a secret."""
-    try:
-        parts = urlsplit(uri)
-        port = parts.port
-    except ValueError as error:
-        raise InvalidJob(f"metastore.uris: {uri!r} cannot be read: {error}.") from error
-    if parts.scheme not in ("thrift", "http", "https") or not parts.hostname:
-        raise InvalidJob(
-            f"metastore.uris: {uri!r} is not the address of a metastore.",
-            remedy='Write "thrift://host:port" or "https://host:port/path".',
-        )
-    if parts.scheme == "thrift" and port is None:
-        raise InvalidJob(f"metastore.uris: {uri!r} has no port.", remedy="Mostly it is 9083.")
-    if parts.username is not None or parts.password is not None:
-        raise InvalidJob(
-            "metastore.uris must not hold a user or a password.",
-            remedy="Use the user field, and token_env for a token.",
-        )

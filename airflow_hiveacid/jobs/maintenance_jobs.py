@@ -1,4 +1,4 @@
-"""The job that compacts the partitions of one table."""
+"""The jobs that look after one table: compacting its partitions, and cleaning up after that."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from airflow_hiveacid.jobs.field_checks import (
     require_partition_names,
     require_text,
 )
-from airflow_hiveacid.jobs.write_jobs import Job, freeze
+from airflow_hiveacid.jobs.job import Job, freeze
 
 MODES = ("auto", "queue", "worker")
 
@@ -68,3 +68,27 @@ class CompactJob(Job):
             )
         if self.pool is not None and self.mode in ("auto", "queue"):
             raise InvalidJob("pool says whose requests a worker serves; it needs mode='worker'.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanJob(Job):
+    """Clean a table.
+
+    Attributes:
+        partitions: The names of the partitions, "d=1/e=2"; None is all of them.
+        dry_run: Only say what would be removed.
+        keep_notes_days: Notes of runs that are older are removed too.
+    """
+
+    partitions: Sequence[str] | None = None
+    dry_run: bool = False
+    keep_notes_days: float = 30
+
+    def __post_init__(self) -> None:
+        freeze(self, "partitions")
+
+    def _validate_own(self) -> None:
+        if self.partitions is not None:
+            require_partition_names(self.partitions)
+        if self.keep_notes_days < 0:
+            raise InvalidJob("keep_notes_days must not be negative.")

@@ -6,14 +6,13 @@ from itertools import combinations
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
-    Job,
     MergeJob,
     PartitionSpec,
     UpdateJob,
-    freeze,
 )
 
 # Known for the transaction as a whole.

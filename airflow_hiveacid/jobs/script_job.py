@@ -7,17 +7,11 @@ from typing import Self
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.run_token import statement_token
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    Job,
-    MergeJob,
-    UpdateJob,
-    freeze,
-)
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 Statement = (
     InsertJob

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, Decision, choose
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_pattern import tables_of

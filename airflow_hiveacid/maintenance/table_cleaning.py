@@ -15,7 +15,7 @@ from airflow_hiveacid.errors import (
     HiveAcidError,
     NotTransactional,
 )
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
 from airflow_hiveacid.maintenance.inspection import Finding, Inspection
 from airflow_hiveacid.maintenance.partition_folders import Place, places_of

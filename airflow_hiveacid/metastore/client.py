@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import AnswerLost
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.answers import (

@@ -12,7 +12,7 @@ from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook, abort_transactions
-from airflow_hiveacid.jobs.write_jobs import Job
+from airflow_hiveacid.jobs.job import Job
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.compaction_need import parse_needs
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
 
 if TYPE_CHECKING:

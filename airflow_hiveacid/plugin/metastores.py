@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.maintenance.history_entries import HistoryEntry

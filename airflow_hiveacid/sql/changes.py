@@ -10,7 +10,8 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob, Source, UpdateJob
+from airflow_hiveacid.jobs.sources import Source
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import Statement
 

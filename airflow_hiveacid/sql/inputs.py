@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.write_jobs import PathSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
 from airflow_hiveacid.sql.statement import Statement
 
 # Marks the name of what a query has in common with others, which is no table either.

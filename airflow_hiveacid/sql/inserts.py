@@ -6,7 +6,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.write_jobs import InsertJob, QuerySource
+from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.sql.inputs import COMMON, Inputs
 from airflow_hiveacid.sql.statement import Statement
 

@@ -3,7 +3,7 @@
 from sqlglot import exp
 
 from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.jobs.write_jobs import QuerySource
+from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, Statement
 from airflow_hiveacid.sql.view_syntax import check_view, made_plain

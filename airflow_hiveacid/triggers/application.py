@@ -13,8 +13,8 @@ from airflow_hiveacid.cluster.submit import spark_connection
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook, abort_transactions
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import ErrorReport
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
 
 if TYPE_CHECKING:
     from airflow_hiveacid.cluster.cluster_run import ClusterRun

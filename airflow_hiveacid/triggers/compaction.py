@@ -11,8 +11,8 @@ from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import ErrorReport
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
 
 if TYPE_CHECKING:
     from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll

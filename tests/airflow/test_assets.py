@@ -8,13 +8,13 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_hiveacid.assets import asset_of, emit_assets
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import (
     CompactReport,
     PartitionCompaction,
     RunReport,
     TableReport,
 )
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
 
 METASTORE = MetastoreOptions(uris="thrift://hms-1:9083,thrift://hms-2:9084")
 URI = "hiveacid://hms-1:9083/sales/orders"

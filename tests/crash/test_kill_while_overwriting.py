@@ -8,7 +8,7 @@ import pytest
 from airflow_hiveacid.acid.names import parse_directory
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from tests.engine.acid_tables import create

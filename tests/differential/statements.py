@@ -15,16 +15,10 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    Job,
-    MergeJob,
-    QuerySource,
-    TableSource,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 TARGET, OTHER = "target", "other"
 

@@ -25,13 +25,9 @@ from airflow_hiveacid.errors import (
     UnknownColumn,
 )
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    MetastoreOptions,
-    PathSource,
-    QuerySource,
-    TableSource,
-)
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import (

@@ -18,10 +18,8 @@ from airflow_hiveacid.errors import (
     StorageError,
 )
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.write_jobs import (
-    InsertJob,
-    PathSource,
-)
+from airflow_hiveacid.jobs.sources import PathSource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction

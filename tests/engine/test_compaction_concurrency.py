@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

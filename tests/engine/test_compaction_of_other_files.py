@@ -10,7 +10,7 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.thrift import idl_tables

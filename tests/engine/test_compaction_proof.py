@@ -17,7 +17,7 @@ from airflow_hiveacid.engine.compaction import insert_only as insert_only_compac
 from airflow_hiveacid.engine.compaction import tasks as compact_tasks
 from airflow_hiveacid.engine.parallel import Tasks, caught
 from airflow_hiveacid.errors import OutOfOrder
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CompactReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.maintenance.table_history import table_history

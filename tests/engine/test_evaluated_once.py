@@ -23,7 +23,7 @@ from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import TypeMismatch
-from airflow_hiveacid.jobs.write_jobs import PathSource, QuerySource
+from airflow_hiveacid.jobs.sources import PathSource, QuerySource
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.sql.script import to_jobs

@@ -19,11 +19,11 @@ from airflow_hiveacid.errors import (
     TransactionAborted,
     UnprovenRun,
 )
-from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.run_note import RunNote
-from airflow_hiveacid.jobs.write_jobs import InsertJob, QuerySource
+from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction

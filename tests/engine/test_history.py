@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.maintenance.table_history import table_history

@@ -22,7 +22,7 @@ from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.bucketing import bucket_numbers
 from airflow_hiveacid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable

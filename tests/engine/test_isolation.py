@@ -15,7 +15,7 @@ from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.write_jobs import TableSource
+from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import NanosecondsLost, UserError
-from airflow_hiveacid.jobs.write_jobs import QuerySource, TableSource
+from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -8,7 +8,8 @@ from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import TransactionAborted
-from airflow_hiveacid.jobs.write_jobs import InsertJob, QuerySource
+from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import create, files, rows_of

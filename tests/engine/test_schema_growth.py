@@ -16,7 +16,8 @@ from airflow_hiveacid.errors import (
     UnsupportedTable,
 )
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.write_jobs import InsertJob, QuerySource
+from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -18,7 +18,8 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, QuerySource, TableSource
+from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import (

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.jobs.write_jobs import PathSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from tests.engine.acid_tables import create, folder, rows_of
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import SqlError, UserError
-from airflow_hiveacid.jobs.write_jobs import QuerySource, TableSource
+from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

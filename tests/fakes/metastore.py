@@ -20,7 +20,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore import partition_locations
 from airflow_hiveacid.metastore.dev.embedded import free_port
 from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables, idl_txns

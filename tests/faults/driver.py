@@ -16,7 +16,7 @@ from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.codec import from_json, to_json
-from airflow_hiveacid.jobs.write_jobs import Job
+from airflow_hiveacid.jobs.job import Job
 from tests.faults.effects import Effects, Strike
 from tests.faults.without_spark import carry_out
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.write_jobs import Job
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 from tests.fakes.metastore import FakeMetastore

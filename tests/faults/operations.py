@@ -10,17 +10,11 @@ from pyarrow import orc
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    Job,
-    MergeJob,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.faults.rows import DELETED, Row, change, write_source

@@ -7,14 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    Job,
-    MergeJob,
-    PathSource,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.sources import PathSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 
 class Row(NamedTuple):

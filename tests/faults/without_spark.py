@@ -29,8 +29,9 @@ from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
 from airflow_hiveacid.engine.write.staged_files import StagedFile, delete_stager
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.engine.write.table_output import TableOutput
-from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, Job, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -7,8 +7,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.errors import LockTimeout
-from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue

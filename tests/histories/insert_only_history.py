@@ -17,8 +17,7 @@ from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.errors import LockTimeout, NotEnoughHistory
-from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -10,9 +10,8 @@ from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.compaction.table import TableCompactor
-from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

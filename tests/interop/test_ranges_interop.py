@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 

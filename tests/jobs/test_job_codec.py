@@ -8,20 +8,12 @@ from airflow_hiveacid.acid import merge
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import ddl_jobs
-from airflow_hiveacid.jobs.cleaning import CleanJob
 from airflow_hiveacid.jobs.codec import from_json, to_json
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    MergeJob,
-    MetastoreOptions,
-    PathSource,
-    QuerySource,
-    TableSource,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 TEXT = st.text(max_size=8)
 MAYBE = st.none() | TEXT

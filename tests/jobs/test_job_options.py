@@ -5,18 +5,10 @@ import pytest
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.cleaning import CleanJob
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    MergeJob,
-    MetastoreOptions,
-    PathSource,
-    QuerySource,
-    TableSource,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 CHANGES = TableSource("sales.changes")
 INSERT = InsertJob(target="sales.orders", source=CHANGES)

@@ -7,16 +7,10 @@ import pytest
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    MergeJob,
-    MetastoreOptions,
-    QuerySource,
-    TableSource,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 DIM = MergeJob(
     target="dw.customers",

@@ -6,17 +6,12 @@ from airflow_hiveacid.acid.merge import NotMatchedInsert, validate_clauses
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.run_token import agent_info, marked_token, unmarked_token
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    MergeJob,
-    MetastoreOptions,
-    TableSource,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.sources import TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 ID = ColumnSpec("id", "int")
 

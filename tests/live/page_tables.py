@@ -11,7 +11,7 @@ from pathlib import Path
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue

@@ -16,7 +16,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction

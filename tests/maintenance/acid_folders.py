@@ -5,7 +5,7 @@ from pathlib import Path
 
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.acid.names import Base, Delta
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

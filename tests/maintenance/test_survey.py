@@ -22,7 +22,7 @@ from airflow_hiveacid.errors import (
     NotTransactional,
     TableNotFound,
 )
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes

@@ -23,7 +23,7 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     TableReplaced,
 )
-from airflow_hiveacid.jobs.cleaning import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift import idl

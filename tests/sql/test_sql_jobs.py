@@ -15,14 +15,8 @@ from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    MergeJob,
-    QuerySource,
-    TableSource,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.script import to_jobs, to_script
 
 FEED = {"db__feed": TableSource("db.feed")}

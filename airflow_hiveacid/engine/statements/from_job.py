@@ -8,7 +8,8 @@ from airflow_hiveacid.engine.statements.row_change import DeleteStatement, Updat
 from airflow_hiveacid.engine.write.statement import Statement
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, Job, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 
 def statement_of(job: Job, orc_codec: str | None = None) -> Statement:

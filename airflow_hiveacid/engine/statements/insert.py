@@ -16,7 +16,7 @@ from airflow_hiveacid.engine.statements.source import SourceFrame
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.errors import DataError, InvalidJob, UnknownColumn, UserError
-from airflow_hiveacid.jobs.write_jobs import Source
+from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase

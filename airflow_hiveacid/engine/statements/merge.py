@@ -25,7 +25,7 @@ from airflow_hiveacid.engine.statements.source import SourceFrame
 from airflow_hiveacid.engine.write.context import Counts, WriteContext, read_rows
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.jobs.run_token import source_token
-from airflow_hiveacid.jobs.write_jobs import Source
+from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase

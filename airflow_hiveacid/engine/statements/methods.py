@@ -19,7 +19,8 @@ from airflow_hiveacid.engine.statements.merge import MergeStatement
 from airflow_hiveacid.engine.statements.merge_builder import MergeBuilder
 from airflow_hiveacid.engine.statements.row_change import DeleteStatement, UpdateStatement
 from airflow_hiveacid.engine.write.statement import Statement
-from airflow_hiveacid.jobs.write_jobs import Job, PathSource, Source, TableSource
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.sources import PathSource, Source, TableSource
 
 # Rows of a job come from a frame of the caller, or from a source that is yet to be looked up.
 Rows = DataFrame | Source

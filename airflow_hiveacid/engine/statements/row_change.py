@@ -18,7 +18,7 @@ from airflow_hiveacid.engine.rows.columns import all_columns, assignments, quote
 from airflow_hiveacid.engine.statements.source import SourceInputs
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
-from airflow_hiveacid.jobs.write_jobs import PathSource, TableSource
+from airflow_hiveacid.jobs.sources import PathSource, TableSource
 from airflow_hiveacid.progress import Phase
 
 

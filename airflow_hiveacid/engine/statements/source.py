@@ -14,7 +14,7 @@ from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.jobs.write_jobs import PathSource, QuerySource, Source, TableSource
+from airflow_hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.views import view_query

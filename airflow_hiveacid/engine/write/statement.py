@@ -12,7 +12,7 @@ from airflow_hiveacid.engine.rows.table_support import check_kind, check_readabl
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.jobs.write_jobs import ORC_CODECS
+from airflow_hiveacid.jobs.job import ORC_CODECS
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import PhaseClock
@@ -23,7 +23,7 @@ MAX_PARTITION_LOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How a write behaves; see ``jobs.write_jobs.Job`` for what the fields mean."""
+    """How a write behaves; see ``jobs.job.Job`` for what the fields mean."""
 
     run_token: str | None = None
     lock_wait_seconds: float = 300

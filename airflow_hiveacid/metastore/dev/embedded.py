@@ -19,7 +19,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from airflow_hiveacid.errors import EmbeddedMetastoreFailed, MetastoreError
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.distribution import (
     Distribution,

@@ -23,7 +23,7 @@ from airflow_hiveacid.errors import (
     UnsupportedMetastore,
     WriteConflict,
 )
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.deadline import GREETING_SECONDS, Deadline
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException

@@ -29,7 +29,7 @@ from airflow_hiveacid.errors import (
     InvalidJob,
     MetastoreUnreachable,
 )
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.thrift.deadline import SILENT_MACHINE_SECONDS, Deadline
 from airflow_hiveacid.metastore.thrift.http_channel import HttpChannel
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException

@@ -5,7 +5,7 @@ import threading
 from dataclasses import replace
 
 from airflow_hiveacid.errors import MetastoreCallFailed, MetastoreError, TransactionAborted
-from airflow_hiveacid.jobs.write_jobs import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 

@@ -1,0 +1,110 @@
+"""What all jobs have in common.
+
+DAG authors write jobs, JSON carries them, and the Spark application runs them. A job checks itself
+without touching any server, so that mistakes show while a DAG is parsed. Text that still holds a
+template is checked again when it has been rendered.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Self
+
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.field_checks import (
+    require_choice,
+    require_table,
+    require_text,
+)
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.run_token import marked_token, source_token
+
+ORC_CODECS = frozenset({"none", "zlib", "snappy", "lz4", "zstd"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What all jobs that write one table have in common.
+
+    Attributes:
+        target: The table, "database.table".
+        metastore: How the metastore is reached; the operator fills it from its connection.
+        run_token: Identifies the task instance, so that a retry finds its earlier transaction.
+        lock_wait_seconds: How long to wait for locks.
+        max_restarts: How often to begin anew when the table moved before the work began.
+        orc_codec: "zlib", "snappy", "lz4", "zstd" or "none"; None takes the table's orc.compress,
+            else zlib. Only Hive 4 reads zstd.
+    """
+
+    target: str
+    metastore: MetastoreOptions | None = None
+    run_token: str | None = None
+    lock_wait_seconds: float = 300
+    max_restarts: int = 5
+    orc_codec: str | None = None
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the job is malformed; touches no server."""
+        require_table(self.target, "target")
+        if self.metastore is not None:
+            self.metastore.validate()
+        if self.run_token is not None:
+            require_text(self.run_token, "run_token")
+        if self.lock_wait_seconds < 0:
+            raise InvalidJob("lock_wait_seconds must not be negative.")
+        if self.max_restarts < 0:
+            raise InvalidJob("max_restarts must not be negative.")
+        if self.orc_codec is not None:
+            require_choice(self.orc_codec, ORC_CODECS, "orc_codec")
+        self._validate_own()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that the job writes, by their full names."""
+        return (self.target,)
+
+    @property
+    def token(self) -> str | None:
+        """The name of the job's transactions: the run token, with a mark of the tables."""
+        return self.run_token and marked_token(self.run_token, self.tables)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The names of all transactions that the job may open, of whatever statement."""
+        if self.token is None:
+            return ()
+        return (self.token, source_token(self.token)) if self.keeps_source else (self.token,)
+
+    @property
+    def keeps_source(self) -> bool:
+        """Whether a transaction of its own keeps the rows of a source."""
+        return False
+
+    def render(self, template: Callable[[str], str]) -> Self:
+        """A copy of the job with every text (but no key of a mapping) passed through a template."""
+        rendered: Self = _render(self, template)
+        return rendered
+
+    def _validate_own(self) -> None:
+        """Check what only this kind of job has."""
+        raise NotImplementedError
+
+
+def freeze(job: Job, name: str) -> None:
+    """Make a list a tuple: an author may well write one, and a job must equal its JSON copy."""
+    value = getattr(job, name)
+    if isinstance(value, list):
+        object.__setattr__(job, name, tuple(value))
+
+
+def _render(value: Any, template: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return template(value)
+    if isinstance(value, Mapping):
+        return {key: _render(entry, template) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_render(entry, template) for entry in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value, **{f.name: _render(getattr(value, f.name), template) for f in fields(value)}
+        )
+    return value

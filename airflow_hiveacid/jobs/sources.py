@@ -1,0 +1,108 @@
+"""Where the rows of a job come from: a table, files or a query over both."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.field_checks import (
+    require_choice,
+    require_table,
+    require_text,
+)
+
+PATH_FORMATS = frozenset({"orc", "parquet", "csv", "json"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """A table of the metastore: ACID, or plain ORC, Parquet, CSV or JSON."""
+
+    name: str
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the source cannot be used."""
+        require_table(self.name, "source")
+
+
+@dataclass(frozen=True, slots=True)
+class PathSource:
+    """Files of one format.
+
+    Attributes:
+        path: A file, a folder or a pattern that Spark can read.
+        format: "orc", "parquet", "csv" or "json".
+        options: Spark's options of the format.
+        schema: Columns as DDL text, "id bigint, name string"; None lets Spark find out.
+    """
+
+    path: str
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the source cannot be used."""
+        require_text(self.path, "source.path")
+        require_choice(self.format, PATH_FORMATS, "source.format")
+        if self.schema is not None:
+            require_text(self.schema, "source.schema")
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySource:
+    """A Spark SQL query over named inputs.
+
+    Attributes:
+        sql: The query.
+        inputs: View name to what the query sees under it.
+        common: View name to a query over the inputs that is evaluated once for all statements of a
+            transaction that have the same one.
+    """
+
+    sql: str
+    inputs: Mapping[str, TableSource | PathSource] = field(default_factory=dict)
+    common: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The whole query, what is common to several included."""
+        if not self.common:
+            return self.sql
+        parts = ", ".join(f"{name} AS ({query})" for name, query in self.common.items())
+        inner = re.match(r"WITH (RECURSIVE )?", self.sql)
+        if inner is None:
+            return f"WITH {parts} {self.sql}"
+        return f"{inner[0]}{parts}, {self.sql[inner.end() :]}"
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the source cannot be used."""
+        require_text(self.sql, "source.sql")
+        require_inputs(self.inputs, "source.inputs")
+        for name, query in self.common.items():
+            require_text(query, f"source.common[{name!r}]")
+            if not re.fullmatch(r"\w+", name) or name in self.inputs:
+                raise InvalidJob(
+                    f"source.common: {name!r} cannot be the name of a view of its own."
+                )
+
+
+Source = TableSource | PathSource | QuerySource
+
+
+def require_source(source: object) -> None:
+    """Raise InvalidJob unless it is a source that can be used."""
+    if not isinstance(source, Source):
+        raise InvalidJob(
+            f"source: {source!r} is no source.",
+            remedy="Use a TableSource, a PathSource or a QuerySource.",
+        )
+    source.validate()
+
+
+def require_inputs(inputs: Mapping[str, TableSource | PathSource], what: str) -> None:
+    """Raise InvalidJob unless all of these can be read by names of one word."""
+    for name, source in inputs.items():
+        if not re.fullmatch(r"\w+", name):
+            raise InvalidJob(f"{what}: {name!r} cannot be the name of a view.")
+        source.validate()
