@@ -33,7 +33,7 @@ from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import PartitionCompaction
+from airflow_hiveacid.jobs.report import PartitionReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -87,7 +87,7 @@ class Bench:
             table.delete(where)
         return ref
 
-    def compact(self, source: TableRef, type_: str) -> tuple[float, PartitionCompaction]:
+    def compact(self, source: TableRef, type_: str) -> tuple[float, PartitionReport]:
         """Compact a copy, and say how long the call took and what it did."""
         ref = self.like(source, f"{source.name}_{type_}")
         reports = []

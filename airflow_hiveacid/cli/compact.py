@@ -12,7 +12,7 @@ from airflow_hiveacid.cli import local_spark, policy, target
 from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.jobs.maintenance_jobs import MODES, CompactJob
-from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction
+from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def _as_text(report: CompactReport) -> Iterator[str]:
         yield from _results(partition)
 
 
-def _results(partition: PartitionCompaction) -> Iterator[str]:
+def _results(partition: PartitionReport) -> Iterator[str]:
     if partition.outcome != "compacted":
         return
     deletes = f" and {partition.deletes} deletes" if partition.deletes else ""

@@ -8,7 +8,7 @@ from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.storage import Storage
 
 
-class Reading(Protocol):
+class ReadingTransaction(Protocol):
     """The transaction that something is read under."""
 
     @property
@@ -40,7 +40,7 @@ class HiddenFolder:
         self.path = f"{location.rstrip('/')}/{self.name}"
 
     @classmethod
-    def until_the_end_of(cls, txn: Reading, location: str) -> Self:
+    def until_the_end_of(cls, txn: ReadingTransaction, location: str) -> Self:
         """One that goes when a transaction ends, in whatever way."""
         folder = cls(location, txn.txn_id)
         txn.own_temporarily(folder.remove, folder.path)

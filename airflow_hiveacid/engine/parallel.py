@@ -28,7 +28,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
 
 @dataclass(frozen=True)
-class Tasks:
+class SparkTasks:
     """Tasks of Spark, one for each of some items.
 
     Attributes:

@@ -64,7 +64,7 @@ def main(argv: Sequence[str], job_type: type[Job]) -> int:
             raise InvalidJob(f"{arguments.job} holds a {type(job).__name__}, not a {name}.")
         spark = application_session(f"{name} {target}")
         files = files.of(spark.sparkContext.applicationId)
-        report = run(spark, job, [Progress(files, spark)])
+        report = run(spark, job, [StartedReporter(files, spark)])
     except Exception as error:  # noqa: BLE001 - whatever it is, the report must say so
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
         if ours is not error:
@@ -79,7 +79,7 @@ def main(argv: Sequence[str], job_type: type[Job]) -> int:
     return failure.exit_code
 
 
-class Progress(PhaseObserver):
+class StartedReporter(PhaseObserver):
     """Lets the submitter know which transactions an application has opened, before they do a thing.
 
     Args:

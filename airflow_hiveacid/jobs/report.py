@@ -186,7 +186,7 @@ class CompactionProof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionCompaction:
+class PartitionReport:
     """What became of one partition.
 
     Attributes:
@@ -246,7 +246,7 @@ class CompactReport(Report):
 
     job: str = "compact"
     target: str
-    partitions: tuple[PartitionCompaction, ...] = ()
+    partitions: tuple[PartitionReport, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     settled: bool = False

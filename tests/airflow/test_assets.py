@@ -11,7 +11,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import (
     CompactReport,
-    PartitionCompaction,
+    PartitionReport,
     RunReport,
     TableReport,
 )
@@ -144,7 +144,7 @@ def test_outlets_that_are_no_assets_are_left_alone():
 
 def test_a_compaction_tells_of_the_partitions_that_it_compacted():
     def partition(name, outcome, **figures):
-        return PartitionCompaction(
+        return PartitionReport(
             table="sales.orders", partition=name, outcome=outcome, reason="", **figures
         )
 

@@ -29,7 +29,7 @@ from airflow_hiveacid import (
     UpdateJob,
 )
 from airflow_hiveacid.acid.locks import Operation, TableRef
-from airflow_hiveacid.jobs.report import CompactReport, PartitionCompaction, RunReport, TableReport
+from airflow_hiveacid.jobs.report import CompactReport, PartitionReport, RunReport, TableReport
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -136,9 +136,7 @@ def test_what_was_written_is_told(told):
 
 
 def test_what_a_compaction_wrote_is_told(told):
-    done = PartitionCompaction(
-        table=TARGET, outcome="compacted", reason="", rows=4, bytes_written=40
-    )
+    done = PartitionReport(table=TARGET, outcome="compacted", reason="", rows=4, bytes_written=40)
     report = CompactReport(target=TARGET, partitions=(done, done))
     statistics = told(CompactJob, report.to_dict())["outputs"][0]["outputFacets"][
         "outputStatistics"

@@ -16,11 +16,11 @@ from airflow_hiveacid.acid.names import Delta, parse_directory
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
 from airflow_hiveacid.engine.compaction.acid import AcidCompactor
-from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, TableSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import NothingToCompact
-from airflow_hiveacid.jobs.report import PartitionCompaction
+from airflow_hiveacid.jobs.report import PartitionReport
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
@@ -58,7 +58,7 @@ class GoldenCopy:
         """The rows in the words of the golden table."""
         seen = self.snapshot
         files = list_partitions(self.table, self.partitions, seen.write_ids, seen.txns, Rules.HIVE4)
-        found = TableSnapshot(self.table, files, seen.write_ids).rows(scan_session(self.spark))
+        found = AcidSnapshot(self.table, files, seen.write_ids).rows(scan_session(self.spark))
         names = [column.name for column in (*self.table.columns, *self.table.partition_keys)]
         rows = [
             [
@@ -69,7 +69,7 @@ class GoldenCopy:
         ]
         return sorted(rows, key=str)
 
-    def compact(self, type_: CompactionType) -> list[PartitionCompaction | str]:
+    def compact(self, type_: CompactionType) -> list[PartitionReport | str]:
         """Compact all partitions, as far as it is worth it."""
         queue = CompactionQueue(self.client)
         for request in queue.show(self.table.ref):
@@ -79,7 +79,7 @@ class GoldenCopy:
 
     def _compact(
         self, type_: CompactionType, partition: HivePartition | None
-    ) -> PartitionCompaction | str:
+    ) -> PartitionReport | str:
         name = None if partition is None else partition.name
         compaction = GoldenCompaction(self.client, self.table.ref, name, type_)
         compaction.golden = self.snapshot
@@ -134,7 +134,7 @@ def test_tables_of_real_engines_keep_their_rows_and_row_ids(copy: GoldenCopy) ->
         assert copy.rows() == expected, type_
 
 
-def check_files(copy: GoldenCopy, done: PartitionCompaction, name: str) -> None:
+def check_files(copy: GoldenCopy, done: PartitionReport, name: str) -> None:
     root = Path(copy.table.folder)
     if done.partition is not None:
         root /= done.partition

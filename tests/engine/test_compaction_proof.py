@@ -15,7 +15,7 @@ from airflow_hiveacid.engine.compaction import acid as acid_compaction
 from airflow_hiveacid.engine.compaction import bucket_sorting
 from airflow_hiveacid.engine.compaction import insert_only as insert_only_compaction
 from airflow_hiveacid.engine.compaction import tasks as compact_tasks
-from airflow_hiveacid.engine.parallel import Tasks, caught
+from airflow_hiveacid.engine.parallel import SparkTasks, caught
 from airflow_hiveacid.errors import OutOfOrder
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CompactReport
@@ -39,10 +39,10 @@ Sabotage = Callable[[Patch], None]
 def here(monkeypatch: Patch) -> None:
     """Let tasks run in this process, where they can be sabotaged."""
 
-    def tried(_: Tasks, work: Any, items: Sequence[Any]) -> list[Any]:
+    def tried(_: SparkTasks, work: Any, items: Sequence[Any]) -> list[Any]:
         return list(map(caught(work), items))
 
-    monkeypatch.setattr(Tasks, "tried", tried)
+    monkeypatch.setattr(SparkTasks, "tried", tried)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.read.acid_snapshot import TableSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.columns import quoted
@@ -54,7 +54,7 @@ def read(spark: Any, root: Path, types: Mapping[str, str], where: str = "true") 
     table = HiveTable.new(TableRef("default", "t"), columns, location=str(root))
     seen = ValidWriteIdList.parse("default.t:9:9223372036854775807::")
     txns = ValidTxnList(high_watermark=1_000_000)
-    snapshot = TableSnapshot(table, list_partitions(table, [], seen, txns, Rules.HIVE4), seen)
+    snapshot = AcidSnapshot(table, list_partitions(table, [], seen, txns, Rules.HIVE4), seen)
     search = search_argument(session, where, columns, [], "t")
     with_ids, without = (
         snapshot.rows(session, search, with_key=with_key)

@@ -27,7 +27,7 @@ from airflow_hiveacid.engine.read.acid_snapshot import (
     PARTITION,
     ROW,
     WRITE_ID,
-    TableSnapshot,
+    AcidSnapshot,
 )
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.rows.types import spark_struct
@@ -329,7 +329,7 @@ def test_a_reader_without_spark_sees_the_same_rows_after_every_write(life, step)
 
 def test_a_reader_without_spark_sees_the_same_row_ids(spark, life):
     partitions = list_partitions(life.table, life.partitions, seen(APPEND_MORE), TXNS, Rules.HIVE4)
-    snapshot = TableSnapshot(life.table, partitions, seen(APPEND_MORE))
+    snapshot = AcidSnapshot(life.table, partitions, seen(APPEND_MORE))
     names = [column.name for column in (*life.table.columns, *life.table.partition_keys)]
     found = [
         (row[PARTITION], RowId(row[WRITE_ID], row[BUCKET], row[ROW]), as_text(row[: len(names)]))

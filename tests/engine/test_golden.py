@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, TableSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import list_partitions, read_tails
 from airflow_hiveacid.engine.session import scan_session
@@ -56,7 +56,7 @@ def read(spark: SparkSession) -> Iterator[Read]:
         txns: ValidTxnList = TXNS,
     ) -> DataFrame:
         files = list_partitions(table, partitions, write_ids, txns, Rules.HIVE4)
-        return TableSnapshot(table, with_copies(table, files, reader), write_ids).rows(session)
+        return AcidSnapshot(table, with_copies(table, files, reader), write_ids).rows(session)
 
     yield rows
     reader.end()

@@ -16,7 +16,7 @@ from airflow_hiveacid.acid.originals import synthetic_ids
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.read import originals
-from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, TableSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.session import scan_session
@@ -43,10 +43,10 @@ def write(path: Path, ids: Sequence[int], stripe_rows: int = 1000) -> None:
     orc.write_table(rows, path, stripe_size=1, batch_size=stripe_rows, compression="uncompressed")
 
 
-def snapshot(location: Path, columns: Sequence[Column] = COLUMNS) -> TableSnapshot:
+def snapshot(location: Path, columns: Sequence[Column] = COLUMNS) -> AcidSnapshot:
     table = HiveTable.new(TableRef("default", "t"), columns, location=str(location))
     seen = ValidWriteIdList.parse("default.t:9:9223372036854775807::")
-    return TableSnapshot(table, list_partitions(table, [], seen, TXNS, Rules.HIVE4), seen)
+    return AcidSnapshot(table, list_partitions(table, [], seen, TXNS, Rules.HIVE4), seen)
 
 
 def where_folder(path: str) -> tuple[str, int, int | None]:

@@ -186,9 +186,9 @@ def _write_deletes(output: AcidOutput, gone: Sequence[tuple[str, RowId]], _: Any
     directory = output._delta(is_delete=True)
     names = sorted({f"p={p}" for p, _ in gone})
     output._locate(names)
-    places = [output._places[name] for name in names]
-    folders = [output._staged_folder(place, directory) for place in places]
-    stage = delete_stager(folders, output.write_id, output._row_types(), output.codec)
+    folders = [output._folders[name] for name in names]
+    staging = [output._staging_folder(folder, directory) for folder in folders]
+    stage = delete_stager(staging, output.write_id, output._row_types(), output.codec)
     keys = sorted(
         (names.index(f"p={p}"), decode_bucket(row_id.bucket).writer_id, *row_id)
         for p, row_id in gone
@@ -199,4 +199,4 @@ def _write_deletes(output: AcidOutput, gone: Sequence[tuple[str, RowId]], _: Any
         staged = [found for batch in stage([batch]) for found in batch.to_pylist()]
     for found in staged:
         file = StagedFile(found["path"], found["bucket"], found["rows"], found["bytes"])
-        output.staged.setdefault((places[found["partition"]], directory.name), []).append(file)
+        output.staged.setdefault((folders[found["partition"]], directory.name), []).append(file)

@@ -8,7 +8,7 @@ from airflow_hiveacid.jobs.report import (
     CompactReport,
     ErrorReport,
     KeptDirectory,
-    PartitionCompaction,
+    PartitionReport,
     RemovedDirectory,
     RunReport,
 )
@@ -40,7 +40,7 @@ ERROR = ErrorReport(id="WriteConflict", message="m", remedy="r", retryable=True)
         CompactReport(
             target="a.b",
             partitions=(
-                PartitionCompaction(
+                PartitionReport(
                     table="a.b",
                     partition="d=1",
                     type="major",
@@ -52,7 +52,7 @@ ERROR = ErrorReport(id="WriteConflict", message="m", remedy="r", retryable=True)
                     rows=5,
                     seconds={"read": 0.5},
                 ),
-                PartitionCompaction(table="a.b", outcome="failed", reason="r", error=ERROR),
+                PartitionReport(table="a.b", outcome="failed", reason="r", error=ERROR),
             ),
             warnings=("slow",),
         ),

@@ -16,24 +16,24 @@ from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.compaction.bucket_sorting import sort_bucket
 from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
 from airflow_hiveacid.engine.compaction.proof import (
-    CensusWork,
+    CensusTask,
     CountedFile,
-    RecountWork,
-    RepetitionWork,
+    RecountTask,
+    RepetitionTask,
     balance,
     count_file,
     count_repeated,
     recount_file,
 )
 from airflow_hiveacid.engine.compaction.tasks import (
-    AssembleWork,
+    AssembleTask,
     BucketInputs,
     CopiedBucket,
-    DeleteWork,
     EncodedPart,
-    EncodeWork,
+    EncodeTask,
     InputFile,
-    RawWork,
+    MergeDeletesTask,
+    RowIdTask,
     assemble_bucket,
     check_digits,
     copy_file,
@@ -119,7 +119,7 @@ class AcidCompactor(PartitionCompactor):
     ) -> dict[CountedFile, tuple[StripeCensus, ...]]:
         """Count all that will be put together."""
         count = partial(
-            CensusWork, self.storage.location, aborted=self.compaction.write_ids.aborted
+            CensusTask, self.storage.location, aborted=self.compaction.write_ids.aborted
         )
         if plan.type is CompactionType.MINOR:
             work = [count(counted=each, deletes=()) for each in (*rows, *events)]
@@ -155,7 +155,7 @@ class AcidCompactor(PartitionCompactor):
         staged = self.staged(directory)
         root = self.folder("").root
         work = [
-            RecountWork(
+            RecountTask(
                 root,
                 file,
                 self._promise(directory, file.bucket),
@@ -172,7 +172,7 @@ class AcidCompactor(PartitionCompactor):
             found = balance(read.get(bucket, ()), stripes, Tally(), what)
             lives = found.read.rows - found.aborted.rows
             if self._is_delete(directory) and lives != found.written.rows:
-                again = RepetitionWork(
+                again = RepetitionTask(
                     self.storage.location,
                     tuple(each.file for each in files if each.bucket == bucket),
                     self.compaction.write_ids.aborted,
@@ -262,7 +262,7 @@ class AcidCompactor(PartitionCompactor):
         for file, count in zip(files, counts, strict=True):
             rows.setdefault(file.directory, {})[file.path] = count
         work = [
-            RawWork(root, ids, directory or Base(CONVERTED_BASE), self._columns(), folder)
+            RowIdTask(root, ids, directory or Base(CONVERTED_BASE), self._columns(), folder)
             for directory, counted in rows.items()
             for ids in synthetic_ids(counted, *written_by(directory))
             if ids.rows
@@ -294,7 +294,7 @@ class AcidCompactor(PartitionCompactor):
             else:
                 plans[bucket] = result_of(tried)
         work = [
-            EncodeWork(bucket, found.layout, piece, parts)
+            EncodeTask(bucket, found.layout, piece, parts)
             for bucket, found in plans.items()
             for piece in found.pieces
             if not piece.copy
@@ -309,7 +309,7 @@ class AcidCompactor(PartitionCompactor):
             else:
                 encoded[each.inputs, each.piece] = result_of(done)
         assembling = [
-            AssembleWork(bucket, found, tuple(encoded.get((bucket, p)) for p in found.pieces), out)
+            AssembleTask(bucket, found, tuple(encoded.get((bucket, p)) for p in found.pieces), out)
             for bucket, found in plans.items()
             if bucket not in sorting
         ]
@@ -339,7 +339,7 @@ class AcidCompactor(PartitionCompactor):
 
     def _write_deletes(self, directory: Delta, inputs: Sequence[BucketInputs]) -> None:
         out = self.folder("out")
-        work = [DeleteWork(bucket, self.table.orc_codec, out) for bucket in inputs]
+        work = [MergeDeletesTask(bucket, self.table.orc_codec, out) for bucket in inputs]
         for file in self.tasks.run(merge_deletes, work):
             self._keep_filled(directory, file)
 
@@ -360,7 +360,7 @@ class AcidCompactor(PartitionCompactor):
         if file.rows:
             self.keep(directory, file)
 
-    def _keep_rows(self, plan: CompactionPlan, work: AssembleWork, file: StagedFile) -> None:
+    def _keep_rows(self, plan: CompactionPlan, work: AssembleTask, file: StagedFile) -> None:
         """Keep a file, and note how it came about."""
         for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
             if encoded is None:

@@ -20,16 +20,16 @@ from airflow_hiveacid.engine.compaction.row_digest import tally_values
 from airflow_hiveacid.engine.compaction.tasks import (
     BucketInputs,
     InputFile,
-    SortedWork,
+    SortTask,
     assemble_sorted,
 )
-from airflow_hiveacid.engine.parallel import Tasks
+from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.read.acid_snapshot import (
     ACID_FIELDS,
     BUCKET,
     ROW,
     WRITE_ID,
-    TableSnapshot,
+    AcidSnapshot,
 )
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
 from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
@@ -75,8 +75,8 @@ def sort_bucket(
     _save(frame, table, f"{folder.root}/{path}")
     storage = Storage.of(folder.root)
     (name,) = [each.path for each in storage.list_files(path) if each.path.endswith(".orc")]
-    work = SortedWork(inputs.bucket, f"{path}/{name}", folder, inputs.types)
-    (file,) = Tasks(spark).run(assemble_sorted, [work])
+    work = SortTask(inputs.bucket, f"{path}/{name}", folder, inputs.types)
+    (file,) = SparkTasks(spark).run(assemble_sorted, [work])
     written = InputFile(file.path, file.bytes, Base(write_ids.high_watermark), exact=True)
     copied = replace(inputs, inserts=(written,) if file.rows else (), deletes=())
     found = tally_values(_rows(session, table, copied, write_ids))
@@ -114,7 +114,7 @@ def _rows(
 
 def _snapshot(
     table: HiveTable, inputs: BucketInputs, write_ids: CompactorWriteIdList
-) -> TableSnapshot:
+) -> AcidSnapshot:
     """The bucket as a table without partitions."""
 
     def found(files: Sequence[InputFile]) -> tuple[AcidFile, ...]:
@@ -131,4 +131,4 @@ def _snapshot(
 
     seen = ValidWriteIdList(write_ids.table, write_ids.high_watermark, aborted=write_ids.aborted)
     files = PartitionFiles(None, (), inputs.root, found(inputs.inserts), found(inputs.deletes))
-    return TableSnapshot(replace(table, partition_keys=()), [files], seen)
+    return AcidSnapshot(replace(table, partition_keys=()), [files], seen)

@@ -16,7 +16,7 @@ from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
 from airflow_hiveacid.engine.compaction.row_digest import tally_values
 from airflow_hiveacid.engine.compaction.tasks import check_rows
-from airflow_hiveacid.engine.read.nanoseconds import Looked, finer_column_in, moment_columns
+from airflow_hiveacid.engine.read.nanoseconds import InspectedFile, finer_column_in, moment_columns
 from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.session import scan_session
@@ -113,9 +113,9 @@ class InsertOnlyCompactor(PartitionCompactor):
     def _check_copies(self, copied: Sequence[tuple[_Joined, StagedFile]]) -> None:
         """Make sure that each stripe came into the new files, once."""
         root = self.storage.location
-        places = [[*joined.paths, file.path] for joined, file in copied]
+        paths = [[*joined.paths, file.path] for joined, file in copied]
         counts = iter(
-            self.tasks.run(partial(_count_stripes, root), [p for each in places for p in each])
+            self.tasks.run(partial(_count_stripes, root), [path for file in paths for path in file])
         )
         for joined, _ in copied:
             read = sum((next(counts) for _ in joined.paths), Tally())
@@ -201,7 +201,7 @@ class InsertOnlyCompactor(PartitionCompactor):
             return
         names = tuple(column.name for column in self.table.columns)
         paths = [f"{joined.root}/{path}" for path in joined.paths]
-        files = [Looked(path, None, self._format.format, names) for path in paths]
+        files = [InspectedFile(path, None, self._format.format, names) for path in paths]
         found = self.tasks.run(partial(finer_column_in, columns), files)
         for path, column in zip(paths, found, strict=True):
             if column is not None:

@@ -23,13 +23,13 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.parallel import Tasks
+from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.session import cancelling_jobs
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
 from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
 from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import CompactionProof, PartitionCompaction
+from airflow_hiveacid.jobs.report import CompactionProof, PartitionReport
 from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -84,7 +84,7 @@ class PartitionCompactor(ABC):
 
     def __post_init__(self) -> None:
         folder = self.table.folder if self.partition is None else self.partition.folder
-        self.tasks = Tasks(self.spark)
+        self.tasks = SparkTasks(self.spark)
         self.storage = Storage.of(folder.rstrip("/"))
         self._staged: dict[Base | Delta, list[StagedFile]] = {}
         self._published: list[str] = []
@@ -118,7 +118,7 @@ class PartitionCompactor(ABC):
         hive3 = self.compaction.version is MetastoreVersion.HMS3
         return {METADATA_FILE: _COMPACTED} if hive3 and isinstance(directory, Base) else {}
 
-    def run(self, type_: CompactionType, reason: str) -> PartitionCompaction:
+    def run(self, type_: CompactionType, reason: str) -> PartitionReport:
         """Compact and commit.
 
         Args:
@@ -179,7 +179,7 @@ class PartitionCompactor(ABC):
             self._publish(plan)
         self.compaction.commit()
         self._remember()
-        return PartitionCompaction(
+        return PartitionReport(
             table=self.table.ref.full_name,
             partition=None if self.partition is None else self.partition.name,
             type=plan.type.value,

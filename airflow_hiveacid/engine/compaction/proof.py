@@ -38,7 +38,7 @@ class CountedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class CensusWork:
+class CensusTask:
     """A file that is counted.
 
     Attributes:
@@ -55,7 +55,7 @@ class CensusWork:
 
 
 @dataclass(frozen=True, slots=True)
-class RecountWork:
+class RecountTask:
     """A new file.
 
     Attributes:
@@ -72,7 +72,7 @@ class RecountWork:
 
 
 @dataclass(frozen=True, slots=True)
-class RepetitionWork:
+class RepetitionTask:
     """The files with delete events of a bucket, of which some stand there more than once."""
 
     root: str
@@ -80,7 +80,7 @@ class RepetitionWork:
     aborted: tuple[int, ...]
 
 
-def count_file(work: CensusWork) -> tuple[StripeCensus, ...]:
+def count_file(work: CensusTask) -> tuple[StripeCensus, ...]:
     """Count what a file holds."""
     file = work.counted.file
     with ExitStack() as stack:
@@ -96,7 +96,7 @@ def count_file(work: CensusWork) -> tuple[StripeCensus, ...]:
             )
 
 
-def recount_file(work: RecountWork) -> tuple[StripeCensus, ...]:
+def recount_file(work: RecountTask) -> tuple[StripeCensus, ...]:
     """Count what a new file holds."""
     with Storage.of(work.root).open_input(work.file.path) as source:
         tail = OrcTail.read(source)
@@ -104,7 +104,7 @@ def recount_file(work: RecountWork) -> tuple[StripeCensus, ...]:
             return tuple(take_census(source, tail, promise=work.promise, known=work.known))
 
 
-def count_repeated(work: RepetitionWork) -> Tally:
+def count_repeated(work: RepetitionTask) -> Tally:
     """Count the delete events that name a row once more; the one of the smallest write id counts."""
     parts: list[Keys] = []
     with ExitStack() as stack:
@@ -142,7 +142,7 @@ def balance(
     )
 
 
-def _deleted(work: CensusWork, write_ids: range) -> Iterator[Hashes]:
+def _deleted(work: CensusTask, write_ids: range) -> Iterator[Hashes]:
     """The row ids that the delete events name."""
     for delete in work.deletes:
         with ExitStack() as stack:

@@ -24,7 +24,7 @@ from airflow_hiveacid.errors import (
     UnsupportedMetastore,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionCompaction
+from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionReport
 from airflow_hiveacid.maintenance.survey import Survey, compactable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -76,7 +76,7 @@ class TableCompactor:
             done = [*self._compact_all(table, orders), *skipped]
         return _report(self._ref, done)
 
-    def _orders(self, table: HiveTable) -> tuple[list[_Order], list[PartitionCompaction]]:
+    def _orders(self, table: HiveTable) -> tuple[list[_Order], list[PartitionReport]]:
         """What has to be done, and what is left alone and why."""
         job = self._job
         if job.type is not None:
@@ -105,14 +105,14 @@ class TableCompactor:
             ],
         )
 
-    def _compact_all(self, table: HiveTable, orders: Sequence[_Order]) -> list[PartitionCompaction]:
+    def _compact_all(self, table: HiveTable, orders: Sequence[_Order]) -> list[PartitionReport]:
         partitions: dict[str | None, HivePartition | None] = {None: None}
         if table.partition_keys:
             names = [order.partition for order in orders if order.partition is not None]
             found = {each.name: each for each in self._client.get_partitions(self._ref, names)}
             partitions = {name: found.get(name) for name in names}
 
-        def compact(order: _Order) -> PartitionCompaction:
+        def compact(order: _Order) -> PartitionReport:
             if order.partition is not None and partitions[order.partition] is None:
                 missing = InvalidJob(f"{self._ref} has no partition {order.partition}.")
                 return self._failed(self._ref, order.partition, missing)
@@ -130,7 +130,7 @@ class TableCompactor:
 
     def _compact(
         self, table: HiveTable, partition: HivePartition | None, order: _Order
-    ) -> PartitionCompaction:
+    ) -> PartitionReport:
         phases = self._phases(_name(self._ref, order.partition))
         try:
             with Compaction(
@@ -149,12 +149,12 @@ class TableCompactor:
         except Exception as error:  # noqa: BLE001 - the other partitions go on
             return self._failed(self._ref, order.partition, error)
 
-    def _serve(self) -> Iterator[PartitionCompaction]:
+    def _serve(self) -> Iterator[PartitionReport]:
         """Serve the requests that wait in the queue, one after the other."""
         while (served := self._serve_one()) is not None:
             yield served
 
-    def _serve_one(self) -> PartitionCompaction | None:
+    def _serve_one(self) -> PartitionReport | None:
         phases = self._phases("a request")
         compaction = Compaction.serve(
             self._client,
@@ -197,7 +197,7 @@ class TableCompactor:
         compaction: Compaction,
         order: _Order,
         phases: PhaseClock,
-    ) -> PartitionCompaction:
+    ) -> PartitionReport:
         kind = InsertOnlyCompactor if table.kind is TableKind.INSERT_ONLY else AcidCompactor
         compactor = kind(self._spark, self._client, table, partition, compaction, phases)
         try:
@@ -206,14 +206,12 @@ class TableCompactor:
             compaction.refuse(nothing.what)
             return _skipped(table.ref, order.partition, nothing.what)
 
-    def _failed(
-        self, ref: TableRef, partition: str | None, error: Exception
-    ) -> PartitionCompaction:
+    def _failed(self, ref: TableRef, partition: str | None, error: Exception) -> PartitionReport:
         ours = error if isinstance(error, HiveAcidError) else translate(error, "The compaction")
         if ours is not error:
             traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
         self._clock.note(f"{_name(ref, partition)} failed: {ours}")
-        return PartitionCompaction(
+        return PartitionReport(
             table=ref.full_name,
             partition=partition,
             outcome="failed",
@@ -222,8 +220,8 @@ class TableCompactor:
         )
 
 
-def _skipped(ref: TableRef, partition: str | None, reason: str) -> PartitionCompaction:
-    return PartitionCompaction(
+def _skipped(ref: TableRef, partition: str | None, reason: str) -> PartitionReport:
+    return PartitionReport(
         table=ref.full_name, partition=partition, outcome="skipped", reason=reason
     )
 
@@ -232,7 +230,7 @@ def _name(ref: TableRef, partition: str | None) -> str:
     return ref.full_name if partition is None else f"{ref.full_name}/{partition}"
 
 
-def _report(ref: TableRef, done: Sequence[PartitionCompaction]) -> CompactReport:
+def _report(ref: TableRef, done: Sequence[PartitionReport]) -> CompactReport:
     """All partitions in one report, which names the first failure as its own."""
     seconds: dict[str, float] = {}
     for each in done:

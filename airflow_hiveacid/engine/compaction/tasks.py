@@ -68,7 +68,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class RawWork:
+class RowIdTask:
     """A file without row ids, and those that its rows get.
 
     Attributes:
@@ -110,7 +110,7 @@ class BucketInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class EncodeWork:
+class EncodeTask:
     """Some stripes of a bucket that one task writes anew."""
 
     inputs: BucketInputs
@@ -133,7 +133,7 @@ class EncodedPart:
 
 
 @dataclass(frozen=True, slots=True)
-class AssembleWork:
+class AssembleTask:
     """All pieces of a bucket, those that were written anew replaced by their files."""
 
     inputs: BucketInputs
@@ -143,7 +143,7 @@ class AssembleWork:
 
 
 @dataclass(frozen=True, slots=True)
-class SortedWork:
+class SortTask:
     """A bucket that Spark has sorted."""
 
     bucket: int
@@ -156,12 +156,12 @@ class SortedWork:
 class CopiedBucket:
     """A bucket that needed nothing but copying."""
 
-    work: AssembleWork
+    work: AssembleTask
     file: StagedFile
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteWork:
+class MergeDeletesTask:
     """The delete events of a bucket, which become one file."""
 
     inputs: BucketInputs
@@ -174,7 +174,7 @@ def count_rows(root: str, path: str) -> int:
     return read_tail(Storage.of(root), path).rows
 
 
-def give_row_ids(work: RawWork) -> InputFile:
+def give_row_ids(work: RowIdTask) -> InputFile:
     """Make a full ACID file of one without row ids, without decoding its columns."""
     ids = work.ids
     assert ids.bucket is not None, ids.path
@@ -220,11 +220,11 @@ def plan_bucket(folder: Folder, inputs: BucketInputs) -> StripePlan | CopiedBuck
         plan = plan_stripes(files, _events(stack, inputs), inputs.aborted, types=types)
     if not all(piece.copy for piece in plan.pieces):
         return plan
-    work = AssembleWork(inputs, plan, (None,) * len(plan.pieces), folder)
+    work = AssembleTask(inputs, plan, (None,) * len(plan.pieces), folder)
     return CopiedBucket(work, assemble_bucket(work))
 
 
-def encode_piece(work: EncodeWork) -> EncodedPart:
+def encode_piece(work: EncodeTask) -> EncodedPart:
     """Write some stripes anew, without the rows that must not stay."""
     inputs = work.inputs
     numbers = sorted({number for number, _ in work.piece.stripes})
@@ -248,7 +248,7 @@ def encode_piece(work: EncodeWork) -> EncodedPart:
     return EncodedPart(path, done)
 
 
-def _check_values(work: EncodeWork, path: str, done: Reencoded) -> None:
+def _check_values(work: EncodeTask, path: str, done: Reencoded) -> None:
     """Read what was written anew once more, and make sure that no value has changed."""
     digest = ValueDigest()
     with Storage.of(work.folder.root).open_input(path) as source:
@@ -266,7 +266,7 @@ def _check_values(work: EncodeWork, path: str, done: Reencoded) -> None:
         )
 
 
-def assemble_bucket(work: AssembleWork) -> StagedFile:
+def assemble_bucket(work: AssembleTask) -> StagedFile:
     """Put a bucket together out of copied stripes and of files that were written anew."""
     inputs = work.inputs
     storage = Storage.of(work.folder.root)
@@ -306,7 +306,7 @@ def check_digits(inputs: BucketInputs, file: InputFile) -> None:
         )
 
 
-def assemble_sorted(work: SortedWork) -> StagedFile:
+def assemble_sorted(work: SortTask) -> StagedFile:
     """Make an ACID file out of one in which Spark has written its six columns, in their order."""
     storage = Storage.of(work.folder.root)
     path = f"{work.folder.path}/{BucketFile(work.bucket).name}.{uuid.uuid4().hex}"
@@ -319,7 +319,7 @@ def assemble_sorted(work: SortedWork) -> StagedFile:
     return StagedFile(path, work.bucket, written.rows, written.bytes)
 
 
-def merge_deletes(work: DeleteWork) -> StagedFile:
+def merge_deletes(work: MergeDeletesTask) -> StagedFile:
     """Put the delete events of a bucket together, each of them once."""
     inputs = work.inputs
     path = f"{work.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"

@@ -21,7 +21,12 @@ from airflow_hiveacid.engine.read.originals import numbered_rows
 from airflow_hiveacid.engine.read.search_argument import SearchArgument
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.conversion import within
-from airflow_hiveacid.engine.rows.partition_values import PARTITION, PATH, FilePlace, with_partition
+from airflow_hiveacid.engine.rows.partition_values import (
+    PARTITION,
+    PATH,
+    PartitionedFile,
+    with_partition,
+)
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -46,7 +51,7 @@ ACID_FIELDS = [
 
 
 @dataclass(frozen=True)
-class TableSnapshot:
+class AcidSnapshot:
     """A table as one transaction sees it: what to read, and under which write ids.
 
     The number of a partition in ``partitions`` stands for it in the frames that are read.
@@ -158,7 +163,7 @@ class TableSnapshot:
         self, spark: SparkSession, frame: DataFrame, files: Sequence[tuple[int, AcidFile]]
     ) -> DataFrame:
         keys = spark_struct(self.table.partition_keys)
-        return with_partition(spark, frame, self._places(files), keys).drop(PATH)
+        return with_partition(spark, frame, self._in_partitions(files), keys).drop(PATH)
 
     def _is_visible(self) -> Column:
         current = F.col("currentTransaction")
@@ -166,9 +171,10 @@ class TableSnapshot:
         hidden = sorted({*self.write_ids.open, *self.write_ids.aborted})
         return visible & ~current.isin(hidden) if hidden else visible
 
-    def _places(self, files: Sequence[tuple[int, AcidFile]]) -> list[FilePlace]:
+    def _in_partitions(self, files: Sequence[tuple[int, AcidFile]]) -> list[PartitionedFile]:
         return [
-            FilePlace(file.path, number, self.partitions[number].values) for number, file in files
+            PartitionedFile(file.path, number, self.partitions[number].values)
+            for number, file in files
         ]
 
     def _without_deleted(
@@ -192,7 +198,7 @@ class TableSnapshot:
             F.col("rowId").alias(ROW),
             F.col("_metadata.file_path").alias(PATH),
         )
-        events = with_partition(spark, events, self._places(deletes), StructType([]))
+        events = with_partition(spark, events, self._in_partitions(deletes), StructType([]))
         found = read_key_range([file for _, file in deletes])
         several = len({number for number, _ in deletes}) > 1
         packed = _pack(found, max(number for number, _ in deletes) if several else 0)

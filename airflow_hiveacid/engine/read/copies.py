@@ -9,7 +9,7 @@ copies, which go when the transaction that reads them ends.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_hiveacid.engine.hidden_folder import HiddenFolder, Reading
+from airflow_hiveacid.engine.hidden_folder import HiddenFolder, ReadingTransaction
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -19,7 +19,7 @@ from airflow_hiveacid.storage import storage_error
 
 
 def with_copies(
-    table: HiveTable, partitions: Sequence[PartitionFiles], txn: Reading
+    table: HiveTable, partitions: Sequence[PartitionFiles], txn: ReadingTransaction
 ) -> list[PartitionFiles]:
     """The same files, with copies in place of those that Spark cannot read.
 
@@ -29,7 +29,9 @@ def with_copies(
     return in_threads(lambda partition: _with_copies(partition, txn, local_times), partitions)
 
 
-def _with_copies(partition: PartitionFiles, txn: Reading, local_times: bool) -> PartitionFiles:
+def _with_copies(
+    partition: PartitionFiles, txn: ReadingTransaction, local_times: bool
+) -> PartitionFiles:
     files = (*partition.inserts, *partition.deletes)
     strange = [file for file in files if file.cut_off or local_times]
     tails = dict(zip(strange, read_tails(strange), strict=True))

@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.names import is_hidden
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
-from airflow_hiveacid.engine.rows.partition_values import FilePlace, with_partition
+from airflow_hiveacid.engine.rows.partition_values import PartitionedFile, with_partition
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.listing import list_files, read_state
@@ -79,16 +79,16 @@ class FlatSnapshot:
 
     def _scans(self, spark: SparkSession) -> Iterator[DataFrame]:
         """One scan for all partitions that are stored alike."""
-        alike: dict[RowFormat, list[FilePlace]] = {}
+        alike: dict[RowFormat, list[PartitionedFile]] = {}
         for number, (partition, paths) in enumerate(self.files):
             values = () if partition is None else partition.values
-            places = alike.setdefault(RowFormat.of(self.table, partition), [])
-            places += [FilePlace(path, number, values) for path in paths]
+            files = alike.setdefault(RowFormat.of(self.table, partition), [])
+            files += [PartitionedFile(path, number, values) for path in paths]
         keys: StructType = spark_struct(self.table.partition_keys)
-        for stored, places in alike.items():
-            if places:
-                scan = stored.scan(spark, [place.path for place in places])
-                yield with_partition(spark, scan, places, keys)
+        for stored, files in alike.items():
+            if files:
+                scan = stored.scan(spark, [file.path for file in files])
+                yield with_partition(spark, scan, files, keys)
 
 
 def _storage(table: HiveTable, partition: HivePartition | None) -> ReadOnlyStorage:

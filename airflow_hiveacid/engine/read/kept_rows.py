@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.hidden_folder import HiddenFolder, Reading
+from airflow_hiveacid.engine.hidden_folder import HiddenFolder, ReadingTransaction
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.session import evaluating_session, in_session, scan_session
@@ -64,7 +64,7 @@ class KeptRows:
 
 
 def keep_rows(
-    frame: DataFrame, spark: SparkSession, table: HiveTable, txn: Reading, what: str
+    frame: DataFrame, spark: SparkSession, table: HiveTable, txn: ReadingTransaction, what: str
 ) -> KeptRows:
     """Evaluate a frame, which nobody may do again.
 

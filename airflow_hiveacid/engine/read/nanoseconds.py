@@ -12,8 +12,8 @@ from typing import Any
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.parallel import Tasks, in_threads
-from airflow_hiveacid.engine.read.acid_snapshot import TableSnapshot
+from airflow_hiveacid.engine.parallel import SparkTasks, in_threads
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.errors import NanosecondsLost, UserError
@@ -25,14 +25,14 @@ from airflow_hiveacid.orc.nanoseconds import finer_column, is_marked
 from airflow_hiveacid.orc.split_moments import timestamps_in
 from airflow_hiveacid.storage import ReadOnlyStorage
 
-Files = TableSnapshot | FlatSnapshot
+AnySnapshot = AcidSnapshot | FlatSnapshot
 
 PROPERTY = "hiveacid.nanoseconds"
 _TRUNCATE, _REFUSE = "truncate", "refuse"
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class InspectedFile:
     """A file to look into.
 
     Attributes:
@@ -49,7 +49,7 @@ class Looked:
 
 
 def check_digits(
-    spark: SparkSession, files: Files, what: str, columns: Collection[str] | None = None
+    spark: SparkSession, files: AnySnapshot, what: str, columns: Collection[str] | None = None
 ) -> None:
     """Refuse to cut timestamps of a table, unless it allows that.
 
@@ -71,7 +71,7 @@ def check_digits(
         return
     looked = _looked(files)
     unsure = [f for f, unsure in zip(looked, in_threads(_is_unsure, looked), strict=True) if unsure]
-    columns_found = Tasks(spark).run(partial(finer_column_in, wanted), unsure)
+    columns_found = SparkTasks(spark).run(partial(finer_column_in, wanted), unsure)
     for file, column in zip(unsure, columns_found, strict=True):
         if column is not None:
             raise NanosecondsLost(
@@ -88,7 +88,7 @@ def moment_columns(table: HiveTable) -> set[str]:
     return {each.name.lower() for each in table.columns if "timestamp" in each.type.lower()}
 
 
-def finer_column_in(columns: Collection[str], file: Looked) -> str | None:
+def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None:
     """The first of some columns of a file with more digits than microseconds."""
     folder, _, name = file.path.rpartition("/")
     storage = ReadOnlyStorage.of(folder)
@@ -122,24 +122,24 @@ def _finer_column_of_parquet(source: Any, columns: Collection[str]) -> str | Non
     return None
 
 
-def _looked(files: Files) -> list[Looked]:
+def _looked(files: AnySnapshot) -> list[InspectedFile]:
     table = files.table
     names = tuple(column.name for column in table.columns)
-    if isinstance(files, TableSnapshot):
+    if isinstance(files, AcidSnapshot):
         return [
-            Looked(file.path, file.size, StorageFormat.ORC, names)
+            InspectedFile(file.path, file.size, StorageFormat.ORC, names)
             for partition in files.partitions
             for file in partition.inserts
         ]
-    found: list[Looked] = []
+    found: list[InspectedFile] = []
     for partition, paths in files.files:
         form = RowFormat.of(table, partition).format
         if not form.is_text:
-            found += [Looked(path, None, form, names) for path in paths]
+            found += [InspectedFile(path, None, form, names) for path in paths]
     return found
 
 
-def _is_unsure(file: Looked) -> bool:
+def _is_unsure(file: InspectedFile) -> bool:
     """Whether a file does not say that it has no nanoseconds."""
     if file.format is StorageFormat.PARQUET:
         return True

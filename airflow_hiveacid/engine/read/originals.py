@@ -28,7 +28,7 @@ from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.tail import OrcTail
 
 _START, _COUNT = "_ACID_SPLIT_START", "_ACID_COUNT"
-_PLACES = StructType(
+_SPLIT_COLUMNS = StructType(
     [
         StructField(PATH, StringType()),
         StructField(_START, LongType()),
@@ -81,12 +81,12 @@ def numbered_rows(
         source.getField("file_block_start").alias(_START),
         F.monotonically_increasing_id().bitwiseAND(F.lit((1 << _COUNT_BITS) - 1)).alias(_COUNT),
     )
-    places = [
+    rows = [
         (spelled, split.start, split.write_id, split.bucket, split.first_row)
         for spelled, path in spellings(scan, paths)
         for split in splits[path]
     ]
-    known = F.broadcast(session.createDataFrame(places, _PLACES))
+    known = F.broadcast(session.createDataFrame(rows, _SPLIT_COLUMNS))
     lost = F.raise_error(
         F.concat(F.lit("No row ids are known for "), PATH, F.lit(" from "), _START)
     )
@@ -94,7 +94,7 @@ def numbered_rows(
     def of_split(name: str) -> Column:
         # A row of a split that nobody knows of is an error. All three columns say so: otherwise a
         # condition on another one lets Spark drop such rows before anybody looks.
-        return F.coalesce(F.col(name), lost.cast(_PLACES[name].dataType))
+        return F.coalesce(F.col(name), lost.cast(_SPLIT_COLUMNS[name].dataType))
 
     return counted.join(known, [PATH, _START], "left").select(
         of_split("_ACID_WRITE_ID").alias("originalTransaction"),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.engine.hidden_folder import Reading
+from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.session import in_session
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -18,7 +18,7 @@ class SharedRows:
         txn: The transaction of the statements.
     """
 
-    def __init__(self, table: HiveTable, txn: Reading) -> None:
+    def __init__(self, table: HiveTable, txn: ReadingTransaction) -> None:
         self._table = table
         self._txn = txn
         self._frames: dict[str, DataFrame] = {}

@@ -21,7 +21,7 @@ PATH, PARTITION = "_ACID_PATH", "_ACID_PARTITION"
 
 
 @dataclass(frozen=True, slots=True)
-class FilePlace:
+class PartitionedFile:
     """A file and its partition.
 
     Attributes:
@@ -36,30 +36,30 @@ class FilePlace:
 
 
 def with_partition(
-    spark: SparkSession, frame: DataFrame, places: Sequence[FilePlace], keys: StructType
+    spark: SparkSession, frame: DataFrame, files: Sequence[PartitionedFile], keys: StructType
 ) -> DataFrame:
     """Add the number of the partition, and the values of its keys.
 
     Args:
         spark: The session of the scan.
         frame: A scan of these very files, with its ``_metadata.file_path`` as the column PATH.
-        places: Every file of the scan.
+        files: Every file of the scan.
         keys: The partition keys to add; none adds the number alone.
     """
-    numbers = {place.partition for place in places}
+    numbers = {file.partition for file in files}
     if len(numbers) == 1:
         return frame.select(
             "*",
-            F.lit(places[0].partition).alias(PARTITION),
+            F.lit(files[0].partition).alias(PARTITION),
             *[
                 F.lit(value).cast(key.dataType).alias(key.name)
-                for key, value in zip(keys.fields, places[0].values, strict=False)
+                for key, value in zip(keys.fields, files[0].values, strict=False)
             ],
         )
-    given = {place.path: place for place in places}
+    by_path = {file.path: file for file in files}
     rows = [
-        (spelled, given[path].partition, *given[path].values[: len(keys.fields)])
-        for spelled, path in spellings(frame, given)
+        (spelled, by_path[path].partition, *by_path[path].values[: len(keys.fields)])
+        for spelled, path in spellings(frame, by_path)
     ]
     schema = StructType(
         [StructField(PATH, StringType()), StructField(PARTITION, IntegerType())]

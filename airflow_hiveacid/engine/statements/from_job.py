@@ -2,7 +2,7 @@
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import validate_clauses
-from airflow_hiveacid.engine.statements.insert import InsertPlan, InsertStatement, Truncate
+from airflow_hiveacid.engine.statements.insert import InsertPlan, InsertStatement, TruncateStatement
 from airflow_hiveacid.engine.statements.merge import MergeStatement
 from airflow_hiveacid.engine.statements.row_change import DeleteStatement, UpdateStatement
 from airflow_hiveacid.engine.write.statement import Statement
@@ -28,7 +28,7 @@ def statement_of(job: Job, orc_codec: str | None = None) -> Statement:
             plan = InsertPlan(job.partitions, job.by_position, job.columns, job.static)
             return InsertStatement(target, codec, job.source, plan, job.overwrite, job.merge_schema)
         case TruncateJob():
-            return Truncate(target, codec, job.partition)
+            return TruncateStatement(target, codec, job.partition)
         case UpdateJob():
             inputs = job.inputs or {}
             return UpdateStatement(target, codec, job.where, inputs, job.target_alias, job.set)

@@ -121,7 +121,7 @@ class InsertStatement(Statement):
 
 
 @dataclass(eq=False)
-class Truncate(Statement):
+class TruncateStatement(Statement):
     """Remove all rows of a table, or of some of its partitions, by empty bases.
 
     Attributes:

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.merge import Clause, MergePlan
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.hidden_folder import Reading
+from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
 from airflow_hiveacid.engine.read.acid_snapshot import KEY
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.nanoseconds import check_digits
@@ -151,7 +151,7 @@ class MergeStatement(Statement):
             with preparation.phases(Phase.READ):
                 self._touched = _touched_partitions(self._join_with(self.table, rows))
 
-    def _join_of_kept(self, source: DataFrame, txn: Reading) -> MergeJoin:
+    def _join_of_kept(self, source: DataFrame, txn: ReadingTransaction) -> MergeJoin:
         """The join with a source that is evaluated here, and nowhere else."""
         kept = keep_rows(numbered(source), self.spark, self.table, txn, "The source")
         join = self._join_with(self.table, kept.frame)

@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.read.acid_snapshot import KEY, TableSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.pruning import (
     Scope,
     fixed_partition_keys,
@@ -136,7 +136,7 @@ class MergeJoin:
 
     def check(self) -> None:
         """Find out what names and types have to say, without any row."""
-        nothing = TableSnapshot(self.table, (), ValidWriteIdList(self.table.ref.full_name, 0))
+        nothing = AcidSnapshot(self.table, (), ValidWriteIdList(self.table.ref.full_name, 0))
         self.new_rows(self.changes(nothing.rows(self.spark)))
 
     def kept_columns(self) -> set[str]:

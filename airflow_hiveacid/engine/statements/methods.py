@@ -13,7 +13,7 @@ from airflow_hiveacid.engine.statements.insert import (
     InsertPlan,
     InsertStatement,
     PartitionSpec,
-    Truncate,
+    TruncateStatement,
 )
 from airflow_hiveacid.engine.statements.merge import MergeStatement
 from airflow_hiveacid.engine.statements.merge_builder import MergeBuilder
@@ -97,7 +97,7 @@ class TableChanges(ABC, Generic[R]):
         Args:
             partition: Some or all partition keys with their values: only rows of these partitions.
         """
-        return self._run(Truncate(self.ref, self._orc_codec, partition))
+        return self._run(TruncateStatement(self.ref, self._orc_codec, partition))
 
     def update(
         self,

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.read.acid_snapshot import KEY, TableSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.nanoseconds import check_digits
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
@@ -60,13 +60,13 @@ class RowChange(Statement):
         """The names that the condition can use."""
         return Scope(self.table, self.alias)
 
-    def _snapshot(self, context: WriteContext) -> TableSnapshot:
+    def _snapshot(self, context: WriteContext) -> AcidSnapshot:
         partitions = context.partitions()
         return context.snapshot(
             matching_partitions(context.spark, self.where, self._scope, partitions)
         )
 
-    def _chosen(self, context: WriteContext, snapshot: TableSnapshot) -> DataFrame:
+    def _chosen(self, context: WriteContext, snapshot: AcidSnapshot) -> DataFrame:
         """The rows with their keys."""
         self._looked_up.register(context.read, context.shared)
         if self.where is None:

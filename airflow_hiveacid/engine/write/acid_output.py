@@ -47,10 +47,8 @@ class AcidOutput(TableOutput):
         """
         directory = self._delta(is_delete=True)
         self._locate([partition.name for partition in partitions])
-        places = [self._places[partition.name] for partition in partitions]
-        for place in places:
-            self._stage_below(place.folder.root)
-        folders = [self._staged_folder(place, directory) for place in places]
+        folders = [self._folders[partition.name] for partition in partitions]
+        staging = [self._staging_folder(folder, directory) for folder in folders]
         number = F.when(
             F.shiftrightunsigned(BUCKET, 29) == 1, F.shiftright(BUCKET, 16).bitwiseAND(F.lit(0xFFF))
         ).otherwise(F.col(BUCKET))
@@ -59,12 +57,12 @@ class AcidOutput(TableOutput):
             .repartition(PARTITION, BUCKET_NUMBER)
             .sortWithinPartitions(PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
         )
-        stage = delete_stager(folders, self.write_id, self._row_types(), self.codec)
+        stage = delete_stager(staging, self.write_id, self._row_types(), self.codec)
         with spark_errors_as_ours(f"Writing deletes for {self.table.ref.full_name}"):
-            for found in sorted_keys.mapInArrow(stage, DELETE_REPORT).collect():
-                file = StagedFile(found["path"], found["bucket"], found["rows"], found["bytes"])
-                place = places[found["partition"]]
-                self.staged.setdefault((place, directory.name), []).append(file)
+            for row in sorted_keys.mapInArrow(stage, DELETE_REPORT).collect():
+                file = StagedFile(row["path"], row["bucket"], row["rows"], row["bytes"])
+                folder = folders[row["partition"]]
+                self.staged.setdefault((folder, directory.name), []).append(file)
 
     def _save(
         self, frame: DataFrame, by: Sequence[str], directory: Base | Delta, location: str

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.read.nanoseconds import Files
+from airflow_hiveacid.engine.read.nanoseconds import AnySnapshot
 from airflow_hiveacid.engine.read.shared_rows import SharedRows
 from airflow_hiveacid.engine.session import cancelling_jobs
 from airflow_hiveacid.engine.write.acid_output import AcidOutput
@@ -179,7 +179,7 @@ class _Write:
     def _stage(self, txn: Transaction, locks: Sequence[Sequence[str] | None]) -> list[_Done]:
         """Run the statements, one after the other."""
         shared = SharedRows(self.statements[0].table, txn)
-        sources: list[Files] = []
+        sources: list[AnySnapshot] = []
         done = []
         for number, (statement, names) in enumerate(zip(self.statements, locks, strict=True)):
             spark, table = statement.spark, statement.table
@@ -311,7 +311,7 @@ def _require_apart(done: Sequence[_Done]) -> None:
         for other in done[index + 1 :]:
             if one.name != other.name or not (one.overwrites or other.overwrites):
                 continue
-            shared = one.output.places & other.output.places
+            shared = one.output.partition_names & other.output.partition_names
             if shared:
                 where = min(name or "the whole table" for name in shared)
                 raise UserError(

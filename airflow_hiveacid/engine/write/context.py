@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.read.acid_snapshot import TableSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.read.nanoseconds import Files, check_digits
+from airflow_hiveacid.engine.read.nanoseconds import AnySnapshot, check_digits
 from airflow_hiveacid.engine.read.shared_rows import SharedRows
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import SnapshotMoved
@@ -44,20 +44,20 @@ class WriteContext:
     locks: Sequence[str] | None
     shared: SharedRows
     # The tables that the statements of the transaction have read as sources so far.
-    sources: list[Files]
+    sources: list[AnySnapshot]
 
     def partitions(self) -> list[HivePartition]:
         """The partitions of the target, as they are under the locks."""
         return self.client.get_partitions(self.table.ref) if self.table.partition_keys else []
 
-    def snapshot(self, partitions: Sequence[HivePartition]) -> TableSnapshot:
+    def snapshot(self, partitions: Sequence[HivePartition]) -> AcidSnapshot:
         """Some partitions of the target as the transaction sees them, and will write them."""
         self.output.locate(partitions)
-        return read_snapshot(self.client, self.table, self.txn, partitions)
+        return take_acid_snapshot(self.client, self.table, self.txn, partitions)
 
     def read(self, spark: SparkSession, table: HiveTable) -> DataFrame:
         """Another table as the transaction sees it."""
-        found = read_files(self.client, table, self.txn)
+        found = take_snapshot(self.client, table, self.txn)
         self.sources.append(found)
         return rows_of(found, spark)
 
@@ -94,20 +94,20 @@ def read_rows(
     client: MetastoreClient, spark: SparkSession, table: HiveTable, txn: Transaction
 ) -> DataFrame:
     """All rows of a transactional table of any kind, as a transaction sees them."""
-    return rows_of(read_files(client, table, txn), spark)
+    return rows_of(take_snapshot(client, table, txn), spark)
 
 
-def rows_of(files: Files, spark: SparkSession) -> DataFrame:
+def rows_of(files: AnySnapshot, spark: SparkSession) -> DataFrame:
     """All rows in some files, the partition keys last."""
-    if isinstance(files, TableSnapshot):
+    if isinstance(files, AcidSnapshot):
         return files.rows(spark, with_key=False)
     return files.rows(spark)
 
 
-def read_files(client: MetastoreClient, table: HiveTable, txn: Transaction) -> Files:
+def take_snapshot(client: MetastoreClient, table: HiveTable, txn: Transaction) -> AnySnapshot:
     """The files of a transactional table of any kind that a transaction sees."""
     if table.kind is not TableKind.INSERT_ONLY:
-        return read_snapshot(client, table, txn)
+        return take_acid_snapshot(client, table, txn)
     partitions = client.get_partitions(table.ref) if table.partition_keys else []
     write_ids = txn.snapshot.write_ids[table.ref.full_name]
     return FlatSnapshot.of_insert_only(
@@ -115,18 +115,18 @@ def read_files(client: MetastoreClient, table: HiveTable, txn: Transaction) -> F
     )
 
 
-def read_snapshot(
+def take_acid_snapshot(
     client: MetastoreClient,
     table: HiveTable,
     txn: Transaction,
     partitions: Sequence[HivePartition] | None = None,
-) -> TableSnapshot:
+) -> AcidSnapshot:
     """A full-ACID table, or some of its partitions, as a transaction sees it."""
     if partitions is None:
         partitions = client.get_partitions(table.ref) if table.partition_keys else []
     write_ids = txn.snapshot.write_ids[table.ref.full_name]
     files = list_partitions(table, partitions, write_ids, txn.snapshot.txns, _rules(client))
-    return TableSnapshot(table, with_copies(table, files, txn), write_ids)
+    return AcidSnapshot(table, with_copies(table, files, txn), write_ids)
 
 
 def _rules(client: MetastoreClient) -> Rules:

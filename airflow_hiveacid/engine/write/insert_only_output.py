@@ -40,7 +40,7 @@ class InsertOnlyOutput(TableOutput):
         self._files.save(frame, by, location)
 
     def _finish(self, files: Sequence[FlatFile]) -> Sequence[StagedFile]:
-        """Give the files their places, and count their rows, in Spark's tasks."""
+        """Move the files to where they are staged, and count their rows, in Spark's tasks."""
         if not files:
             return []
         tasks = self.spark.sparkContext.parallelize(files, len(files))

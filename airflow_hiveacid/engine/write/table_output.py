@@ -39,18 +39,20 @@ BUCKET_NUMBER = "_acid_bucket_number"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a partition, or a table without partitions, has its directories.
+class OutputFolder:
+    """The folder of a partition, or of a table without partitions, that gets new directories.
 
     Attributes:
         name: The partition's name; ``None`` for a table without partitions.
-        folder: Its folder, seen from the location that staged files can be renamed within.
+        root: The location that staged files can be renamed within.
+        path: The folder below it; empty if it is the location itself.
         partition: The partition; ``None`` for a table without partitions.
-        is_new: Whether it has to be added to the metastore first.
+        is_new: Whether the partition has to be added to the metastore first.
     """
 
     name: str | None
-    folder: Folder
+    root: str
+    path: str
     partition: HivePartition | None = field(default=None, compare=False)
     is_new: bool = field(default=False, compare=False)
 
@@ -66,7 +68,8 @@ class TableOutput(ABC):
         txn: The transaction.
         codec: The compression of the files.
         statement: The number of the statement within the transaction.
-        staged: The files, by place and name of the directory that they will be published in.
+        staged: The files, by the folder and the name of the directory that they will be
+            published in.
     """
 
     # Published beside the files of every directory.
@@ -78,10 +81,10 @@ class TableOutput(ABC):
     txn: Transaction
     codec: str
     statement: int = 0
-    staged: dict[tuple[Place, str], list[StagedFile]] = field(default_factory=dict)
+    staged: dict[tuple[OutputFolder, str], list[StagedFile]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._places: dict[str | None, Place] = {}
+        self._folders: dict[str | None, OutputFolder] = {}
         self._staged_below: dict[str, StagedDirectories] = {}
 
     @property
@@ -116,23 +119,23 @@ class TableOutput(ABC):
     @property
     def partitions(self) -> list[str]:
         """The names of the partitions that get files."""
-        return sorted(name for name in self.places if name is not None)
+        return sorted(name for name in self.partition_names if name is not None)
 
     @property
     def directories(self) -> list[str]:
         """Where the directories that get files will be."""
         return [
-            "/".join(filter(None, [place.folder.root.rstrip("/"), place.folder.path, name]))
-            for place, name in self.staged
+            "/".join(filter(None, [folder.root.rstrip("/"), folder.path, name]))
+            for folder, name in self.staged
         ]
 
     @property
-    def places(self) -> set[str | None]:
+    def partition_names(self) -> set[str | None]:
         """The names of the partitions that get files; None is a table without any."""
-        return {place.name for place, _ in self.staged}
+        return {folder.name for folder, _ in self.staged}
 
     def locate(self, partitions: Sequence[HivePartition], *, are_new: bool = False) -> None:
-        """Learn where partitions are: what is read in one place is written there, too.
+        """Learn where partitions are: what is read in a folder is written there, too.
 
         Args:
             partitions: Some partitions.
@@ -142,9 +145,9 @@ class TableOutput(ABC):
         for partition in partitions:
             location = partition.folder
             inside = location.startswith(f"{root}/")
-            folder = Folder(root, location[len(root) + 1 :]) if inside else Folder(location, "")
-            place = Place(partition.name, folder, partition, are_new)
-            self._places.setdefault(partition.name, place)
+            below = (root, location[len(root) + 1 :]) if inside else (location, "")
+            folder = OutputFolder(partition.name, *below, partition, are_new)
+            self._folders.setdefault(partition.name, folder)
 
     def write_rows(self, frame: DataFrame, *, gather: bool, replace: bool = False) -> None:
         """Stage the rows of a frame.
@@ -183,25 +186,25 @@ class TableOutput(ABC):
         directory = Base(self.write_id)
         self._locate(names)
         for name in names:
-            place = self._places[name]
-            if (place, directory.name) in self.staged:
+            folder = self._folders[name]
+            if (folder, directory.name) in self.staged:
                 continue
-            folder = self._staged_folder(place, directory)
-            path = f"{folder.path}/empty"
-            with Storage.of(folder.root).create(path) as sink:
+            staging = self._staging_folder(folder, directory)
+            path = f"{staging.path}/empty"
+            with Storage.of(staging.root).create(path) as sink:
                 size = self._write_empty(sink)
-            self.staged[place, directory.name] = [StagedFile(path, 0, 0, size)]
+            self.staged[folder, directory.name] = [StagedFile(path, 0, 0, size)]
 
     def new_partitions(self) -> list[HivePartition]:
         """The partitions that the metastore does not have yet."""
-        new = {place.name for place, _ in self.staged if place.is_new}
-        return [each for each in self.located if each.name in new]
+        new = {folder.name for folder, _ in self.staged if folder.is_new}
+        return [partition for partition in self.located if partition.name in new]
 
     @property
     def located(self) -> list[HivePartition]:
         """The partitions that get files, as they were when it was found out where they are."""
-        places = {place.name: place for place, _ in self.staged}
-        return [place.partition for place in places.values() if place.partition is not None]
+        partitions = {folder.name: folder.partition for folder, _ in self.staged}
+        return [partition for partition in partitions.values() if partition is not None]
 
     def publish(self, sidecar: Mapping[str, Any]) -> None:
         """Let the staged files appear, each directory by one rename.
@@ -209,14 +212,14 @@ class TableOutput(ABC):
         Args:
             sidecar: What the hidden note about the transaction says in every directory.
         """
-        for (place, name), files in self.staged.items():
-            staged = self._stage_below(place.folder.root)
+        for (folder, name), files in self.staged.items():
+            staged = self._stage_below(folder.root)
             for file in files:
                 self._verify(staged.storage, file)
             named = [(self._file_name(file.bucket), file) for file in files]
             written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
             notes = {**self.SIDE_FILES, SIDECAR_FILE: directory_note(sidecar, written)}
-            final = f"{place.folder.path}/{name}".lstrip("/")
+            final = f"{folder.path}/{name}".lstrip("/")
             staged.complete(final, [(name, file.path) for name, file in named], notes)
             staged.publish(final)
         for staged in self._staged_below.values():
@@ -281,23 +284,26 @@ class TableOutput(ABC):
     def _take(self, flat: Folder, directory: Base | Delta) -> None:
         """Take over the files that Spark has written."""
         storage = Storage.of(flat.root)
-        found: dict[str | None, list[tuple[int | None, str]]] = {}
+        by_partition: dict[str | None, list[tuple[int | None, str]]] = {}
         for status in storage.list_files(flat.path, recursive=True):
             folder, _, name = status.path.rpartition("/")
             if not name.startswith((".", "_")):
                 partition, bucket = self._read_folder(folder)
-                found.setdefault(partition, []).append((bucket, f"{flat.path}/{status.path}"))
-        self._locate(list(found))
-        work: list[tuple[Place, FlatFile]] = []
-        for partition, files in found.items():
-            place = self._places[partition]
-            target = self._staged_folder(place, directory)
-            for position, (bucket, path) in enumerate(sorted(files, key=lambda each: each[1])):
+                written = by_partition.setdefault(partition, [])
+                written.append((bucket, f"{flat.path}/{status.path}"))
+        self._locate(list(by_partition))
+        folders: list[OutputFolder] = []
+        flat_files: list[FlatFile] = []
+        for partition, files in by_partition.items():
+            target = self._folders[partition]
+            staging = self._staging_folder(target, directory)
+            for position, (bucket, path) in enumerate(sorted(files, key=lambda file: file[1])):
                 number = position if bucket is None else bucket
-                work.append((place, FlatFile(flat.root, path, target, number)))
-        for (place, _), file in zip(work, self._finish([each for _, each in work]), strict=True):
+                folders.append(target)
+                flat_files.append(FlatFile(flat.root, path, staging, number))
+        for target, file in zip(folders, self._finish(flat_files), strict=True):
             if file.rows:
-                self.staged.setdefault((place, directory.name), []).append(file)
+                self.staged.setdefault((target, directory.name), []).append(file)
 
     def _read_folder(self, folder: str) -> tuple[str | None, int | None]:
         """The partition and the bucket in the folder names that Spark made."""
@@ -312,14 +318,14 @@ class TableOutput(ABC):
 
     def _locate(self, names: Sequence[str | None]) -> None:
         """Find out where partitions are, or will be."""
-        wanted = [name for name in names if name not in self._places]
+        wanted = [name for name in names if name not in self._folders]
         if None in wanted:
-            self._places[None] = Place(None, Folder(self.table.folder, ""))
+            self._folders[None] = OutputFolder(None, self.table.folder, "")
         named = [name for name in wanted if name is not None]
         existing = self.client.get_partitions(self.table.ref, named) if named else []
         self.locate(existing)
         for name in named:
-            if name not in self._places:
+            if name not in self._folders:
                 values = [value for _, value in parse_partition_name(name)]
                 self.locate([HivePartition.new(self.table, values)], are_new=True)
 
@@ -332,9 +338,10 @@ class TableOutput(ABC):
     def _delta(self, *, is_delete: bool = False) -> Delta:
         return Delta(self.write_id, self.write_id, self.statement, is_delete=is_delete)
 
-    def _staged_folder(self, place: Place, directory: Base | Delta) -> Folder:
-        path = f"out/{place.folder.path}/{directory.name}".replace("//", "/")
-        return self._stage_below(place.folder.root).folder(path)
+    def _staging_folder(self, folder: OutputFolder, directory: Base | Delta) -> Folder:
+        """Where the files of a directory wait until it is published."""
+        path = f"out/{folder.path}/{directory.name}".replace("//", "/")
+        return self._stage_below(folder.root).folder(path)
 
 
 def _deletes(directory: str) -> bool:
