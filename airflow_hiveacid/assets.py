@@ -148,7 +148,7 @@ def _extra(report: Mapping[str, Any]) -> dict[str, Any]:
             "rows_updated",
             "rows_deleted",
             "bytes",
-            "settled",
+            "already_done",
         )
         if key in report
     }

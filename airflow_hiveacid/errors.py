@@ -257,7 +257,7 @@ class AnswerGarbled(AnswerLost):
     default_remedy = "Look for what stands between here and the metastore, like a proxy."
 
 
-class CommitUnsettled(MetastoreError):
+class CommitUncertain(MetastoreError):
     """The metastore went away during a commit; nobody knows whether it was carried out."""
 
     retryable = True

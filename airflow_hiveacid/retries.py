@@ -8,7 +8,7 @@ from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureEx
 from airflow_hiveacid.errors import (
     AnswerLost,
     ClusterUnreachable,
-    CommitUnsettled,
+    CommitUncertain,
     ConflictError,
     HiveAcidError,
     MetastoreTroubled,
@@ -59,7 +59,7 @@ def hive_acid_retry_policy(
                     HiveAcidTaskTrouble,
                     AnswerLost,
                     ClusterUnreachable,
-                    CommitUnsettled,
+                    CommitUncertain,
                     MetastoreTroubled,
                     MetastoreUnreachable,
                 ],

@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import UnsupportedTable, UserError
 
 if TYPE_CHECKING:
     from airflow_hiveacid.cli.rows import RowBatch
-    from airflow_hiveacid.cli.snapshot import PartitionValue, TableSnapshot
+    from airflow_hiveacid.cli.snapshot import PartitionValue, VisibleTable
 
 _ROW_ID = "row_id"
 # Rows become Python objects in slices of this size: a stripe can hold millions.
@@ -67,7 +67,7 @@ COMMAND = Command(
 )
 
 
-def _slices(snapshot: "TableSnapshot", *, row_ids: bool) -> Iterator[list[Row]]:
+def _slices(snapshot: "VisibleTable", *, row_ids: bool) -> Iterator[list[Row]]:
     from airflow_hiveacid.cli.rows import visible_rows
     from airflow_hiveacid.listing import list_files
 

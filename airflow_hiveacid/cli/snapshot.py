@@ -35,7 +35,7 @@ class PartitionDirectory:
 
 
 @dataclass(frozen=True)
-class TableSnapshot:
+class VisibleTable:
     """The directories of one table, and what one reader may see of them.
 
     Attributes:
@@ -73,7 +73,7 @@ class TableSnapshot:
 
 
 @contextmanager
-def open_snapshot(arguments: argparse.Namespace) -> Iterator[TableSnapshot]:
+def open_snapshot(arguments: argparse.Namespace) -> Iterator[VisibleTable]:
     """Find the directories and the snapshot that the arguments ask for.
 
     A table by name is read inside a read transaction with a lock, which keeps every cleaner away
@@ -97,14 +97,14 @@ def open_snapshot(arguments: argparse.Namespace) -> Iterator[TableSnapshot]:
         raise UserError("Say which table: DB.TABLE with --metastore, or --path with --write-ids.")
 
 
-def _snapshot_of_path(arguments: argparse.Namespace) -> TableSnapshot:
+def _snapshot_of_path(arguments: argparse.Namespace) -> VisibleTable:
     compactor = arguments.write_id_kind == "compactor"
     kind = CompactorWriteIdList if compactor else ValidWriteIdList
     path = arguments.path
     root = Storage.of(path if _SCHEME.match(path) else os.path.abspath(path))
     partitioned = _is_partition_folder(root)
     found = _find_partitions(root, ()) if partitioned else [PartitionDirectory(None, {}, root)]
-    return TableSnapshot(
+    return VisibleTable(
         title=root.location,
         partitioned=partitioned,
         partitions=found,
@@ -142,7 +142,7 @@ def _find_partitions(storage: Storage, path: tuple[str, ...]) -> list[PartitionD
 @contextmanager
 def snapshot_of(
     client: MetastoreClient, ref: TableRef, rules: Rules | None = None
-) -> Iterator[TableSnapshot]:
+) -> Iterator[VisibleTable]:
     """Read a table inside a transaction; see ``open_snapshot``.
 
     Args:
@@ -158,7 +158,7 @@ def snapshot_of(
         raise NotTransactional(f"{ref.full_name} is not a transactional table.")
     with Transaction(client, reads=[ref]) as txn:
         hive3 = client.version is MetastoreVersion.HMS3
-        yield TableSnapshot(
+        yield VisibleTable(
             title=ref.full_name,
             partitioned=bool(table.partition_keys),
             partitions=_partitions_of_table(client, table),

@@ -155,7 +155,7 @@ def _run_one(
     if isinstance(job, CompactJob):
         return _compact(spark, metastore, job, watching)
     done = _write(spark, metastore, job, watching)
-    if done.settled and done.txn_id is not None:
+    if done.already_done and done.txn_id is not None:
         # What an earlier try has done is told as if this one had: nobody may have heard of it.
         for observer in watching:
             observer.opened(done.txn_id, done.write_ids)

@@ -20,7 +20,7 @@ _COMMON = ("metastore", "run_token", "lock_wait_seconds", "max_restarts")
 # A row id has room for no more.
 MAX_STATEMENTS = 4096
 
-Statement = InsertJob | UpdateJob | DeleteJob | MergeJob
+RowJob = InsertJob | UpdateJob | DeleteJob | MergeJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class MultiTableJob(Job):
     """
 
     target: str = ""
-    statements: Sequence[Statement]
+    statements: Sequence[RowJob]
 
     def __post_init__(self) -> None:
         freeze(self, "statements")
@@ -61,7 +61,7 @@ class MultiTableJob(Job):
         if len(self.statements) > MAX_STATEMENTS:
             raise InvalidJob(f"statements has more than {MAX_STATEMENTS} entries.")
         for index, statement in enumerate(self.statements):
-            if not isinstance(statement, Statement):
+            if not isinstance(statement, RowJob):
                 raise InvalidJob(
                     f"statements[{index}]: {statement!r} is no statement.",
                     remedy="Use an InsertJob, an UpdateJob, a DeleteJob or a MergeJob.",

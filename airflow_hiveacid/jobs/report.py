@@ -115,7 +115,7 @@ class RunReport(Report):
         seconds: Time spent in each phase.
         warnings: What a reader should know although the run succeeded.
         restarts: How often the run began anew because the table moved.
-        settled: An earlier try had already committed; this run changed nothing.
+        already_done: An earlier try had already committed; this run changed nothing.
         error: Why the run failed; None when it succeeded.
     """
 
@@ -133,7 +133,7 @@ class RunReport(Report):
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     restarts: int = 0
-    settled: bool = False
+    already_done: bool = False
     error: ErrorReport | None = None
 
 
@@ -240,7 +240,7 @@ class CompactReport(Report):
         partitions: Every partition that was looked at.
         seconds: Time spent in each phase, of all partitions.
         warnings: What a reader should know although the run succeeded.
-        settled: An earlier try had already done it; this run changed nothing.
+        already_done: An earlier try had already done it; this run changed nothing.
         error: Why the run failed; None when it succeeded.
     """
 
@@ -249,7 +249,7 @@ class CompactReport(Report):
     partitions: tuple[PartitionReport, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    settled: bool = False
+    already_done: bool = False
     error: ErrorReport | None = None
 
 
@@ -295,7 +295,7 @@ class CleanReport(Report):
         requests_cleaned: The requests of HMS 4's queue that were marked as cleaned.
         seconds: Time spent in each phase.
         warnings: What a reader should know although the run succeeded.
-        settled: An earlier try had already done it; this run changed nothing.
+        already_done: An earlier try had already done it; this run changed nothing.
         error: Why the run failed; None when it succeeded.
     """
 
@@ -308,5 +308,5 @@ class CleanReport(Report):
     requests_cleaned: tuple[int, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    settled: bool = False
+    already_done: bool = False
     error: ErrorReport | None = None

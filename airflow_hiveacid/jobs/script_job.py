@@ -13,7 +13,7 @@ from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.run_token import statement_token
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
-Statement = (
+ScriptedJob = (
     InsertJob
     | UpdateJob
     | DeleteJob
@@ -37,19 +37,19 @@ class ScriptJob(Job):
         statements: The jobs, in order.
     """
 
-    statements: Sequence[Statement] = ()
+    statements: Sequence[ScriptedJob] = ()
 
     def __post_init__(self) -> None:
         freeze(self, "statements")
 
     @classmethod
-    def of(cls, statements: Sequence[Statement]) -> Self:
+    def of(cls, statements: Sequence[ScriptedJob]) -> Self:
         """A script of some statements."""
         if not statements:
             raise InvalidJob("The script has no statement.")
         return cls(target=statements[0].target, statements=tuple(statements))
 
-    def runs(self) -> Iterator[Statement]:
+    def runs(self) -> Iterator[ScriptedJob]:
         """The jobs as they are run, with the script's options."""
         for number, job in enumerate(self.statements, start=1):
             yield replace(
@@ -75,6 +75,6 @@ class ScriptJob(Job):
         if not self.statements and not is_template(self.target):
             raise InvalidJob("The script has no statement.")
         for job in self.statements:
-            if not isinstance(job, Statement):
+            if not isinstance(job, ScriptedJob):
                 raise InvalidJob(f"statements: {type(job).__name__} is no job of a script.")
             job.validate()

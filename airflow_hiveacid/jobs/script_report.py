@@ -44,7 +44,7 @@ class ScriptReport(Report):
         statements: What each of them did, up to one that failed.
         seconds: Time spent in each phase, of all statements.
         warnings: What a reader should know although the run succeeded.
-        settled: An earlier try had already done all of it; this run changed nothing.
+        already_done: An earlier try had already done all of it; this run changed nothing.
         error: Why the run failed; None when it succeeded.
     """
 
@@ -53,7 +53,7 @@ class ScriptReport(Report):
     statements: tuple[StatementReport, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    settled: bool = False
+    already_done: bool = False
     error: ErrorReport | None = None
 
     @classmethod
@@ -74,6 +74,6 @@ class ScriptReport(Report):
             statements=tuple(map(StatementReport.of, reports)),
             seconds=seconds,
             warnings=tuple(warning for report in reports for warning in report.warnings),
-            settled=bool(reports) and all(report.settled for report in reports),
+            already_done=bool(reports) and all(report.already_done for report in reports),
             error=error or next(iter(failed), None),
         )

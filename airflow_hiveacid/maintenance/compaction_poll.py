@@ -18,7 +18,7 @@ _PROBLEMS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class PollResult:
     """What a look has found.
 
     Attributes:
@@ -68,7 +68,7 @@ class CompactionPoll:
         tables: Iterable[str],
         partitions: Sequence[str] | None = None,
         now: datetime | None = None,
-    ) -> Findings:
+    ) -> PollResult:
         """Survey tables once.
 
         Args:
@@ -88,7 +88,7 @@ class CompactionPoll:
         )
         if unwritten := len(found) - len({decision.size.table for decision in decisions}):
             log = (*log, f"Not written since the last look, or empty: {_tables(unwritten)}.")
-        return Findings(needs, log, tuple(_problems(others)))
+        return PollResult(needs, log, tuple(_problems(others)))
 
 
 def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:

@@ -17,7 +17,7 @@ MINOR, MAJOR = "minor", "major"
 _LONGEST_TEXT = 2000
 
 
-class VersionState(StrEnum):
+class DirectoryState(StrEnum):
     """What has become of a directory.
 
     CLEANED is no directory any more: a compaction has taken it in, and only its note is left.
@@ -61,7 +61,7 @@ class HistoryEntry:
     directory: str | None
     kind: str
     compaction: bool
-    state: VersionState
+    state: DirectoryState
     bytes: int
     operation: str | None = None
     rows: int | None = None
@@ -72,7 +72,7 @@ class HistoryEntry:
     proof: str | None = None
 
 
-def states_of(state: AcidDirectory, directories: Iterable[str]) -> dict[str, VersionState]:
+def states_of(state: AcidDirectory, directories: Iterable[str]) -> dict[str, DirectoryState]:
     """What a new reader makes of each ACID directory of a partition.
 
     Args:
@@ -80,12 +80,12 @@ def states_of(state: AcidDirectory, directories: Iterable[str]) -> dict[str, Ver
         directories: The names of all directories there.
     """
     known = {
-        **dict.fromkeys(state.obsolete, VersionState.OBSOLETE),
-        **dict.fromkeys(state.aborted, VersionState.ABORTED),
-        **dict.fromkeys(filter(None, (state.base, *state.deltas)), VersionState.CURRENT),
+        **dict.fromkeys(state.obsolete, DirectoryState.OBSOLETE),
+        **dict.fromkeys(state.aborted, DirectoryState.ABORTED),
+        **dict.fromkeys(filter(None, (state.base, *state.deltas)), DirectoryState.CURRENT),
     }
     return {
-        name: known.get(name, VersionState.OPEN)
+        name: known.get(name, DirectoryState.OPEN)
         for name in directories
         if parse_directory(name) is not None
     }
@@ -94,7 +94,7 @@ def states_of(state: AcidDirectory, directories: Iterable[str]) -> dict[str, Ver
 def entry_of(
     name: str,
     partition: str | None,
-    state: VersionState,
+    state: DirectoryState,
     size: int,
     *,
     marked: bool = False,
@@ -176,7 +176,7 @@ def entries_of_runs(
             directory=None,
             kind=kinds.get(facts["operation"], "insert"),
             compaction=False,
-            state=VersionState.CLEANED,
+            state=DirectoryState.CLEANED,
             bytes=_whole(report.get("bytes")) or 0,
             **facts,
         )

@@ -25,8 +25,8 @@ from airflow_hiveacid.acid.run_notes import NoteName
 from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
-from airflow_hiveacid.maintenance.partition_folders import Place
-from airflow_hiveacid.maintenance.run_note_folder import Belief, FoundNote, RunNotes
+from airflow_hiveacid.maintenance.partition_folders import PartitionFolder
+from airflow_hiveacid.maintenance.run_note_folder import NoteFile, RunNoteFolder, RunOutcome
 from airflow_hiveacid.maintenance.since import read_since
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -61,7 +61,7 @@ class Garbage:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class InspectedFolder:
     """What one folder has that no new reader looks at.
 
     Attributes:
@@ -72,18 +72,18 @@ class Finding:
         committed_notes: Notes on runs that were committed, which do not say so yet.
     """
 
-    place: Place
+    place: PartitionFolder
     garbage: tuple[Garbage, ...] = ()
     keep: tuple[Stay, ...] = ()
     plan: CleaningPlan | None = None
-    committed_notes: tuple[FoundNote, ...] = ()
+    committed_notes: tuple[NoteFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
     """The files of a folder, and what a new reader makes of them."""
 
-    place: Place
+    place: PartitionFolder
     storage: ReadOnlyStorage
     files: Sequence[FileStatus]
     state: AcidDirectory
@@ -150,7 +150,7 @@ class Inspection:
         self._besides = besides
         self._now = datetime.now(UTC)
 
-    def look(self, places: Sequence[Place]) -> list[Finding]:
+    def look(self, places: Sequence[PartitionFolder]) -> list[InspectedFolder]:
         """Find what may be removed from the folders of partitions, or of a table without."""
         listings = [self._list(place) for place in places]
         dirty = [
@@ -163,22 +163,22 @@ class Inspection:
         blockers = self._blockers() if dirty else []
         protected = self._protected([each.place for each in dirty])
         return [
-            each if isinstance(each, Finding) else self._judge(each, blockers, protected)
+            each if isinstance(each, InspectedFolder) else self._judge(each, blockers, protected)
             for each in listings
         ]
 
-    def look_beside(self, keep_notes_days: float) -> Finding:
+    def look_beside(self, keep_notes_days: float) -> InspectedFolder:
         """Find what may be removed beside the data, in the folder of the table.
 
         Args:
             keep_notes_days: Younger notes on runs stay.
         """
-        place = Place(None, self._table.folder, self._table.folder, "")
+        place = PartitionFolder(None, self._table.folder, self._table.folder, "")
         if place.leads_through_link():
-            return Finding(place)
+            return InspectedFolder(place)
         storage = ReadOnlyStorage.of(place.location)
         garbage: list[Garbage] = []
-        committed: list[FoundNote] = []
+        committed: list[NoteFile] = []
         if self._table.partition_keys:
             names = storage.list_directories(missing_ok=True)
             for name in stale_staging(names, self.txns, self._min_open):
@@ -202,11 +202,11 @@ class Inspection:
             for found, belief in self._judged_notes(storage):
                 if found.path in old:
                     continue
-                if belief is Belief.APPLIED:
+                if belief is RunOutcome.APPLIED:
                     committed.append(found)
-                elif belief is Belief.NOT_APPLIED:
+                elif belief is RunOutcome.NOT_APPLIED:
                     garbage.append(Garbage(found.path, 0, _NOT_APPLIED, is_file=True))
-        return Finding(place, tuple(garbage), committed_notes=tuple(committed))
+        return InspectedFolder(place, tuple(garbage), committed_notes=tuple(committed))
 
     def _nobody_finishes(self, path: str) -> bool:
         """Whether it is the beginning of a note on a transaction that is over."""
@@ -215,10 +215,10 @@ class Inspection:
             return False
         return name.txn_id not in self.txns.open
 
-    def _judged_notes(self, storage: ReadOnlyStorage) -> list[tuple[FoundNote, Belief]]:
+    def _judged_notes(self, storage: ReadOnlyStorage) -> list[tuple[NoteFile, RunOutcome]]:
         """The notes on runs that do not tell by their names whether they were committed."""
         name = self._table.ref.full_name
-        notes = RunNotes(storage, name)
+        notes = RunNoteFolder(storage, name)
         unmarked = notes.unmarked()
         others = {other for found in unmarked if found.note for other in found.note.write_ids} - {
             name
@@ -230,9 +230,9 @@ class Inspection:
             valid |= self._client.get_valid_write_ids(asked, self.txns)
         return [(found, notes.judge(found, self.txns, valid)) for found in unmarked]
 
-    def _list(self, place: Place) -> "_Listing | Finding":
+    def _list(self, place: PartitionFolder) -> "_Listing | InspectedFolder":
         if place.leads_through_link():
-            return Finding(place, keep=(Stay("", "It lies behind a symbolic link."),))
+            return InspectedFolder(place, keep=(Stay("", "It lies behind a symbolic link."),))
         storage = ReadOnlyStorage.of(place.location)
         files = list_files(storage)
         try:
@@ -240,13 +240,13 @@ class Inspection:
                 storage, files, self._write_ids, self.txns, rules=Rules.HIVE4, strict=True
             )
         except DataError as error:
-            return Finding(place, keep=(Stay("", str(error)),))
+            return InspectedFolder(place, keep=(Stay("", str(error)),))
         return _Listing(place, storage, files, state)
 
     def _blockers(self) -> list[Blocker]:
         return blockers_of(self._client, self._table.ref, everywhere=True, besides=self._besides)
 
-    def _protected(self, places: Sequence[Place]) -> dict[str | None, str]:
+    def _protected(self, places: Sequence[PartitionFolder]) -> dict[str | None, str]:
         """The partitions, or the table without, whose properties forbid cleaning, and why."""
         if reason := _forbids("table", self._table.parameters):
             return {place.partition: reason for place in places}
@@ -257,7 +257,7 @@ class Inspection:
 
     def _judge(
         self, listing: "_Listing", blockers: Sequence[Blocker], protected: Mapping[str | None, str]
-    ) -> Finding:
+    ) -> InspectedFolder:
         place, state, storage = listing.place, listing.state, listing.storage
         if place.partition in protected:
             forbidden = dict.fromkeys(listing.useless, protected[place.partition])
@@ -293,7 +293,7 @@ class Inspection:
             if place.partition not in protected and not storage.is_link(file.path)
         ]
         staging = self._stale_staging(storage, sorted(listing.names), listing.files)
-        return Finding(place, (*garbage, *staging), plan.keep, plan)
+        return InspectedFolder(place, (*garbage, *staging), plan.keep, plan)
 
     def _stale_staging(
         self, storage: ReadOnlyStorage, names: Sequence[str], files: Sequence[FileStatus]

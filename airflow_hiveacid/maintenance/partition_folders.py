@@ -13,7 +13,7 @@ from airflow_hiveacid.storage import ReadOnlyStorage, real_place
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionFolder:
     """Where a partition, or a table without partitions, has its directories.
 
     Attributes:
@@ -39,9 +39,9 @@ class Place:
         return ReadOnlyStorage.of(self.below).is_link(self.path)
 
 
-def places_of(
+def partition_folders(
     client: MetastoreClient, table: HiveTable, partitions: Sequence[str] | None
-) -> list[Place]:
+) -> list[PartitionFolder]:
     """Find the folders that a job is about, all of them its table's alone.
 
     Args:
@@ -56,7 +56,7 @@ def places_of(
     """
     if partitions is not None and not table.partition_keys:
         raise InvalidJob(f"{table.ref} has no partitions.")
-    whole = Place(None, table.folder, table.folder, "")
+    whole = PartitionFolder(None, table.folder, table.folder, "")
     places = [whole]
     if table.partition_keys:
         locations = partition_locations(client, table)
@@ -65,15 +65,15 @@ def places_of(
     return [each for each in places if partitions is None or each.partition in partitions]
 
 
-def _place(table: str, partition: str, location: str) -> Place:
+def _place(table: str, partition: str, location: str) -> PartitionFolder:
     root = table.rstrip("/")
     inside = location.startswith(f"{root}/")
     below, path = (root, location[len(root) + 1 :].strip("/")) if inside else (location, "")
-    return Place(partition, location, below, path)
+    return PartitionFolder(partition, location, below, path)
 
 
 def _refuse_shared(
-    table: HiveTable, places: Sequence[Place], tables: Sequence[tuple[TableRef, str]]
+    table: HiveTable, places: Sequence[PartitionFolder], tables: Sequence[tuple[TableRef, str]]
 ) -> None:
     root = real_place(table.folder)
     own = {root: table.ref.full_name}

@@ -28,7 +28,7 @@ from airflow_hiveacid.storage import ReadOnlyStorage, Storage
 _READERS = 8
 
 
-class Belief(Enum):
+class RunOutcome(Enum):
     """What a note says about its run."""
 
     APPLIED = auto()
@@ -38,7 +38,7 @@ class Belief(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundNote:
+class NoteFile:
     """A note in a table's folder.
 
     Attributes:
@@ -60,7 +60,7 @@ class FoundNote:
         return f"{RUN_NOTES}/{self.name.name}"
 
 
-class RunNotes:
+class RunNoteFolder:
     """The notes in the folder of one table.
 
     Args:
@@ -72,12 +72,12 @@ class RunNotes:
         self._storage = storage
         self._table = table
 
-    def of_run(self, token: str) -> list[FoundNote]:
+    def of_run(self, token: str) -> list[NoteFile]:
         """The notes on the tries of a run, the oldest first."""
         digest = digest_of(token)
         return self._read([name for name in self._names() if name.digest == digest])
 
-    def unmarked(self) -> list[FoundNote]:
+    def unmarked(self) -> list[NoteFile]:
         """The notes of all runs that nobody has marked after their commit."""
         return self._read([name for name in self._names() if not name.marked])
 
@@ -92,13 +92,13 @@ class RunNotes:
             limit: How many notes are looked at.
         """
         found = self._read(self._names()[-limit:])
-        applied = (each for each in found if self.judge(each, txns, valid) is Belief.APPLIED)
+        applied = (each for each in found if self.judge(each, txns, valid) is RunOutcome.APPLIED)
         notes = [each.note for each in applied if each.note is not None]
         return [note for note in notes if self._table in note.write_ids]
 
     def judge(
-        self, found: FoundNote, txns: ValidTxnList, valid: Mapping[str, ValidWriteIdList]
-    ) -> Belief:
+        self, found: NoteFile, txns: ValidTxnList, valid: Mapping[str, ValidWriteIdList]
+    ) -> RunOutcome:
         """Decide whether a note's transaction has applied its run.
 
         Args:
@@ -107,16 +107,16 @@ class RunNotes:
             valid: Fresh lists of the write ids of the tables that it names.
         """
         if found.name.marked:
-            return Belief.UNPROVEN if found.note is None else Belief.APPLIED
+            return RunOutcome.UNPROVEN if found.note is None else RunOutcome.APPLIED
         note = found.note
         if note is None:
-            return Belief.NOT_APPLIED
+            return RunOutcome.NOT_APPLIED
         told = standing(self._table, note.txn_id, note.write_ids, txns, valid)
         if told is Standing.OPEN:
-            return Belief.OPEN
+            return RunOutcome.OPEN
         if told is not Standing.VALID or note.wrote_nothing:
-            return Belief.NOT_APPLIED
-        return Belief.APPLIED if self._has_directory(note) else Belief.UNPROVEN
+            return RunOutcome.NOT_APPLIED
+        return RunOutcome.APPLIED if self._has_directory(note) else RunOutcome.UNPROVEN
 
     def _names(self) -> list[NoteName]:
         parsed = (
@@ -126,16 +126,16 @@ class RunNotes:
             (name for name in parsed if name is not None), key=lambda name: name.txn_id or 0
         )
 
-    def _read(self, names: Sequence[NoteName]) -> list[FoundNote]:
+    def _read(self, names: Sequence[NoteName]) -> list[NoteFile]:
         if len(names) < 2:
             return [self._content(name) for name in names]
         with ThreadPoolExecutor(_READERS) as pool:
             return list(pool.map(self._content, names))
 
-    def _content(self, name: NoteName) -> FoundNote:
-        content = self._storage.read_small(FoundNote(name, None).path, MOST_BYTES)
+    def _content(self, name: NoteName) -> NoteFile:
+        content = self._storage.read_small(NoteFile(name, None).path, MOST_BYTES)
         note = None if content is None else RunNote.parse(content)
-        return FoundNote(name, note if note and note.is_of(name.digest, name.txn_id) else None)
+        return NoteFile(name, note if note and note.is_of(name.digest, name.txn_id) else None)
 
     def _has_directory(self, note: RunNote) -> bool:
         """Whether a directory of the transaction is there, or was until just now."""
@@ -156,7 +156,7 @@ class RunNotes:
         return isinstance(sidecar, dict) and sidecar.get("txn_id") == note.txn_id
 
 
-def write_note(storage: Storage, found: FoundNote) -> None:
+def write_note(storage: Storage, found: NoteFile) -> None:
     """Leave a note, before the commit.
 
     Args:
@@ -167,7 +167,7 @@ def write_note(storage: Storage, found: FoundNote) -> None:
     storage.write_file(found.path, found.note.to_bytes())
 
 
-def mark_committed(storage: Storage, found: FoundNote) -> None:
+def mark_committed(storage: Storage, found: NoteFile) -> None:
     """Rename a note, now that its transaction is known to be committed.
 
     Args:
@@ -176,4 +176,4 @@ def mark_committed(storage: Storage, found: FoundNote) -> None:
     """
     assert found.note is not None
     name = NoteName(found.name.digest, found.note.txn_id, marked=True)
-    storage.rename(found.path, FoundNote(name, found.note).path)
+    storage.rename(found.path, NoteFile(name, found.note).path)

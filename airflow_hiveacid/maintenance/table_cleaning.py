@@ -17,9 +17,9 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
-from airflow_hiveacid.maintenance.inspection import Finding, Inspection
-from airflow_hiveacid.maintenance.partition_folders import Place, places_of
-from airflow_hiveacid.maintenance.run_note_folder import FoundNote, mark_committed
+from airflow_hiveacid.maintenance.inspection import InspectedFolder, Inspection
+from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, partition_folders
+from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed
 from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -59,7 +59,7 @@ def clean(
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not transactional.")
     with phases(Phase.READ):
-        places = places_of(client, table, job.partitions)
+        places = partition_folders(client, table, job.partitions)
     if job.dry_run:
         with phases(Phase.READ):
             inspection = Inspection(client, table)
@@ -104,7 +104,7 @@ class _Cleaner:
         self._phases = phases
         self._queue = CompactionQueue(client)
 
-    def clean(self, places: Sequence[Place], job: CleanJob) -> list[Finding]:
+    def clean(self, places: Sequence[PartitionFolder], job: CleanJob) -> list[InspectedFolder]:
         """Go through the folders, one after the other."""
         requests = self._requests()
         inspection = Inspection(self._client, self._table, besides=self._txn.txn_id)
@@ -126,7 +126,7 @@ class _Cleaner:
                         self._mark_cleaned(request, finding.plan, inspection.txns)
         return findings
 
-    def _remove(self, finding: Finding) -> Finding:
+    def _remove(self, finding: InspectedFolder) -> InspectedFolder:
         """Remove what may be removed.
 
         Returns:
@@ -154,7 +154,7 @@ class _Cleaner:
         plan = None if changed else finding.plan
         return replace(finding, garbage=tuple(removed), keep=tuple(keep), plan=plan)
 
-    def _mark_note(self, note: FoundNote) -> None:
+    def _mark_note(self, note: NoteFile) -> None:
         """Let it be known for good that a run was applied, as long as that can be found out."""
         try:
             mark_committed(Storage.of(self._table.folder), note)
@@ -195,7 +195,7 @@ class _Cleaner:
         self.requests_cleaned.append(request.id)
 
 
-def _report(job: CleanJob, findings: Sequence[Finding], phases: PhaseClock) -> CleanReport:
+def _report(job: CleanJob, findings: Sequence[InspectedFolder], phases: PhaseClock) -> CleanReport:
     removed = tuple(
         RemovedDirectory(finding.place.show(each.path), each.bytes, each.why)
         for finding in findings

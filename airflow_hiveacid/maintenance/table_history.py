@@ -26,7 +26,7 @@ from airflow_hiveacid.maintenance.history_entries import (
     newest_first,
     states_of,
 )
-from airflow_hiveacid.maintenance.run_note_folder import RunNotes
+from airflow_hiveacid.maintenance.run_note_folder import RunNoteFolder
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.partition_locations import partition_locations
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -87,7 +87,7 @@ def table_history(
     newest = newest_first((entry for entry, _ in found), limit)
     with ThreadPoolExecutor(_READERS) as pool:
         entries = list(pool.map(lambda entry: reading.told(entry, *places[id(entry)]), newest))
-    notes = RunNotes(folder.storage, ref.full_name)
+    notes = RunNoteFolder(folder.storage, ref.full_name)
     committed = notes.committed(snapshot.txns, snapshot.write_ids, limit)
     gone = entries_of_runs(
         [_as_sidecar(note, ref) for note in committed], (entry for entry, _ in found)

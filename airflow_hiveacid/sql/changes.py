@@ -13,12 +13,12 @@ from airflow_hiveacid.acid.merge import (
 from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.inputs import Inputs
-from airflow_hiveacid.sql.statement import Statement
+from airflow_hiveacid.sql.statement import SqlStatement
 
 _REMEDY = "MERGE does what takes more than a condition."
 
 
-def update_job(statement: Statement, tree: exp.Update) -> UpdateJob:
+def update_job(statement: SqlStatement, tree: exp.Update) -> UpdateJob:
     """UPDATE ... SET ... WHERE ..."""
     statement.only(tree, ("this", "expressions", "where"), "UPDATE", _REMEDY)
     target, inputs = _Target(statement, tree.this, "Updating"), Inputs(statement, tree)
@@ -31,7 +31,7 @@ def update_job(statement: Statement, tree: exp.Update) -> UpdateJob:
     )
 
 
-def delete_job(statement: Statement, tree: exp.Delete) -> DeleteJob:
+def delete_job(statement: SqlStatement, tree: exp.Delete) -> DeleteJob:
     """DELETE FROM ... WHERE ..."""
     statement.only(tree, ("this", "where"), "DELETE", _REMEDY)
     target, inputs = _Target(statement, tree.this, "Deleting from"), Inputs(statement, tree)
@@ -43,7 +43,7 @@ def delete_job(statement: Statement, tree: exp.Delete) -> DeleteJob:
     )
 
 
-def merge_job(statement: Statement, tree: exp.Merge) -> MergeJob:
+def merge_job(statement: SqlStatement, tree: exp.Merge) -> MergeJob:
     """MERGE INTO ... USING ... ON ... WHEN ..."""
     statement.only(tree, ("this", "using", "on", "whens", "with_"), "MERGE")
     target = _Target(statement, tree.this, "Merging into")
@@ -68,7 +68,7 @@ def merge_job(statement: Statement, tree: exp.Merge) -> MergeJob:
 class _Target:
     """The table that a statement changes, and how its expressions call it."""
 
-    def __init__(self, statement: Statement, node: exp.Expr, what: str) -> None:
+    def __init__(self, statement: SqlStatement, node: exp.Expr, what: str) -> None:
         self._statement = statement
         self.name = statement.table(node, what)
         if node.args.get("partition") is not None:
@@ -122,7 +122,7 @@ class _Target:
         return node.name.lower()
 
 
-def _merge_source(statement: Statement, tree: exp.Merge) -> tuple[Source, str]:
+def _merge_source(statement: SqlStatement, tree: exp.Merge) -> tuple[Source, str]:
     using = tree.args["using"]
     alias = using.alias or (using.name if isinstance(using, exp.Table) else "")
     if not alias:
@@ -139,7 +139,7 @@ def _merge_source(statement: Statement, tree: exp.Merge) -> tuple[Source, str]:
     return source, alias
 
 
-def _clause(statement: Statement, target: _Target, when: exp.When) -> Clause:
+def _clause(statement: SqlStatement, target: _Target, when: exp.When) -> Clause:
     then, given = when.args["then"], when.args.get("condition")
     condition = None if given is None else target.expression(given)
     matched, by_source = bool(when.args["matched"]), bool(when.args.get("source"))
@@ -161,7 +161,7 @@ def _clause(statement: Statement, target: _Target, when: exp.When) -> Clause:
 
 
 def _insert_clause(
-    statement: Statement, target: _Target, then: exp.Insert, condition: str | None
+    statement: SqlStatement, target: _Target, then: exp.Insert, condition: str | None
 ) -> NotMatchedInsert:
     statement.only(then, ("this", "expression"), "INSERT in MERGE")
     if isinstance(then.this, exp.Star):

@@ -9,12 +9,12 @@ from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.sql.statement import Statement
+from airflow_hiveacid.sql.statement import SqlStatement
 
 _COMPACTIONS = ("MINOR", "MAJOR")
 
 
-def alter_job(statement: Statement) -> CompactJob | ConvertJob:
+def alter_job(statement: SqlStatement) -> CompactJob | ConvertJob:
     """ALTER TABLE ... COMPACT, or ... SET TBLPROPERTIES ('transactional'='true')."""
     words = _Words(statement)
     words.expect("ALTER")
@@ -33,7 +33,7 @@ def alter_job(statement: Statement) -> CompactJob | ConvertJob:
     statement.refuse(words.next, f"ALTER TABLE ... {words.text()} is not supported.")
 
 
-def convert_job(statement: Statement) -> ConvertJob:
+def convert_job(statement: SqlStatement) -> ConvertJob:
     """CONVERT TABLE ... [TO ACID]."""
     words = _Words(statement)
     words.expect("CONVERT")
@@ -46,7 +46,7 @@ def convert_job(statement: Statement) -> ConvertJob:
 
 
 def _compact(
-    statement: Statement, words: "_Words", target: str, partition: str | None
+    statement: SqlStatement, words: "_Words", target: str, partition: str | None
 ) -> CompactJob:
     at = words.next
     kind = words.string().upper()
@@ -66,7 +66,7 @@ def _compact(
 class _Words:
     """The words of a statement, from left to right."""
 
-    def __init__(self, statement: Statement) -> None:
+    def __init__(self, statement: SqlStatement) -> None:
         self._statement = statement
         self._tokens: Sequence[Token] = statement.tokens
         self._at = 0

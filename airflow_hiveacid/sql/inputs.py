@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
-from airflow_hiveacid.sql.statement import Statement
+from airflow_hiveacid.sql.statement import SqlStatement
 
 # Marks the name of what a query has in common with others, which is no table either.
 COMMON = "common"
@@ -23,7 +23,7 @@ class Inputs:
         prefix: What the names begin with.
     """
 
-    def __init__(self, statement: Statement, tree: exp.Expr, prefix: str = "") -> None:
+    def __init__(self, statement: SqlStatement, tree: exp.Expr, prefix: str = "") -> None:
         self.sources: dict[str, TableSource | PathSource] = {}
         self._statement = statement
         self._prefix = prefix

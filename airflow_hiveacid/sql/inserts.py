@@ -9,12 +9,12 @@ from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.sql.inputs import COMMON, Inputs
-from airflow_hiveacid.sql.statement import Statement
+from airflow_hiveacid.sql.statement import SqlStatement
 
 _PARTS = ("this", "expression", "overwrite", "with_", "by_name", "source")
 
 
-def insert_job(statement: Statement, tree: exp.Insert) -> InsertJob:
+def insert_job(statement: SqlStatement, tree: exp.Insert) -> InsertJob:
     """INSERT INTO or OVERWRITE ... SELECT, VALUES or TABLE."""
     query = tree.expression or tree.args.get("source")
     if isinstance(query, exp.Table):
@@ -26,7 +26,7 @@ def insert_job(statement: Statement, tree: exp.Insert) -> InsertJob:
 
 
 def multi_insert_job(
-    statement: Statement, tree: exp.MultitableInserts
+    statement: SqlStatement, tree: exp.MultitableInserts
 ) -> InsertJob | MultiTableJob:
     """FROM ... INSERT ... INSERT ...: all of it in one transaction."""
     statement.only(tree, ("expressions", "source", "with_"), "FROM ... INSERT")
@@ -43,7 +43,7 @@ def multi_insert_job(
     return MultiTableJob(target=inserts[0].target, statements=tuple(inserts))
 
 
-def _branch(statement: Statement, tree: exp.MultitableInserts, query: exp.Select) -> QuerySource:
+def _branch(statement: SqlStatement, tree: exp.MultitableInserts, query: exp.Select) -> QuerySource:
     """What one of several inserts selects from the rows before it.
 
     Each subquery there is evaluated once for all of them: it might give other rows the next time.
@@ -64,7 +64,7 @@ def _branch(statement: Statement, tree: exp.MultitableInserts, query: exp.Select
     return replace(inputs.query(_with(statement, tree, query)), common=common)
 
 
-def _insert(statement: Statement, tree: exp.Insert, source: QuerySource) -> InsertJob:
+def _insert(statement: SqlStatement, tree: exp.Insert, source: QuerySource) -> InsertJob:
     statement.only(tree, _PARTS, "INSERT")
     given, columns = tree.this, None
     if isinstance(given, exp.Schema):
@@ -88,7 +88,7 @@ def _insert(statement: Statement, tree: exp.Insert, source: QuerySource) -> Inse
 
 
 def _partitions(
-    statement: Statement, clause: exp.Expr | None
+    statement: SqlStatement, clause: exp.Expr | None
 ) -> tuple[tuple[Mapping[str, str | None], ...] | None, Mapping[str, str | None] | None]:
     """The one partition that is written, or the values of those keys that have one."""
     values = statement.partition(clause)
@@ -97,13 +97,13 @@ def _partitions(
     return (None, values) if statement.dynamic_keys(clause) else ((values,), None)
 
 
-def _column(statement: Statement, node: exp.Expr) -> str:
+def _column(statement: SqlStatement, node: exp.Expr) -> str:
     if not isinstance(node, exp.Identifier):
         statement.refuse(node, "The columns of an INSERT are names.")
     return node.name.lower()
 
 
-def _with(statement: Statement, tree: exp.Expr, query: exp.Expr) -> exp.Expr:
+def _with(statement: SqlStatement, tree: exp.Expr, query: exp.Expr) -> exp.Expr:
     """A query with what a WITH before its INSERT defines for it."""
     outer = tree.args.get("with_")
     if outer is None:

@@ -7,18 +7,18 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import script_job
+from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
 from airflow_hiveacid.sql.commands import alter_job, convert_job
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
-from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, Statement, tokens_of
+from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
 from airflow_hiveacid.sql.tables import create_job, truncate_job
 
 _SUPPORTED = (
     "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, CONVERT TABLE and "
     "ALTER TABLE ... COMPACT"
 )
-_READ: dict[type[exp.Expr], Callable[..., script_job.Statement]] = {
+_READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.Insert: insert_job,
     exp.MultitableInserts: multi_insert_job,
     exp.Update: update_job,
@@ -30,7 +30,7 @@ _READ: dict[type[exp.Expr], Callable[..., script_job.Statement]] = {
 _FIRST_WORDS = {"INSERT", "FROM", "WITH", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CREATE"}
 
 
-def to_script(text: str, database: str = "default") -> script_job.ScriptJob:
+def to_script(text: str, database: str = "default") -> ScriptJob:
     """Make a job of the statements in a text, which are separated by semicolons.
 
     Args:
@@ -41,10 +41,10 @@ def to_script(text: str, database: str = "default") -> script_job.ScriptJob:
         SqlError: A statement cannot be read, or is not supported; the message says where it is.
         InvalidJob: There is no statement.
     """
-    return script_job.ScriptJob.of(to_jobs(text, database))
+    return ScriptJob.of(to_jobs(text, database))
 
 
-def to_jobs(text: str, database: str = "default") -> tuple[script_job.Statement, ...]:
+def to_jobs(text: str, database: str = "default") -> tuple[ScriptedJob, ...]:
     """The job of each statement in a text, checked as far as that takes no server.
 
     Args:
@@ -72,7 +72,7 @@ def to_jobs(text: str, database: str = "default") -> tuple[script_job.Statement,
     return tuple(jobs)
 
 
-def _job(statement: Statement) -> script_job.Statement:
+def _job(statement: SqlStatement) -> ScriptedJob:
     first = statement.tokens[0]
     word = first.text.upper()
     if word == "ALTER":
@@ -92,17 +92,17 @@ def _job(statement: Statement) -> script_job.Statement:
     statement.refuse(first, f"This {word} cannot be read.", f"There are {_SUPPORTED}.")
 
 
-def _statements(text: str, database: str) -> Iterator[Statement]:
+def _statements(text: str, database: str) -> Iterator[SqlStatement]:
     found: list[Token] = []
     for token in tokens_of(text):
         if token.token_type is TokenType.SEMICOLON:
             if found:
-                yield Statement(text, _checked(found, text), database)
+                yield SqlStatement(text, _checked(found, text), database)
             found = []
         else:
             found.append(token)
     if found:
-        yield Statement(text, _checked(found, text), database)
+        yield SqlStatement(text, _checked(found, text), database)
 
 
 def _checked(tokens: list[Token], text: str) -> list[Token]:
@@ -110,7 +110,7 @@ def _checked(tokens: list[Token], text: str) -> list[Token]:
     for one, other in pairwise(tokens):
         touching = other.start == one.end + 1
         if touching and one.token_type is other.token_type is TokenType.STRING:
-            raise Statement(text, tokens, "").error(
+            raise SqlStatement(text, tokens, "").error(
                 other,
                 "Hive takes '' for the end of a text and the beginning of another, Spark for"
                 " a quote.",

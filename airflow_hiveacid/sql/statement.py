@@ -19,11 +19,11 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 TANGLED = "holds too much that stands in one another."
 UNTANGLE = "Write parts of it as queries of their own, or keep long lists in a table."
 
-Place = exp.Expr | Token | int | None
+TextPosition = exp.Expr | Token | int | None
 
 
 @dataclass(frozen=True)
-class Statement:
+class SqlStatement:
     """A statement that is being made into a job.
 
     Attributes:
@@ -70,11 +70,11 @@ class Statement:
             self.refuse(None, "It must be one statement.")
         return trees[0]
 
-    def refuse(self, at: Place, what: str, remedy: str = "") -> NoReturn:
+    def refuse(self, at: TextPosition, what: str, remedy: str = "") -> NoReturn:
         """Raise SqlError with the position of a word, or of the statement."""
         raise self.error(at, what, remedy)
 
-    def error(self, at: Place, what: str, remedy: str = "") -> SqlError:
+    def error(self, at: TextPosition, what: str, remedy: str = "") -> SqlError:
         """The error that something is wrong at a place."""
         offset = self._start(at)
         line = self.text.count("\n", 0, offset) + 1
@@ -155,7 +155,7 @@ class Statement:
             raise self.error(node, "It has half of a character, which Spark refuses.") from error
         return text
 
-    def _start(self, at: Place) -> int:
+    def _start(self, at: TextPosition) -> int:
         if isinstance(at, int):
             return at
         if isinstance(at, Token):

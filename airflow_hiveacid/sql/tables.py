@@ -7,7 +7,7 @@ from sqlglot import exp
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.jobs.ddl_jobs import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
-from airflow_hiveacid.sql.statement import Statement
+from airflow_hiveacid.sql.statement import SqlStatement
 
 # Hive's words for the delimiters of a row, and what the serde calls them.
 _DELIMITERS = {
@@ -36,7 +36,7 @@ _TYPES = {
 _FILE_FORMATS = {"jsonfile": "JSON", **{name.lower(): name for name in FORMATS}}
 
 
-def truncate_job(statement: Statement, tree: exp.TruncateTable) -> TruncateJob:
+def truncate_job(statement: SqlStatement, tree: exp.TruncateTable) -> TruncateJob:
     """TRUNCATE TABLE, or some partitions of it."""
     statement.only(tree, ("expressions", "partition"), "TRUNCATE")
     if len(tree.expressions) != 1:
@@ -50,7 +50,7 @@ def truncate_job(statement: Statement, tree: exp.TruncateTable) -> TruncateJob:
     )
 
 
-def create_job(statement: Statement, tree: exp.Create) -> CreateTableJob:
+def create_job(statement: SqlStatement, tree: exp.Create) -> CreateTableJob:
     """CREATE TABLE of a transactional table."""
     if tree.args.get("kind") != "TABLE":
         statement.refuse(tree, f"CREATE {tree.args.get('kind')} is not supported.")
@@ -72,7 +72,7 @@ def create_job(statement: Statement, tree: exp.Create) -> CreateTableJob:
 class _Table:
     """What the clauses after the columns say, taken one by one."""
 
-    def __init__(self, statement: Statement) -> None:
+    def __init__(self, statement: SqlStatement) -> None:
         self._statement = statement
         self._format: str | None = None
         self._serde: str | None = None
@@ -173,7 +173,7 @@ class _Table:
             self._serde_parameters |= _pairs(given.expressions)
 
 
-def _columns(statement: Statement, nodes: Sequence[exp.Expr]) -> list[ColumnSpec]:
+def _columns(statement: SqlStatement, nodes: Sequence[exp.Expr]) -> list[ColumnSpec]:
     found = []
     for node in nodes:
         if not isinstance(node, exp.ColumnDef) or node.kind is None:
@@ -188,7 +188,7 @@ def _columns(statement: Statement, nodes: Sequence[exp.Expr]) -> list[ColumnSpec
     return found
 
 
-def _type(statement: Statement, node: exp.ColumnDef) -> str:
+def _type(statement: SqlStatement, node: exp.ColumnDef) -> str:
     """A type in Hive's words."""
     kind = node.kind
     assert kind is not None

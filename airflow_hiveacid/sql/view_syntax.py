@@ -9,7 +9,7 @@ import re
 
 from sqlglot import exp
 
-from airflow_hiveacid.sql.statement import Statement
+from airflow_hiveacid.sql.statement import SqlStatement
 
 # Names and values are checked one by one below.
 _SYNTAX = frozenset(
@@ -83,7 +83,7 @@ _WORD = re.compile(r"[A-Za-z_]+")
 _TABLE_PARTS = ("this", "db", "alias", "joins", "laterals")
 
 
-def check_view(statement: Statement, tree: exp.Expr) -> None:
+def check_view(statement: SqlStatement, tree: exp.Expr) -> None:
     """Refuse a query that says anything which is not on the lists.
 
     Args:
@@ -148,7 +148,7 @@ def _is_time(name: exp.Identifier) -> bool:
     return lonely and name.name.lower() in ("current_date", "current_timestamp")
 
 
-def _check_function(statement: Statement, node: exp.Expr) -> None:
+def _check_function(statement: SqlStatement, node: exp.Expr) -> None:
     name = str(node.this) if isinstance(node, exp.Anonymous) else "transform"
     if name.lower() not in FUNCTIONS:
         _refuse(
@@ -159,5 +159,5 @@ def _check_function(statement: Statement, node: exp.Expr) -> None:
         )
 
 
-def _refuse(statement: Statement, node: exp.Expr, what: str, remedy: str = "") -> None:
+def _refuse(statement: SqlStatement, node: exp.Expr, what: str, remedy: str = "") -> None:
     statement.refuse(node, what, remedy)

@@ -5,7 +5,7 @@ from sqlglot import exp
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.sql.inputs import Inputs
-from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, Statement
+from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement
 from airflow_hiveacid.sql.view_syntax import check_view, made_plain
 
 
@@ -23,7 +23,7 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
         SqlError: It cannot be read, or says what a view may not.
     """
     try:
-        statement = Statement.of(text, database)
+        statement = SqlStatement.of(text, database)
         tree = made_plain(_query(statement))
         check_view(statement, tree)
         # Apart from what the query that reads the view calls by a name of its own.
@@ -39,7 +39,7 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
     return source
 
 
-def _query(statement: Statement) -> exp.Expr:
+def _query(statement: SqlStatement) -> exp.Expr:
     tree = statement.parse()
     if not isinstance(tree, exp.Query):
         statement.refuse(None, "It is no query.")
@@ -48,7 +48,7 @@ def _query(statement: Statement) -> exp.Expr:
 
 def _check_again(source: QuerySource) -> None:
     """Make sure that what Spark will read says what was checked, and reads nothing but inputs."""
-    statement = Statement.of(source.sql, "")
+    statement = SqlStatement.of(source.sql, "")
     tree = _query(statement)
     check_view(statement, tree)
     known = {*source.inputs, *(cte.alias for cte in tree.find_all(exp.CTE))}

@@ -129,7 +129,7 @@ def drivers_of(pid):
 def test_a_retry_after_a_commit_is_green_and_applies_nothing_twice(orders):
     again = orders.insert.execute(context("insert"))
     assert orders.rows() == ROWS
-    assert again == orders.report | {"settled": True, "seconds": again["seconds"]}
+    assert again == orders.report | {"already_done": True, "seconds": again["seconds"]}
 
 
 def test_each_operator_returns_the_report_of_what_it_did(orders, tmp_path):
@@ -162,7 +162,7 @@ def test_each_operator_returns_the_report_of_what_it_did(orders, tmp_path):
 
     delete = DeleteJob(target=str(TABLE), where="id = 1")
     deleted = HiveAcidDeleteOperator(task_id="delete", job=delete).execute(context("delete"))
-    assert (counts(deleted), deleted["settled"]) == ([0, 0, 1], False)
+    assert (counts(deleted), deleted["already_done"]) == ([0, 0, 1], False)
 
     assert [(row["id"], row["amount"], row["at"]) for row in orders.rows()] == [
         (3, 0, "2026-11-20 10:00:00"),
@@ -228,6 +228,6 @@ def test_the_retry_of_a_task_whose_worker_was_killed_applies_once(orders, eventu
 
     operator = HiveAcidUpdateOperator(task_id="lost", job=ADD_ONE)
     report = operator.execute(context("lost"))
-    assert (counts(report), report["settled"]) == ([0, len(before), 0], False)
+    assert (counts(report), report["already_done"]) == ([0, len(before), 0], False)
     assert orders.rows() == [row | {"amount": row["amount"] + 1} for row in before]
     assert orders.open(token) == []

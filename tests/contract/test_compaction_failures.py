@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import (
     AlreadyCompacting,
     AnswerLost,
-    CommitUnsettled,
+    CommitUncertain,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
@@ -141,7 +141,7 @@ def test_a_compaction_whose_directory_is_gone_does_not_say_that_it_has_committed
     """Who wakes up very late finds its abort forgotten, and the directory cleaned away."""
     proxy = Proxy(hms, "commit_txn")
     far = MetastoreClient(replace(client.options, uris=proxy.uri))
-    told = nullcontext() if is_there else pytest.raises(CommitUnsettled, match="nothing is left")
+    told = nullcontext() if is_there else pytest.raises(CommitUncertain, match="nothing is left")
     with far, told, Compaction(far, table, DAY, MAJOR) as compaction:
         compaction.show(lambda: is_there)
         finish(compaction)

@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.locks import (
     Target,
     lock_components,
 )
-from airflow_hiveacid.errors import CommitUnsettled, MetastoreTroubled, TransactionAborted
+from airflow_hiveacid.errors import CommitUncertain, MetastoreTroubled, TransactionAborted
 from airflow_hiveacid.hooks.metastore import abort_transactions
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -144,7 +144,7 @@ def test_a_metastore_that_stays_away_leaves_the_commit_unsettled(
             transaction.commit()
 
     try:
-        with pytest.raises(CommitUnsettled) as error:
+        with pytest.raises(CommitUncertain) as error:
             work()
     finally:
         hms.start()

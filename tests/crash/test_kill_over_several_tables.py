@@ -103,7 +103,7 @@ def test_after_a_kill_both_tables_are_old_or_both_new_and_one_retry_completes_it
     assert rows() == (new if fault == COMMITTED else old)
 
     report = run(spark, job)
-    assert report.settled is (fault == COMMITTED)
+    assert report.already_done is (fault == COMMITTED)
     of_customers, of_sales = report.tables
     assert (of_customers.table, of_customers.rows_updated) == (str(CUSTOMERS), 1)
     assert (of_sales.rows_inserted, of_sales.rows_updated, of_sales.rows_deleted) == (

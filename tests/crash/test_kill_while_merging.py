@@ -72,7 +72,7 @@ def test_after_a_kill_all_or_nothing_shows_and_one_retry_completes_it(
     assert rows() == (new if fault == COMMITTED else old)
 
     report = run(spark, merge)
-    assert report.settled is (fault == COMMITTED)
+    assert report.already_done is (fault == COMMITTED)
     assert (report.rows_inserted, report.rows_updated, report.rows_deleted) == (2, 1, 1)
     assert rows() == new
     assert left_behind(merge, [TABLE]) == []

@@ -15,7 +15,7 @@ from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import (
     AnswerLost,
-    CommitUnsettled,
+    CommitUncertain,
     TransactionAborted,
     UnprovenRun,
 )
@@ -143,7 +143,7 @@ def test_a_run_that_never_committed_is_not_taken_for_applied_when_its_abort_is_f
     events.look_after()
     with pytest.raises(TransactionAborted):
         events.client.commit_txn(txn_id)
-    assert not events.insert().settled
+    assert not events.insert().already_done
     assert events.ids() == [1, 2, 3]
 
 
@@ -157,7 +157,7 @@ def test_a_commit_that_failed_leaves_no_note(events, monkeypatch):
         with pytest.raises(TransactionAborted):
             events.insert()
     assert events.names() == set()
-    assert not events.insert().settled
+    assert not events.insert().already_done
 
 
 @FAKES
@@ -171,10 +171,10 @@ def test_who_slept_through_its_abort_does_not_say_that_it_has_committed(events, 
         raise AnswerLost("The connection is gone.")
 
     monkeypatch.setattr(MetastoreClient, "commit_txn", lose)
-    with pytest.raises(CommitUnsettled if events.forgets else TransactionAborted):
+    with pytest.raises(CommitUncertain if events.forgets else TransactionAborted):
         events.insert()
     assert events.ids() == [2, 3]
-    assert not events.insert().settled
+    assert not events.insert().already_done
     assert events.ids() == [1, 2, 3]
 
 
@@ -187,14 +187,14 @@ def test_nobody_guesses_when_all_that_could_tell_is_gone(events, killed, monkeyp
     events.look_after()
     note.write_bytes(content)
     if not events.forgets:
-        assert not events.insert().settled
+        assert not events.insert().already_done
         return
     with pytest.raises(UnprovenRun, match=note.name) as unproven:
         events.insert()
     assert "delete the note" in unproven.value.remedy
     assert events.ids() == [2, 3]
     note.unlink()
-    assert not events.insert().settled
+    assert not events.insert().already_done
     assert events.ids() == [1, 2, 3]
 
 
@@ -203,7 +203,7 @@ def test_a_commit_that_nobody_could_mark_is_proved_by_its_directory(events, kill
     events.client.commit_txn(txn_id)
     assert events.names() == {f".{txn_id}.json"}
     again = events.insert()
-    assert again.settled
+    assert again.already_done
     assert again.txn_id == txn_id
     assert events.names() == {f".{txn_id}.committed.json"}
 
@@ -212,7 +212,7 @@ def test_a_commit_that_nobody_could_mark_is_proved_by_its_directory(events, kill
 def test_a_cleaning_marks_what_it_would_make_unprovable(events, killed):
     events.client.commit_txn(killed(Phase.COMMIT))
     events.look_after()
-    assert events.insert().settled
+    assert events.insert().already_done
     assert events.ids() == [1, 2, 3]
 
 
@@ -221,7 +221,7 @@ def test_a_committed_run_is_known_as_one_however_the_table_is_looked_after(event
     first = events.insert()
     events.look_after()
     again = events.insert()
-    assert again.settled
+    assert again.already_done
     assert again.write_ids == first.write_ids
 
 
@@ -231,7 +231,7 @@ def test_a_late_try_does_not_spoil_the_note_of_the_one_that_committed(events):
     with pytest.raises(TransactionAborted):
         events.insert(At(Phase.PUBLISH, lambda: committed.append(events.insert())))
     again = events.insert()
-    assert again.settled
+    assert again.already_done
     assert again.txn_id == committed[0].txn_id
     assert events.ids() == [1]
 
@@ -277,8 +277,8 @@ def test_garbage_is_no_note(events, content):
     for name in (f"{digest}.json", f"{digest}.7.json", f"{digest}.{10**17}.json"):
         (events.notes / name).write_bytes(content)
     (events.notes / f"{digest}.8.json").mkdir()
-    assert not events.insert().settled
-    assert events.insert().settled
+    assert not events.insert().already_done
+    assert events.insert().already_done
     assert events.ids() == [1, 2]
 
 

@@ -39,9 +39,9 @@ def test_a_try_that_was_overtaken_before_it_opened_its_transaction_applies_nothi
 ):
     reports = []
     late = run(spark, job, [At(Phase.OPEN, lambda: reports.append(run(spark, job)))])
-    assert late.settled
+    assert late.already_done
     assert late.write_ids == reports[0].write_ids
-    assert not reports[0].settled
+    assert not reports[0].already_done
     assert ids(spark, hms, table) == [1]
 
 
@@ -60,7 +60,7 @@ def test_a_try_ends_what_an_older_one_opened_after_it_had_looked(spark, hms, cli
             client, targets=[Target(table.ref, Operation.INSERT)], run_token=job.token
         )
         report = run(spark, job, [At(Phase.OPEN, lambda: older.enter_context(txn))])
-        assert not report.settled
+        assert not report.already_done
         assert report.txn_id > txn.txn_id
         with pytest.raises(TransactionAborted):
             txn.commit()

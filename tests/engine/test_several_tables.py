@@ -260,8 +260,8 @@ def test_a_job_is_applied_once_however_often_it_is_run(shop, hms, client):
         ),
     )
     first, second = run(shop.spark, job), run(shop.spark, job)
-    assert not first.settled
-    assert second.settled
+    assert not first.already_done
+    assert second.already_done
     assert (second.txn_id, second.write_ids, second.tables) == (
         first.txn_id,
         first.write_ids,

@@ -245,9 +245,9 @@ def test_a_script_goes_on_where_it_failed(sql: Sql, rows: Rows, client: Metastor
         sql(first + "INSERT INTO u VALUES (2, 3)", run_token="run")
     assert rows("t") == [(1,)]
     report = sql(first + "INSERT INTO u VALUES (2)", run_token="run")
-    assert [statement.report.settled for statement in report.statements] == [True, False]
+    assert [statement.report.already_done for statement in report.statements] == [True, False]
     assert (rows("t"), rows("u")) == ([(1,)], [(2,)])
-    assert sql(first + "INSERT INTO u VALUES (2)", run_token="run").settled
+    assert sql(first + "INSERT INTO u VALUES (2)", run_token="run").already_done
     assert (rows("t"), rows("u")) == ([(1,)], [(2,)])
     assert left_behind(client) == []
 

@@ -26,7 +26,7 @@ from tests.proxy import Harm, Proxy
 
 TOKEN = "a run"
 # Errors that say openly that nobody knows yet whether it was applied.
-_UNSETTLED = {"CommitUnsettled"}
+_UNCERTAIN = {"CommitUncertain"}
 _SECONDS = 60
 _PATIENCE_SECONDS = 3
 _NUMBERS = itertools.count(1)
@@ -150,7 +150,7 @@ class Run:
         self._done |= told.report is not None
         if told.report is not None:
             assert seen == self._new, f"it said done, and shows {seen}"
-        elif self._tries == 1 and told.error is not None and told.error not in _UNSETTLED:
+        elif self._tries == 1 and told.error is not None and told.error not in _UNCERTAIN:
             assert seen == self._old, f"it said {told.error}, and shows {seen}"
         # Whoever is greeted with noise has not even begun, and is told that the address is wrong.
         fault = self.scenario.fault if self._tries == 1 else self.scenario.again

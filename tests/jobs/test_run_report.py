@@ -34,7 +34,7 @@ ERROR = ErrorReport(id="WriteConflict", message="m", remedy="r", retryable=True)
             seconds={"open": 0.25, "commit": 1},
             warnings=("slow",),
             restarts=1,
-            settled=True,
+            already_done=True,
             error=ERROR,
         ),
         CompactReport(

@@ -132,7 +132,7 @@ def test_a_merge_whose_worker_dies_is_green_after_one_retry_and_applied_once(
     (write_id,) = accounts.applied()[token]
     assert accounts.committed() == {write_id} | set().union(*accounts.applied().values())
     report = airflow.api.xcom(DAG, run_id, "merge")
-    assert report["settled"] is (moment is after_its_commit)
+    assert report["already_done"] is (moment is after_its_commit)
     assert report["write_ids"] == {str(TABLE): write_id}
     assert airflow.api.xcom(DAG, run_id, "merge", "write_ids") == {str(TABLE): write_id}
     assert airflow.api.xcom(DAG, run_id, "merge", "txn_id") == report["txn_id"]

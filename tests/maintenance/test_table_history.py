@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.maintenance.history_entries import VersionState
+from airflow_hiveacid.maintenance.history_entries import DirectoryState
 from airflow_hiveacid.maintenance.table_history import table_history
 from tests.maintenance.acid_folders import AcidFolders
 
@@ -77,7 +77,7 @@ def test_every_directory_is_an_entry_with_its_state(folders):
         second: "obsolete",
         first: "obsolete",
     }
-    assert after[open_].state is VersionState.ABORTED
+    assert after[open_].state is DirectoryState.ABORTED
     kinds = {name: (entry.kind, entry.compaction) for name, entry in found.items()}
     assert kinds[first] == ("insert", False)
     assert kinds[base] == ("major", True)

@@ -26,7 +26,7 @@ from airflow_hiveacid.jobs.multi_table_job import require_one_change
 from airflow_hiveacid.jobs.report import RunReport, TableReport
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.run_token import unmarked_token
-from airflow_hiveacid.maintenance.run_note_folder import FoundNote, mark_committed, write_note
+from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed, write_note
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -78,7 +78,7 @@ def run_statements(
                 phases.note(f"Beginning again: {moved.what}")
                 return write.run([None] * len(statements))
     except AlreadyApplied as applied:
-        return replace(applied.report, settled=True)
+        return replace(applied.report, already_done=True)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class _Write:
                     forget_statistics(self.client, ref, each.output.partitions, written)
             self._require_same_tables(txn, done)
 
-    def _publish(self, txn: Transaction, done: Sequence[_Done]) -> tuple[Storage, FoundNote] | None:
+    def _publish(self, txn: Transaction, done: Sequence[_Done]) -> tuple[Storage, NoteFile] | None:
         """Let the files appear, and the note that proves to a later try what they are."""
         note = None
         for each in done:
@@ -256,13 +256,13 @@ class _Write:
 
     def _write_note(
         self, txn: Transaction, done: Sequence[_Done]
-    ) -> tuple[Storage, FoundNote] | None:
+    ) -> tuple[Storage, NoteFile] | None:
         """Tell any later try of all tables, in the one place that it knows."""
         if self.options.run_token is None:
             return None
         home = self.statements[0].table
         report = self._report(txn, done)
-        found = FoundNote.new(
+        found = NoteFile.new(
             RunNote(
                 run_token=self.options.run_token,
                 txn_id=txn.txn_id,

@@ -7,7 +7,12 @@ from airflow_hiveacid.acid.cleaning import stale_staging
 from airflow_hiveacid.errors import ConflictError, StorageError, UnprovenRun
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import source_token
-from airflow_hiveacid.maintenance.run_note_folder import Belief, FoundNote, RunNotes, mark_committed
+from airflow_hiveacid.maintenance.run_note_folder import (
+    NoteFile,
+    RunNoteFolder,
+    RunOutcome,
+    mark_committed,
+)
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
@@ -49,7 +54,7 @@ class EarlierTries:
         self._tables = tables
         self._run_token = run_token
         self._home = Storage.of(tables[0].folder)
-        self._notes = RunNotes(self._home, tables[0].ref.full_name)
+        self._notes = RunNoteFolder(self._home, tables[0].ref.full_name)
 
     def end(self, before: int | None = None) -> None:
         """Abort what earlier tries have left open, and find out whether one has committed.
@@ -71,17 +76,17 @@ class EarlierTries:
             names = storage.list_directories(missing_ok=True)
             for name in stale_staging(names, snapshot.txns, snapshot.min_open):
                 storage.delete_directory(name)
-        unproven: list[FoundNote] = []
+        unproven: list[NoteFile] = []
         for found in self._notes.of_run(self._run_token):
             belief = self._notes.judge(found, snapshot.txns, snapshot.write_ids)
-            if belief is Belief.APPLIED:
+            if belief is RunOutcome.APPLIED:
                 self._applied(found)
-            elif belief is Belief.UNPROVEN:
+            elif belief is RunOutcome.UNPROVEN:
                 unproven.append(found)
         if unproven:
             raise self._unproven(unproven[-1])
 
-    def _applied(self, found: FoundNote) -> None:
+    def _applied(self, found: NoteFile) -> None:
         """Say that a try has committed, and let that be known for good."""
         assert found.note is not None
         report = found.note.report
@@ -93,7 +98,7 @@ class EarlierTries:
                 report = replace(report, warnings=(*report.warnings, warning))
         raise AlreadyApplied(report)
 
-    def _unproven(self, found: FoundNote) -> UnprovenRun:
+    def _unproven(self, found: NoteFile) -> UnprovenRun:
         where = f"{self._home.location}/{found.path}"
         if found.note is None:
             return UnprovenRun(f"{where} says that an earlier try has committed, but not what.")

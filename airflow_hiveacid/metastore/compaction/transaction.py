@@ -174,7 +174,7 @@ class Compaction(LiveTransaction):
 
         Raises:
             TransactionAborted: The metastore has aborted the transaction (HMS 4 only).
-            CommitUnsettled: The metastore went away and did not come back in time to be asked.
+            CommitUncertain: The metastore went away and did not come back in time to be asked.
         """
         if self._claimed is None:
             with self._phases(Phase.COMMIT):

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.errors import (
-    CommitUnsettled,
+    CommitUncertain,
     ConflictError,
     MetastoreError,
     TransactionAborted,
@@ -150,7 +150,7 @@ class LiveTransaction:
         Raises:
             WriteConflict: Another transaction changed the same partition and was first.
             TransactionAborted: The metastore has aborted it, mostly for want of heartbeats.
-            CommitUnsettled: The metastore went away and did not come back in time to be asked.
+            CommitUncertain: The metastore went away and did not come back in time to be asked.
         """
         with self._phases(Phase.COMMIT):
             self.check_alive()
@@ -238,7 +238,7 @@ class LiveTransaction:
                 if found is not Outcome.OPEN or commits == MOST_COMMITS:
                     break
             if deadline.left <= 0:
-                raise CommitUnsettled(
+                raise CommitUncertain(
                     f"Transaction {self.txn_id} was about to commit when the metastore went"
                     f" away: {failure.what}"
                 ) from failure
@@ -252,7 +252,7 @@ class LiveTransaction:
             )
         if self._shown and not any(is_there() for is_there in self._shown):
             # Whoever was asleep for long enough finds an abort forgotten, with all that it left.
-            raise CommitUnsettled(
+            raise CommitUncertain(
                 f"Transaction {self.txn_id} looks committed, but nothing is left of what it wrote:"
                 " it may as well have been aborted, cleaned and forgotten."
             )
