@@ -54,7 +54,7 @@ class UserError(HiveAcidError):
 
 
 class ApplicationNotFound(UserError):
-    """A packaged Spark application is not where it should be."""
+    """The packaged Spark application is not where it should be."""
 
     default_remedy = "Install the package again."
 

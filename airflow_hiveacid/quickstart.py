@@ -184,8 +184,8 @@ def insert(directory: Path, environment: dict[str, str], metastore: EmbeddedMeta
     )
     files = ["--job", str(job), "--report", str(directory / "insert-report.json")]
     submit = ["spark-submit", "--master", MASTER, "--py-files", str(package_zip(directory))]
-    command = [*submit, str(spark_app_path("insert")), *files]
-    wait("spark-submit insert.py", command, environment, directory / "insert.log")
+    command = [*submit, str(spark_app_path()), *files]
+    wait("spark-submit run.py", command, environment, directory / "insert.log")
 
 
 def write_changes(hour: Path) -> list[str]:

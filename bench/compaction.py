@@ -156,7 +156,7 @@ def application_seconds(bench: Bench, source: TableRef) -> float:
     lines = [f"{key} {value}\n" for key, value in settings.items()]
     (bench.folder / "spark-defaults.conf").write_text("".join(lines))
     files = ["--job", "job.json", "--report", str(bench.folder / "report")]
-    command = [sys.executable, spark_app_path("compact"), *files]
+    command = [sys.executable, spark_app_path(), *files]
     run = partial(
         subprocess.run,
         command,

@@ -1,4 +1,4 @@
-"""Where the Spark applications and the example DAGs are, and the package as a zip."""
+"""Where the Spark application and the example DAGs are, and the package as a zip."""
 
 import hashlib
 import io
@@ -14,20 +14,19 @@ _NOT_SHIPPED = {"__pycache__", "_spark_apps", "example_dags"}
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def spark_app_path(name: str) -> Path:
-    """Find the Spark application of a job, for example ``spark_app_path("merge")``.
+def spark_app_path() -> Path:
+    """Find the Spark application, which runs any job.
 
-    A wheel carries the applications inside the package; a checkout keeps them at its top level.
+    A wheel carries it inside the package; a checkout keeps it at its top level.
 
     Raises:
-        ApplicationNotFound: There is no application of that name.
+        ApplicationNotFound: It is in neither place.
     """
-    folders = (_PACKAGE / "_spark_apps", _PACKAGE.parent / "spark_apps")
-    for folder in folders:
-        path = folder / f"{name}.py"
+    paths = (_PACKAGE / "_spark_apps" / "run.py", _PACKAGE.parent / "spark_apps" / "run.py")
+    for path in paths:
         if path.is_file():
             return path
-    raise ApplicationNotFound(f"No Spark application {name!r} in {' or '.join(map(str, folders))}.")
+    raise ApplicationNotFound(f"The Spark application is not at {' or '.join(map(str, paths))}.")
 
 
 def example_dags() -> Path:

@@ -30,8 +30,7 @@ class SparkSubmission:
     Where the driver runs on this machine that is the whole application. Where it runs in the
     cluster, spark-submit ends once the application is accepted.
 
-    :param application: Name of the application in ``spark_apps``, for example ``"merge"``.
-    :param arguments: Its command line. Everybody on the machine can read it, so nothing secret.
+    :param arguments: The command line of the application. Everybody on the machine can read it, so nothing secret.
     :param environment: Variables for spark-submit, and so for a driver on this machine; the place
         for what is secret.
     :param folder: Where to put files that are needed as long as spark-submit runs.
@@ -44,7 +43,6 @@ class SparkSubmission:
 
     def __init__(
         self,
-        application: str,
         arguments: list[str],
         *,
         environment: Mapping[str, str],
@@ -59,7 +57,7 @@ class SparkSubmission:
         require_conf("conf", options.get("conf") or {})
         require_lines("The command line", arguments)
         require_environment("env_vars", environment)
-        self._application = spark_app_path(application)
+        self._application = spark_app_path()
         self._environment = _environment(None if in_cluster else connection.host or "")
         self._environment |= environment
         _check_programs(connection, self._environment)

@@ -38,17 +38,16 @@ _REPORTS: Mapping[type[Job], type[RunReport | CompactReport | ScriptReport]] = {
 }
 
 
-def main(argv: Sequence[str], job_type: type[Job]) -> int:
-    """Run the job in a file and write its report to another.
+def main(argv: Sequence[str]) -> int:
+    """Run the job in a file, whose key ``job`` says what kind it is, and write its report.
 
     Args:
         argv: ``--job FILE --report LOCATION``.
-        job_type: The kind of job that the application runs.
 
     Returns:
         The exit status: 0, or the one of the error's class.
     """
-    parser = argparse.ArgumentParser(description=f"Run a {job_type.__name__}.")
+    parser = argparse.ArgumentParser(description="Run a job.")
     parser.add_argument("--job", required=True, type=Path, help="the job, as JSON")
     parser.add_argument(
         "--report", required=True, help="where the report goes: a path or a url, see RunFiles"
@@ -56,12 +55,12 @@ def main(argv: Sequence[str], job_type: type[Job]) -> int:
     arguments = parser.parse_args(argv)
     place = arguments.report
     files = RunFiles(place if ":/" in place else str(Path(place).absolute()))
-    name, target = job_type.__name__, ""
+    report_type: type[RunReport | CompactReport | ScriptReport] = RunReport
+    name, target = "Job", ""
     try:
         job = codec.from_json(arguments.job.read_text())
-        target = job.target
-        if not isinstance(job, job_type):
-            raise InvalidJob(f"{arguments.job} holds a {type(job).__name__}, not a {name}.")
+        report_type = _REPORTS.get(type(job), RunReport)
+        name, target = type(job).__name__, job.target
         spark = application_session(f"{name} {target}")
         files = files.of(spark.sparkContext.applicationId)
         report = run(spark, job, [StartedReporter(files, spark)])
@@ -69,8 +68,7 @@ def main(argv: Sequence[str], job_type: type[Job]) -> int:
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
         if ours is not error:
             traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
-        kind = _REPORTS.get(job_type, RunReport)
-        report = kind(job=name, target=target, error=ErrorReport.of(ours))
+        report = report_type(job=name, target=target, error=ErrorReport.of(ours))
     if files.known:
         files.write_report(report)
     if (failure := report.error) is None:

@@ -33,7 +33,6 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
     """
 
     job_type = CompactJob
-    application = "compact"
     report_type = CompactReport
 
     template_fields: Sequence[str] = (*HiveAcidSparkOperator.template_fields, "need")

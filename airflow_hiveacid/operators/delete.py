@@ -16,4 +16,3 @@ class HiveAcidDeleteOperator(HiveAcidSparkOperator[DeleteJob]):
     """
 
     job_type = DeleteJob
-    application = "delete"

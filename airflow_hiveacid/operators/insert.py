@@ -19,4 +19,3 @@ class HiveAcidInsertOperator(HiveAcidSparkOperator[InsertJob]):
     """
 
     job_type = InsertJob
-    application = "insert"

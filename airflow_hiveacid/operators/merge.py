@@ -25,4 +25,3 @@ class HiveAcidMergeOperator(HiveAcidSparkOperator[MergeJob]):
     """
 
     job_type = MergeJob
-    application = "merge"

@@ -80,7 +80,6 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     :param env_vars: Environment variables of the driver. (templated)
     """
 
-    application: ClassVar[str]
     report_type: ClassVar[type[RunReport | CompactReport | ScriptReport]] = RunReport
 
     template_fields: Sequence[str] = (
@@ -287,7 +286,6 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             # It lands in the driver's working directory.
             environment, given = {}, job_file.name
         self._submission = SparkSubmission(
-            self.application,
             ["--job", given, "--report", report],
             environment=environment,
             folder=folder,

@@ -49,7 +49,6 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     """
 
     job_type = ScriptJob
-    application = "sql"
     report_type = ScriptReport
 
     template_fields: Sequence[str] = (

@@ -28,4 +28,3 @@ class HiveAcidTransactionOperator(HiveAcidSparkOperator[MultiTableJob]):
     """
 
     job_type = MultiTableJob
-    application = "transaction"

@@ -20,4 +20,3 @@ class HiveAcidUpdateOperator(HiveAcidSparkOperator[UpdateJob]):
     """
 
     job_type = UpdateJob
-    application = "update"

@@ -29,6 +29,7 @@ from airflow_hiveacid import (
     PathSource,
     UpdateJob,
 )
+from airflow_hiveacid.cluster.packaged import spark_app_path
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.failures import (
     HiveAcidTaskConflict,
@@ -36,6 +37,7 @@ from airflow_hiveacid.hooks.failures import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
+from airflow_hiveacid.jobs.codec import from_json
 from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.jobs.run_token import marked_token
@@ -62,10 +64,10 @@ def report(**values):
 
 
 @pytest.mark.parametrize(("operator", "job"), JOBS)
-def test_each_operator_submits_its_application_with_its_job(operator, job, spark_submit, context):
+def test_each_operator_submits_the_application_with_its_job(operator, job, spark_submit, context):
     operator(task_id="t", job=job).execute(context)
-    application = spark_submit.seen.argv[-5]
-    assert Path(application).stem == operator.application == spark_submit.seen.job["job"]
+    assert Path(spark_submit.seen.argv[-5]) == spark_app_path()
+    assert type(from_json(json.dumps(spark_submit.seen.job))) is type(job)
 
 
 @pytest.mark.parametrize(("operator", "job"), JOBS)

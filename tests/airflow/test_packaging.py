@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import airflow_hiveacid
+from airflow_hiveacid.cluster import packaged
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
 from airflow_hiveacid.errors import ApplicationNotFound
 
 ROOT = Path(airflow_hiveacid.__file__).parents[1]
-APPLICATIONS = ["compact", "delete", "insert", "merge", "sql", "transaction", "update"]
 
 
 def python(code, path):
@@ -36,15 +36,13 @@ def wheel(tmp_path_factory):
     return target
 
 
-@pytest.mark.parametrize("name", APPLICATIONS)
-def test_a_checkout_has_its_applications_at_the_top(name):
-    assert spark_app_path(name) == ROOT / "spark_apps" / f"{name}.py"
+def test_a_checkout_has_its_application_at_the_top():
+    assert spark_app_path() == ROOT / "spark_apps" / "run.py"
 
 
-@pytest.mark.parametrize("name", APPLICATIONS)
-def test_a_wheel_has_its_applications_inside(name, wheel):
-    code = f"from airflow_hiveacid.cluster.packaged import *; print(spark_app_path({name!r}))"
-    assert python(code, wheel) == str(wheel / "airflow_hiveacid" / "_spark_apps" / f"{name}.py")
+def test_a_wheel_has_its_application_inside(wheel):
+    code = "from airflow_hiveacid.cluster.packaged import *; print(spark_app_path())"
+    assert python(code, wheel) == str(wheel / "airflow_hiveacid" / "_spark_apps" / "run.py")
 
 
 def test_the_examples_are_found_in_both(wheel):
@@ -53,9 +51,10 @@ def test_the_examples_are_found_in_both(wheel):
     assert Path(python(code, wheel), "hourly_merge.py").is_file()
 
 
-def test_an_unknown_application_is_an_error():
-    with pytest.raises(ApplicationNotFound, match="'explode'"):
-        spark_app_path("explode")
+def test_a_missing_application_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(packaged, "_PACKAGE", tmp_path / "airflow_hiveacid")
+    with pytest.raises(ApplicationNotFound, match=str(tmp_path / "spark_apps" / "run.py")):
+        spark_app_path()
 
 
 def test_every_folder_of_the_package_is_imported_from_its_zip(tmp_path):
@@ -88,8 +87,3 @@ def test_importing_the_package_loads_neither_airflow_nor_spark():
 def test_every_public_name_is_there():
     for name in airflow_hiveacid.__all__:
         assert getattr(airflow_hiveacid, name) is not None
-
-
-def test_every_job_has_its_application():
-    found = {path.stem for path in (ROOT / "spark_apps").glob("*.py")}
-    assert found == set(APPLICATIONS)

@@ -28,21 +28,14 @@ def json_source(path, rows, schema="id INT, v STRING, p STRING"):
     return PathSource(path=str(path), format="json", schema=schema)
 
 
-def run_driver(application, job, fault, folder):
+def run_driver(job, fault, folder):
     """Run the application in a process of its own and return its exit status and its errors."""
     (folder / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
     (folder / "job.json").write_text(to_json(job))
     # A short life: compiling well takes longer than what it would save.
     java = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
     ended = subprocess.run(
-        [
-            sys.executable,
-            spark_app_path(application),
-            "--job",
-            "job.json",
-            "--report",
-            "report.json",
-        ],
+        [sys.executable, spark_app_path(), "--job", "job.json", "--report", "report.json"],
         cwd=folder,
         env=os.environ | java | {"SPARK_CONF_DIR": str(folder), FAULT_VARIABLE: fault},
         capture_output=True,

@@ -98,7 +98,7 @@ def test_after_a_kill_both_tables_are_old_or_both_new_and_one_retry_completes_it
         ),
     )
 
-    status, errors = run_driver("transaction", job, fault, tmp_path)
+    status, errors = run_driver(job, fault, tmp_path)
     assert status == -signal.SIGKILL, errors
     assert rows() == (new if fault == COMMITTED else old)
 

@@ -52,7 +52,7 @@ def test_a_killed_compaction_changes_nothing_and_the_next_run_completes_it(
         target=name, type="major", metastore=hms.options, run_token=f"killed at {fault}"
     )
 
-    status, errors = run_driver("compact", job, fault, tmp_path)
+    status, errors = run_driver(job, fault, tmp_path)
     assert status == -signal.SIGKILL, errors
     assert rows_of(hms.uri, name) == rows
 

@@ -67,7 +67,7 @@ def test_after_a_kill_all_or_nothing_shows_and_one_retry_completes_it(
         ),
     )
 
-    status, errors = run_driver("merge", merge, fault, tmp_path)
+    status, errors = run_driver(merge, fault, tmp_path)
     assert status == -signal.SIGKILL, errors
     assert rows() == (new if fault == COMMITTED else old)
 

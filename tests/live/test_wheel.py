@@ -112,9 +112,9 @@ def test_the_doctor_finds_a_working_environment(installed, command):
     assert checks.keys() >= {"packages", "pyspark", "java", "metastore", "warehouse"}
 
 
-def test_spark_runs_the_packaged_applications(installed):
+def test_spark_runs_the_packaged_application(installed):
     # Refused by the application itself: so it was found, imported and run.
-    code = "from airflow_hiveacid.cluster.packaged import spark_app_path; print(spark_app_path('merge'))"
+    code = "from airflow_hiveacid.cluster.packaged import spark_app_path; print(spark_app_path())"
     application = installed.run("python", "-c", code).stdout.strip()
     ended = installed.run(
         "spark-submit",

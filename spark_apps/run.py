@@ -1,0 +1,10 @@
+"""What Spark runs, whatever the job: `spark-submit run.py --job FILE --report FILE`."""
+
+import sys
+
+from airflow_hiveacid.engine.run import main
+from airflow_hiveacid.jobs.die_with_parent import die_with_parent
+
+if __name__ == "__main__":
+    die_with_parent()
+    sys.exit(main(sys.argv[1:]))
