@@ -26,7 +26,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the locks, those that are held the longest first."""
     from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.txn.turn import line_of
+    from airflow_hiveacid.metastore.txn.writer_queue import line_of
 
     ref = TableRef.parse(arguments.table) if arguments.table else None
     with closing(MetastoreClient(target.metastore(arguments))) as client:

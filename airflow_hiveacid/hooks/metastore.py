@@ -41,7 +41,7 @@ def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> li
     # Thrift is heavy, and this module is imported while DAGs are parsed.
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
-    from airflow_hiveacid.metastore.txn.turn import give_up_places
+    from airflow_hiveacid.metastore.txn.writer_queue import give_up_places
 
     with MetastoreClient(metastore) as client:
         aborted = abort_open_transactions(client, *tokens)
@@ -195,7 +195,7 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def locks(self, table: str | None = None) -> "list[HeldLock]":
         """List the locks that are held or waited for, on one table or on all."""
-        from airflow_hiveacid.metastore.txn.turn import line_of
+        from airflow_hiveacid.metastore.txn.writer_queue import line_of
 
         with self.get_conn() as client:
             if table is None:

@@ -9,7 +9,7 @@ from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.table_pattern import tables_of
+from airflow_hiveacid.metastore.many_tables import tables_of
 
 # How many partitions that need nothing are named one by one.
 _NAMED = 5

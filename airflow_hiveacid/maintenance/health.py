@@ -18,7 +18,7 @@ from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
-from airflow_hiveacid.metastore.table_pattern import transactional_tables
+from airflow_hiveacid.metastore.many_tables import transactional_tables
 
 _FAILED = ("failed", "did not initiate")
 

@@ -26,8 +26,8 @@ from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder
+from airflow_hiveacid.maintenance.reader_notes import read_since
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, RunNoteFolder, RunOutcome
-from airflow_hiveacid.maintenance.since import read_since
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

@@ -19,8 +19,8 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
 from airflow_hiveacid.maintenance.inspection import InspectedFolder, Inspection
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, partition_folders
+from airflow_hiveacid.maintenance.reader_notes import mark_visible
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed
-from airflow_hiveacid.maintenance.since import mark_visible
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import (
@@ -28,7 +28,7 @@ from airflow_hiveacid.metastore.compaction.queue import (
     CompactionQueue,
     QueuedCompaction,
 )
-from airflow_hiveacid.metastore.identity import require_same_table
+from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock

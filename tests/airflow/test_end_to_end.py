@@ -33,7 +33,7 @@ from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.metastore.txn.turn import line_of
+from airflow_hiveacid.metastore.txn.writer_queue import line_of
 from tests.rows import rows_of
 
 TABLE = TableRef("airflow_end_to_end", "orders")

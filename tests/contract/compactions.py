@@ -5,8 +5,8 @@ import pytest
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.compaction.transaction import Compaction
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR

@@ -9,8 +9,8 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.compaction.transaction import Compaction
 from tests.contract.compactions import DAY, MAJOR, write
 
 

@@ -17,8 +17,8 @@ from airflow_hiveacid.errors import (
     CommitUncertain,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.compaction.transaction import Compaction
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.owner import (
     Outcome,
@@ -44,7 +44,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from tests.observers import At
 

@@ -13,8 +13,8 @@ from airflow_hiveacid.errors import (
     TransactionAborted,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.compaction.transaction import Compaction
 from airflow_hiveacid.metastore.thrift import idl_compaction
 from airflow_hiveacid.metastore.txn.owner import (
     Outcome,

@@ -28,7 +28,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import LockState
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.turn import line_of
+from airflow_hiveacid.metastore.txn.writer_queue import line_of
 from airflow_hiveacid.progress import Phase, PhaseClock
 from tests.contract.other_engines import OtherEngine
 from tests.fakes.metastore import REAL_AND_FAKE

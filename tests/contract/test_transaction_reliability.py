@@ -22,7 +22,7 @@ from airflow_hiveacid.metastore.thrift.deadline import MOST_COMMITS
 from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.txn.owner import Outcome, find_open_transactions, outcome
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.turn import give_up_places, line_of
+from airflow_hiveacid.metastore.txn.writer_queue import give_up_places, line_of
 from tests.proxy import Harm, Proxy
 
 TIMEOUT_SECONDS = 4

@@ -23,8 +23,8 @@ from airflow_hiveacid.errors import NothingToCompact
 from airflow_hiveacid.jobs.report import PartitionReport
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
-from airflow_hiveacid.metastore.compaction.transaction import Compaction
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.orc.verify import verify_file
 from airflow_hiveacid.progress import PhaseClock

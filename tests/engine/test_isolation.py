@@ -20,7 +20,7 @@ from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import LockState
-from airflow_hiveacid.metastore.txn.turn import line_of
+from airflow_hiveacid.metastore.txn.writer_queue import line_of
 from airflow_hiveacid.progress import Phase
 from tests.observers import At
 

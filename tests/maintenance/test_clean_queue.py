@@ -7,8 +7,8 @@ import pytest
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import STAGING_PREFIX, Base
 from airflow_hiveacid.errors import PermissionRefused
+from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
-from airflow_hiveacid.metastore.compaction.transaction import Compaction
 from airflow_hiveacid.storage import LocalStorage
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 

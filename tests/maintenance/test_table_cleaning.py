@@ -24,7 +24,7 @@ from airflow_hiveacid.errors import (
     TableReplaced,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.since import mark_visible
+from airflow_hiveacid.maintenance.reader_notes import mark_visible
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift import idl
 from airflow_hiveacid.metastore.thrift.answers import TxnType

@@ -31,11 +31,11 @@ from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactionProof, PartitionReport
 from airflow_hiveacid.listing import check_notes, list_files, read_state
-from airflow_hiveacid.maintenance.since import mark_visible
+from airflow_hiveacid.maintenance.reader_notes import mark_visible
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.transaction import Compaction
-from airflow_hiveacid.metastore.identity import require_same_definition
+from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
+from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.storage import Storage
 

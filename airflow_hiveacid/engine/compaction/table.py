@@ -28,7 +28,7 @@ from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionRe
 from airflow_hiveacid.maintenance.survey import Survey, compactable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
 from airflow_hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
 
 

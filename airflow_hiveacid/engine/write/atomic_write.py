@@ -30,7 +30,7 @@ from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committe
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.identity import require_same_definition
+from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.storage import Storage

@@ -18,12 +18,12 @@ from airflow_hiveacid.acid.locks import (
 from airflow_hiveacid.errors import AnswerLost, SnapshotMoved
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnType
+from airflow_hiveacid.metastore.txn.commit_watch import Rivals
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction, State
 from airflow_hiveacid.metastore.txn.lock_request import LockRequest
 from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, abort_open_transactions, outcome
-from airflow_hiveacid.metastore.txn.rivals import Rivals
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot, committed_above
-from airflow_hiveacid.metastore.txn.turn import Turn
+from airflow_hiveacid.metastore.txn.writer_queue import Turn
 from airflow_hiveacid.progress import Phase, PhaseClock
 
 
