@@ -28,7 +28,7 @@ _NO_ORIGINAL = "It is nothing that Hive writes; look whose it is."
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class ReaderNote:
     """Who there was right after a directory became visible that replaced others.
 
     Attributes:
@@ -52,7 +52,7 @@ class Since:
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
-    def still_here(self, blockers: Iterable[Blocker]) -> list[Blocker]:
+    def remaining(self, blockers: Iterable[Blocker]) -> list[Blocker]:
         """Those of the present transactions and locks that were there by then."""
         return [
             blocker
@@ -129,7 +129,7 @@ def plan_cleaning(
     *,
     write_ids: WriteIdList,
     txns: ValidTxnList,
-    since: Mapping[str, Since],
+    since: Mapping[str, ReaderNote],
     blockers: Sequence[Blocker],
     forbidden: Mapping[str, str],
     now: datetime,
@@ -202,7 +202,7 @@ class _Rules:
         self,
         state: AcidDirectory,
         txns: ValidTxnList,
-        since: Mapping[str, Since],
+        since: Mapping[str, ReaderNote],
         blockers: Sequence[Blocker],
         forbidden: Mapping[str, str],
         now: datetime,
@@ -232,7 +232,7 @@ class _Rules:
             return
         cover = next((each for each in covers if each in self._since), covers[0])
         since = self._since.get(cover)
-        readers = self._blockers if since is None else since.still_here(self._blockers)
+        readers = self._blockers if since is None else since.remaining(self._blockers)
         why = f"{cover} holds its content"
         if self._may_go(name, parsed, readers, f"{why}, but these may still read it"):
             self.remove.append(Removal(name, f"{why}.", cover))

@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import MalformedName
 ACID_VERSION_FILE = "_orc_acid_version"
 METADATA_FILE = "_metadata_acid"
 SIDECAR_FILE = "_hiveacid.json"
-SINCE_FILE = "_hiveacid_since.json"
+READER_NOTE_FILE = "_hiveacid_since.json"
 STAGING_PREFIX = "_tmp_hiveacid_"
 RUN_NOTES = "_hiveacid_runs"
 # A small file until it is whole; then it gets its name.

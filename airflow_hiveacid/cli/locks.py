@@ -26,13 +26,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the locks, those that are held the longest first."""
     from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.txn.writer_queue import line_of
+    from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 
     ref = TableRef.parse(arguments.table) if arguments.table else None
     with closing(MetastoreClient(target.metastore(arguments))) as client:
         locks = client.show_locks(ref)
         if ref is not None:
-            locks += client.show_locks(line_of(ref))
+            locks += client.show_locks(queue_of(ref))
     locks.sort(key=lambda lock: lock.lock_id)
     if arguments.json:
         print(json.dumps([_as_json(lock) for lock in locks], ensure_ascii=False))

@@ -41,11 +41,11 @@ def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> li
     # Thrift is heavy, and this module is imported while DAGs are parsed.
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
-    from airflow_hiveacid.metastore.txn.writer_queue import give_up_places
+    from airflow_hiveacid.metastore.txn.writer_queue import leave_queues
 
     with MetastoreClient(metastore) as client:
         aborted = abort_open_transactions(client, *tokens)
-        give_up_places(client, *tokens)
+        leave_queues(client, *tokens)
         return aborted
 
 
@@ -195,13 +195,13 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def locks(self, table: str | None = None) -> "list[HeldLock]":
         """List the locks that are held or waited for, on one table or on all."""
-        from airflow_hiveacid.metastore.txn.writer_queue import line_of
+        from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 
         with self.get_conn() as client:
             if table is None:
                 return client.show_locks()
             ref = TableRef.parse(table)
-            return [*client.show_locks(ref), *client.show_locks(line_of(ref))]
+            return [*client.show_locks(ref), *client.show_locks(queue_of(ref))]
 
     def transactions(self) -> "list[TxnInfo]":
         """List the transactions that are open, and those aborted but not yet cleaned up."""

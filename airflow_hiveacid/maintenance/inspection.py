@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.cleaning import (
     CleaningPlan,
-    Since,
+    ReaderNote,
     Stay,
     plan_cleaning,
     stale_staging,
@@ -15,8 +15,8 @@ from airflow_hiveacid.acid.cleaning import (
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import (
+    READER_NOTE_FILE,
     RUN_NOTES,
-    SINCE_FILE,
     UNFINISHED_PREFIX,
     is_hidden,
     parse_directory,
@@ -26,7 +26,7 @@ from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.listing import check_notes, list_files, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder
-from airflow_hiveacid.maintenance.reader_notes import read_since
+from airflow_hiveacid.maintenance.reader_notes import read_reader_note
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, RunNoteFolder, RunOutcome
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -112,15 +112,15 @@ class _Listing:
             file
             for file in self.files
             if file.path.rpartition("/")[2].startswith(UNFINISHED_PREFIX)
-            and file.path.endswith(SINCE_FILE)
+            and file.path.endswith(READER_NOTE_FILE)
             and parse_directory(file.path.partition("/")[0]) is not None
         ]
 
-    def since(self) -> dict[str, Since]:
+    def since(self) -> dict[str, ReaderNote]:
         """The notes in the directories on who was there when they appeared."""
-        notes = [file.path for file in self.files if file.path.endswith(f"/{SINCE_FILE}")]
-        directories = [path.removesuffix(f"/{SINCE_FILE}") for path in notes]
-        found = {directory: read_since(self.storage, directory) for directory in directories}
+        notes = [file.path for file in self.files if file.path.endswith(f"/{READER_NOTE_FILE}")]
+        directories = [path.removesuffix(f"/{READER_NOTE_FILE}") for path in notes]
+        found = {directory: read_reader_note(self.storage, directory) for directory in directories}
         return {directory: since for directory, since in found.items() if since is not None}
 
 

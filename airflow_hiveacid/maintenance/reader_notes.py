@@ -5,14 +5,14 @@ overwritten, a driver was killed) the first cleaning that finds somebody in its 
 is later than need be, and so as safe.
 """
 
-from airflow_hiveacid.acid.cleaning import Since
+from airflow_hiveacid.acid.cleaning import ReaderNote
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import SINCE_FILE
+from airflow_hiveacid.acid.names import READER_NOTE_FILE
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage import ReadOnlyStorage, Storage
 
 
-def mark_visible(client: MetastoreClient, storage: Storage, directory: str, ref: TableRef) -> None:
+def note_readers(client: MetastoreClient, storage: Storage, directory: str, ref: TableRef) -> None:
     """Remember who may still read what a directory has replaced.
 
     Args:
@@ -23,20 +23,20 @@ def mark_visible(client: MetastoreClient, storage: Storage, directory: str, ref:
         ref: Its table.
     """
     # A note must not bring back a directory: an empty base would hide all rows.
-    if not storage.exists(directory) or read_since(storage, directory) is not None:
+    if not storage.exists(directory) or read_reader_note(storage, directory) is not None:
         return
     # In this order, every lock that belongs to a transaction belongs to one up to the watermark.
     locks = {lock.lock_id for lock in client.show_locks(ref)}
-    since = Since(client.get_open_txns().high_watermark, tuple(sorted(locks)))
-    storage.write_file(f"{directory}/{SINCE_FILE}", since.to_json().encode(), replace=True)
+    since = ReaderNote(client.get_open_txns().high_watermark, tuple(sorted(locks)))
+    storage.write_file(f"{directory}/{READER_NOTE_FILE}", since.to_json().encode(), replace=True)
 
 
-def read_since(storage: ReadOnlyStorage, directory: str) -> Since | None:
+def read_reader_note(storage: ReadOnlyStorage, directory: str) -> ReaderNote | None:
     """The note in a directory; None when there is none, or half of one.
 
     Args:
         storage: Where the directory is.
         directory: A base or a delta.
     """
-    content = storage.read_small(f"{directory}/{SINCE_FILE}")
-    return None if content is None else Since.parse(content)
+    content = storage.read_small(f"{directory}/{READER_NOTE_FILE}")
+    return None if content is None else ReaderNote.parse(content)

@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
 from airflow_hiveacid.maintenance.inspection import InspectedFolder, Inspection
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, partition_folders
-from airflow_hiveacid.maintenance.reader_notes import mark_visible
+from airflow_hiveacid.maintenance.reader_notes import note_readers
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -137,7 +137,7 @@ class _Cleaner:
         if finding.garbage or unmarked:
             self._require_same_table()
         for directory in unmarked:
-            self._mark_visible(storage, directory)
+            self._note_readers(storage, directory)
         removed, keep = [], list(finding.keep)
         for garbage in finding.garbage:
             self._txn.check_alive()
@@ -161,10 +161,10 @@ class _Cleaner:
         except HiveAcidError as error:
             self.warnings.append(f"Could not mark the note on run {note.path}: {error}")
 
-    def _mark_visible(self, storage: Storage, directory: str) -> None:
+    def _note_readers(self, storage: Storage, directory: str) -> None:
         try:
             with self._phases(Phase.REGISTER):
-                mark_visible(self._client, storage, directory, self._table.ref)
+                note_readers(self._client, storage, directory, self._table.ref)
         except HiveAcidError as error:
             self.warnings.append(f"Cleaning will take a run more: {error}")
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_hiveacid.acid.blockers import Blocker
-from airflow_hiveacid.acid.cleaning import Since, plan_cleaning, stale_staging
+from airflow_hiveacid.acid.cleaning import ReaderNote, plan_cleaning, stale_staging
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 
@@ -80,7 +80,7 @@ def test_what_a_base_holds_may_go_when_nobody_is_there(newer):
 )
 def test_only_who_was_there_when_the_newer_one_appeared_is_waited_for(blocker, blocks):
     new = "base_0000004_v0000020"
-    planned = plan(*OLD, new, since={new: Since(30, (7,))}, blockers=[blocker])
+    planned = plan(*OLD, new, since={new: ReaderNote(30, (7,))}, blockers=[blocker])
     assert removed(planned) == ([] if blocks else sorted(OLD))
     assert list(kept(planned)) == (sorted(OLD) if blocks else [])
     assert planned.unmarked == ()
@@ -247,12 +247,12 @@ def test_a_live_directory_is_neither_removed_nor_explained():
 
 
 def test_a_note_is_read_back_and_half_of_one_is_none():
-    since = Since(12, (3, 4))
-    assert Since.parse(since.to_json()) == since
+    since = ReaderNote(12, (3, 4))
+    assert ReaderNote.parse(since.to_json()) == since
     text = since.to_json()
-    assert [Since.parse(text[:end]) for end in range(len(text))] == [None] * len(text)
-    assert Since.parse('{"high_watermark": null, "locks": []}') is None
-    assert Since.parse(b"\xff") is None
+    assert [ReaderNote.parse(text[:end]) for end in range(len(text))] == [None] * len(text)
+    assert ReaderNote.parse('{"high_watermark": null, "locks": []}') is None
+    assert ReaderNote.parse(b"\xff") is None
 
 
 def test_staged_files_are_stale_when_their_transaction_has_ended():

@@ -33,7 +33,7 @@ from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.metastore.txn.writer_queue import line_of
+from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 from tests.rows import rows_of
 
 TABLE = TableRef("airflow_end_to_end", "orders")
@@ -207,7 +207,7 @@ def test_on_kill_stops_spark_and_aborts_the_transaction(orders, eventually):
         operator.execute(context("killed"))
     killer.join()
     assert orders.open(token) == []
-    assert orders.client.show_locks(line_of(TABLE)) == []
+    assert orders.client.show_locks(queue_of(TABLE)) == []
     assert drivers_of(os.getpid()) == []
     assert orders.rows() == before
 

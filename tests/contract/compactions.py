@@ -5,7 +5,7 @@ import pytest
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
@@ -31,7 +31,7 @@ def write(client: MetastoreClient, ref: TableRef) -> int:
     return transaction.write_ids[ref.full_name]
 
 
-def finish(compaction: Compaction) -> None:
+def finish(compaction: CompactionTransaction) -> None:
     compaction.record(compaction.write_ids.high_watermark)
     compaction.commit()
 

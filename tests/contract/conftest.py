@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from tests.contract.compactions import DAY, MAJOR, write
 
@@ -30,11 +30,13 @@ def queue(client: MetastoreClient) -> CompactionQueue:
 
 
 @pytest.fixture
-def begin(client: MetastoreClient, table: TableRef) -> Callable[..., Compaction]:
+def begin(client: MetastoreClient, table: TableRef) -> Callable[..., CompactionTransaction]:
     """Describe a compaction of a partition of the table; by default it never waits."""
 
-    def describe(partition: str = DAY, type_: CompactionType = MAJOR, **options: Any) -> Compaction:
+    def describe(
+        partition: str = DAY, type_: CompactionType = MAJOR, **options: Any
+    ) -> CompactionTransaction:
         options = {"lock_wait_seconds": 0, **options}
-        return Compaction(client, table, partition, type_, **options)
+        return CompactionTransaction(client, table, partition, type_, **options)
 
     return describe

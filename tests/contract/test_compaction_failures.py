@@ -17,7 +17,7 @@ from airflow_hiveacid.errors import (
     CommitUncertain,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.owner import (
@@ -44,7 +44,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from tests.observers import At
 
@@ -57,7 +57,7 @@ if moment == "claim":
     CompactionQueue.claim = die
 phases = PhaseClock([] if moment == "claim" else [At(Phase(moment), die)])
 client = MetastoreClient(MetastoreOptions(uris=uri))
-with Compaction(
+with CompactionTransaction(
     client, TableRef.parse(table), partition, CompactionType.MAJOR, run_token="dying", phases=phases
 ) as compaction:
     compaction.record(compaction.write_ids.high_watermark)
@@ -76,7 +76,7 @@ def test_after_a_killed_compactor_the_next_one_goes_on_as_soon_as_its_transactio
     client: MetastoreClient,
     queue: CompactionQueue,
     table: TableRef,
-    begin: Callable[..., Compaction],
+    begin: Callable[..., CompactionTransaction],
     moment: str,
 ) -> None:
     command = [sys.executable, "-c", DYING, hms.uri, table.full_name, DAY, moment]
@@ -121,7 +121,7 @@ def test_a_lost_answer_neither_loses_nor_doubles_a_compaction(
     removed: list[str] = []
     proxy = Proxy(hms, call, arrives=arrives)
     far = MetastoreClient(replace(client.options, uris=proxy.uri))
-    with far, Compaction(far, table, DAY, MAJOR) as compaction:
+    with far, CompactionTransaction(far, table, DAY, MAJOR) as compaction:
         compaction.own(lambda: removed.append("base"), "base")
         finish(compaction)
     proxy.close()
@@ -142,7 +142,7 @@ def test_a_compaction_whose_directory_is_gone_does_not_say_that_it_has_committed
     proxy = Proxy(hms, "commit_txn")
     far = MetastoreClient(replace(client.options, uris=proxy.uri))
     told = nullcontext() if is_there else pytest.raises(CommitUncertain, match="nothing is left")
-    with far, told, Compaction(far, table, DAY, MAJOR) as compaction:
+    with far, told, CompactionTransaction(far, table, DAY, MAJOR) as compaction:
         compaction.show(lambda: is_there)
         finish(compaction)
     proxy.close()
@@ -156,13 +156,13 @@ def test_a_question_that_never_arrives_ends_one_attempt_and_does_not_hinder_the_
     client: MetastoreClient,
     queue: CompactionQueue,
     table: TableRef,
-    begin: Callable[..., Compaction],
+    begin: Callable[..., CompactionTransaction],
     call: str,
 ) -> None:
     proxy = Proxy(hms, call, arrives=False)
     far = MetastoreClient(replace(client.options, uris=proxy.uri))
     with far, pytest.raises((AnswerLost, AlreadyCompacting)) as error:
-        Compaction(far, table, DAY, MAJOR, run_token="far").__enter__()
+        CompactionTransaction(far, table, DAY, MAJOR, run_token="far").__enter__()
     proxy.close()
     assert proxy.cuts == 1
     assert error.value.retryable

@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import (
     TransactionAborted,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.thrift import idl_compaction
 from airflow_hiveacid.metastore.txn.owner import (
@@ -42,7 +42,7 @@ def test_a_compaction_leaves_nothing_but_a_request_for_cleaning(
     client: MetastoreClient,
     queue: CompactionQueue,
     table: TableRef,
-    begin: Callable[..., Compaction],
+    begin: Callable[..., CompactionTransaction],
 ) -> None:
     with begin(run_token="nightly", run_as="root") as compaction:
         assert find_open_transactions(client, "nightly") == [compaction.txn_id]
@@ -62,7 +62,7 @@ def test_a_compaction_leaves_nothing_but_a_request_for_cleaning(
 
 @REAL_AND_FAKE
 def test_it_reads_up_to_the_smallest_open_write_id(
-    client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
+    client: MetastoreClient, table: TableRef, begin: Callable[..., CompactionTransaction]
 ) -> None:
     with begin_write(client, table) as aborted:
         pass
@@ -77,7 +77,7 @@ def test_it_reads_up_to_the_smallest_open_write_id(
 
 @REAL_AND_FAKE
 def test_of_two_compactors_of_a_partition_the_second_is_turned_away_at_once(
-    client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
+    client: MetastoreClient, table: TableRef, begin: Callable[..., CompactionTransaction]
 ) -> None:
     with begin(type_=MINOR) as first:
         with pytest.raises(AlreadyCompacting) as error, begin(lock_wait_seconds=300):
@@ -94,7 +94,7 @@ def test_of_two_compactors_of_a_partition_the_second_is_turned_away_at_once(
 
 @REAL_AND_FAKE
 def test_nobody_else_waits_for_a_compaction_except_to_replace_what_it_reads(
-    client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
+    client: MetastoreClient, table: TableRef, begin: Callable[..., CompactionTransaction]
 ) -> None:
     with begin() as compaction:
         for operation in (Operation.INSERT, Operation.MERGE):
@@ -114,7 +114,7 @@ def test_nobody_else_waits_for_a_compaction_except_to_replace_what_it_reads(
 
 @REAL_AND_FAKE
 def test_a_table_that_is_dropped_meanwhile_leaves_nothing_behind(
-    client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
+    client: MetastoreClient, table: TableRef, begin: Callable[..., CompactionTransaction]
 ) -> None:
     removed: list[str] = []
     with begin(run_token="nightly") as compaction:
@@ -131,7 +131,7 @@ def test_an_error_undoes_everything_and_is_told_to_the_queue(
     client: MetastoreClient,
     queue: CompactionQueue,
     table: TableRef,
-    begin: Callable[..., Compaction],
+    begin: Callable[..., CompactionTransaction],
 ) -> None:
     removed: list[str] = []
     compaction = begin()
@@ -160,11 +160,11 @@ def test_a_compaction_whose_transaction_was_aborted_does_not_come_to_be(
     client: MetastoreClient,
     queue: CompactionQueue,
     table: TableRef,
-    begin: Callable[..., Compaction],
+    begin: Callable[..., CompactionTransaction],
 ) -> None:
     removed: list[str] = []
 
-    def work() -> Compaction:
+    def work() -> CompactionTransaction:
         with begin() as compaction:
             compaction.own(lambda: removed.append("base"), "base")
             compaction.record(1)
@@ -192,7 +192,7 @@ def test_nothing_to_do_is_refused_with_a_reason(
     client: MetastoreClient,
     queue: CompactionQueue,
     table: TableRef,
-    begin: Callable[..., Compaction],
+    begin: Callable[..., CompactionTransaction],
 ) -> None:
     with begin() as compaction:
         compaction.refuse("There is one delta only.")
@@ -207,7 +207,7 @@ def test_nothing_to_do_is_refused_with_a_reason(
 
 @REAL_AND_FAKE
 def test_a_request_that_somebody_else_made_is_not_done_twice(
-    client: MetastoreClient, table: TableRef, begin: Callable[..., Compaction]
+    client: MetastoreClient, table: TableRef, begin: Callable[..., CompactionTransaction]
 ) -> None:
     # What ALTER TABLE ... COMPACT sends, on either version.
     request = idl_compaction.CompactionRequest(table.database, table.name, DAY, 2)
@@ -224,7 +224,7 @@ def test_until_it_is_cleaned_a_partition_is_compacted_again_only_after_a_write(
     client: MetastoreClient,
     queue: CompactionQueue,
     table: TableRef,
-    begin: Callable[..., Compaction],
+    begin: Callable[..., CompactionTransaction],
 ) -> None:
     with begin(type_=MINOR) as minor:
         finish(minor)
@@ -240,7 +240,7 @@ def test_a_waiting_request_is_served(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef
 ) -> None:
     queue.request(table, DAY, MINOR)
-    served = Compaction.serve(client, table=table, run_token="worker")
+    served = CompactionTransaction.serve(client, table=table, run_token="worker")
     assert served is not None
     with served:
         assert (served.ref, served.partition, served.type) == (table, DAY, MINOR)
@@ -249,7 +249,7 @@ def test_a_waiting_request_is_served(
     (entry,) = queue.show(table)
     # The request named no owner of the directory, and Hive's cleaner cannot do without.
     assert (entry.state, entry.run_as) == ("ready for cleaning", "olga")
-    assert Compaction.serve(client, table=table) is None
+    assert CompactionTransaction.serve(client, table=table) is None
 
 
 @only_hms4
@@ -259,10 +259,13 @@ def test_a_worker_serves_what_it_is_handed_out(
     pool = f"pool of {table.database}"
     queue.request(table, "day=1", MINOR, pool=pool)
     queue.request(table, "day=2", MAJOR, pool=pool)
-    assert Compaction.serve(client, pool=pool, table=TableRef(table.database, "other")) is None
-    one = Compaction.serve(client, pool=pool)
-    two = Compaction.serve(client, pool=pool)
-    three = Compaction.serve(client, pool=pool)
+    assert (
+        CompactionTransaction.serve(client, pool=pool, table=TableRef(table.database, "other"))
+        is None
+    )
+    one = CompactionTransaction.serve(client, pool=pool)
+    two = CompactionTransaction.serve(client, pool=pool)
+    three = CompactionTransaction.serve(client, pool=pool)
     assert one is not None
     assert two is not None
     assert three is not None
@@ -287,12 +290,12 @@ def test_what_only_hive_can_do_is_left_to_hive(
     )
     client.call(idl_compaction.compact2, rebalance)
     queue.request(table, DAY, MAJOR, pool=pool)
-    assert Compaction.serve(client, pool=pool) is None
+    assert CompactionTransaction.serve(client, pool=pool) is None
     assert states(queue, table) == ["initiated", "initiated"]
 
 
 @REAL_AND_FAKE
-def test_phases_are_told_in_their_order(begin: Callable[..., Compaction]) -> None:
+def test_phases_are_told_in_their_order(begin: Callable[..., CompactionTransaction]) -> None:
     phases = PhaseClock()
     with begin(phases=phases) as compaction:
         finish(compaction)
@@ -302,7 +305,7 @@ def test_phases_are_told_in_their_order(begin: Callable[..., Compaction]) -> Non
 @REAL_AND_FAKE
 @pytest.mark.parametrize("error", [FileNotFoundError, StorageError, CorruptFile])
 def test_files_that_are_gone_since_it_was_aborted_are_told_as_the_abort(
-    client: MetastoreClient, begin: Callable[..., Compaction], error: type[Exception]
+    client: MetastoreClient, begin: Callable[..., CompactionTransaction], error: type[Exception]
 ) -> None:
     compaction = begin()
 

@@ -28,7 +28,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import LockState
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.writer_queue import line_of
+from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 from airflow_hiveacid.progress import Phase, PhaseClock
 from tests.contract.other_engines import OtherEngine
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -165,7 +165,7 @@ def waiting(
     """Enter a transaction in a thread and do something as soon as it waits."""
 
     def is_waiting() -> bool:
-        in_line = client.show_locks(line_of(table))
+        in_line = client.show_locks(queue_of(table))
         return bool(in_line) or any(
             lock.state is LockState.WAITING for lock in client.show_locks(table)
         )
@@ -240,7 +240,7 @@ def test_waiters_are_served_in_their_order_and_open_one_transaction_each(
                 eventually(
                     "the next one stands in line",
                     lambda: (
-                        len({each.lock_id for each in client.show_locks(line_of(table))})
+                        len({each.lock_id for each in client.show_locks(queue_of(table))})
                         == len(running)
                     ),
                 )
@@ -276,7 +276,7 @@ def test_who_stands_in_line_is_in_nobodys_way(
 def test_nobody_waits_for_an_earlier_try_of_the_same_run_that_stands_in_line(
     client: MetastoreClient, table: TableRef, begin: Callable[..., Transaction]
 ) -> None:
-    (component,) = lock_components(client.version, OVERWRITE, line_of(table), True, ["day=1"])
+    (component,) = lock_components(client.version, OVERWRITE, queue_of(table), True, ["day=1"])
     killed = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
     client.lock([killed], None, "root", "host", "nightly")
     with pytest.raises(LockTimeout, match="run nightly"), begin(UPDATE, run_token="other"):

@@ -22,7 +22,7 @@ from airflow_hiveacid.metastore.thrift.deadline import MOST_COMMITS
 from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.txn.owner import Outcome, find_open_transactions, outcome
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.writer_queue import give_up_places, line_of
+from airflow_hiveacid.metastore.txn.writer_queue import leave_queues, queue_of
 from tests.proxy import Harm, Proxy
 
 TIMEOUT_SECONDS = 4
@@ -222,7 +222,7 @@ def test_a_commit_that_always_fails_inside_is_given_up_and_undone(
     hms: EmbeddedMetastore, client: MetastoreClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "airflow_hiveacid.metastore.txn.live_transaction.SETTLE_PAUSE_SECONDS", 0.01
+        "airflow_hiveacid.metastore.txn.live_transaction.OUTCOME_PAUSE_SECONDS", 0.01
     )
     removed: list[str] = []
     proxy = Proxy(hms, "commit_txn", arrives=False, harm=Harm.FAIL, times=100)
@@ -248,7 +248,7 @@ def test_who_kills_a_run_takes_it_out_of_the_queue_and_nobody_else(
     client: MetastoreClient,
 ) -> None:
     (component,) = lock_components(
-        client.version, Operation.OVERWRITE, line_of(TABLE), partitioned=False
+        client.version, Operation.OVERWRITE, queue_of(TABLE), partitioned=False
     )
     number = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
     others = client.lock([number], None, "somebody", "host", "another run")
@@ -257,7 +257,7 @@ def test_who_kills_a_run_takes_it_out_of_the_queue_and_nobody_else(
     abort_transactions(client.options, ["killed"])
 
     assert [lock.lock_id for lock in client.show_locks()] == [others.lock_id]
-    give_up_places(client, "another run")
+    leave_queues(client, "another run")
     assert client.show_locks() == []
 
 
@@ -266,7 +266,7 @@ def test_waiters_keep_their_places_and_a_killed_one_loses_it(
 ) -> None:
     """They wait longer for it than a place is kept that nobody asks for."""
     (component,) = lock_components(
-        client.version, Operation.OVERWRITE, line_of(TABLE), partitioned=False
+        client.version, Operation.OVERWRITE, queue_of(TABLE), partitioned=False
     )
     number = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
     client.lock([number], None, "somebody", "host", "killed")
@@ -285,7 +285,7 @@ def test_waiters_keep_their_places_and_a_killed_one_loses_it(
             running.append(pool.submit(work, number_of_waiter))
             eventually(
                 "the next one stands in line",
-                lambda: len(client.show_locks(line_of(TABLE))) == 1 + len(running),
+                lambda: len(client.show_locks(queue_of(TABLE))) == 1 + len(running),
             )
         for each in running:
             each.result()

@@ -23,7 +23,7 @@ from airflow_hiveacid.errors import NothingToCompact
 from airflow_hiveacid.jobs.report import PartitionReport
 from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.orc.verify import verify_file
@@ -32,7 +32,7 @@ from tests.fakes.metastore import FakeMetastore
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 
-class GoldenCompaction(Compaction):
+class GoldenCompaction(CompactionTransaction):
     """A compaction that sees what a reader of a golden table saw."""
 
     golden: GoldenSnapshot

@@ -20,7 +20,7 @@ from airflow_hiveacid.metastore.catalog import Column, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import LockState
-from airflow_hiveacid.metastore.txn.writer_queue import line_of
+from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 from airflow_hiveacid.progress import Phase
 from tests.observers import At
 
@@ -93,7 +93,7 @@ def somebody_waits(
 ) -> Callable[[], None]:
     def wait() -> None:
         def waiting() -> bool:
-            return bool(client.show_locks(line_of(table))) or any(
+            return bool(client.show_locks(queue_of(table))) or any(
                 lock.state is LockState.WAITING for lock in client.show_locks(table)
             )
 

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from airflow_hiveacid.acid.cleaning import Since
+from airflow_hiveacid.acid.cleaning import ReaderNote
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
 from airflow_hiveacid.acid.locks import TableRef
@@ -155,8 +155,8 @@ def test_types_of_columns(inputs):
 @INPUTS
 def test_markers_and_since_notes(inputs):
     def read(texts):
-        Since.parse(texts[1])
-        Since.parse(texts[1].encode(errors="surrogatepass"))
+        ReaderNote.parse(texts[1])
+        ReaderNote.parse(texts[1].encode(errors="surrogatepass"))
         parse_metadata_file(texts[0])
 
     fuzz(read, lambda source: (source.text(MARKERS), source.text(SINCE)), inputs)

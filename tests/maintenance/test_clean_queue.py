@@ -7,7 +7,7 @@ import pytest
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import STAGING_PREFIX, Base
 from airflow_hiveacid.errors import PermissionRefused
-from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
 from airflow_hiveacid.storage import LocalStorage
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
@@ -16,7 +16,9 @@ pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 
 
 def begin(folders, partition=None):
-    return Compaction(folders.client, folders.ref, partition, CompactionType.MAJOR, run_as="hive")
+    return CompactionTransaction(
+        folders.client, folders.ref, partition, CompactionType.MAJOR, run_as="hive"
+    )
 
 
 def compact(folders, partition=None):

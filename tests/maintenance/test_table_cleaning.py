@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from airflow_hiveacid.acid.cleaning import Since
+from airflow_hiveacid.acid.cleaning import ReaderNote
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockComponent,
@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.locks import (
     Operation,
     Target,
 )
-from airflow_hiveacid.acid.names import SINCE_FILE, Base, Delta
+from airflow_hiveacid.acid.names import READER_NOTE_FILE, Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
     InvalidJob,
@@ -24,7 +24,7 @@ from airflow_hiveacid.errors import (
     TableReplaced,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.reader_notes import mark_visible
+from airflow_hiveacid.maintenance.reader_notes import note_readers
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift import idl
 from airflow_hiveacid.metastore.thrift.answers import TxnType
@@ -72,7 +72,7 @@ def test_a_reader_that_began_before_is_never_hurt(folders):
     old = [folders.insert(), folders.insert()]
     with folders.reading() as reader:
         base = folders.compact(Base(2))
-        mark_visible(folders.client, Storage.of(folders.table.folder), base, folders.ref)
+        note_readers(folders.client, Storage.of(folders.table.folder), base, folders.ref)
         report = folders.clean()
         assert report.removed == ()
         assert sorted(kept(report)) == old
@@ -84,7 +84,7 @@ def test_a_reader_that_began_before_is_never_hurt(folders):
 
 def test_a_reader_that_began_after_is_in_nobodys_way(folders, compacted):
     *old, base = compacted
-    mark_visible(folders.client, Storage.of(folders.table.folder), base, folders.ref)
+    note_readers(folders.client, Storage.of(folders.table.folder), base, folders.ref)
     with folders.reading():
         assert removed(folders.clean()) == old
 
@@ -115,7 +115,7 @@ def test_a_lock_without_a_transaction_is_waited_for(folders):
     )
     held = folders.client.lock([lock], 0, "somebody", "elsewhere", None)
     base = folders.compact(Base(2))
-    mark_visible(folders.client, Storage.of(folders.table.folder), base, folders.ref)
+    note_readers(folders.client, Storage.of(folders.table.folder), base, folders.ref)
     report = folders.clean()
     assert report.removed == ()
     assert f"lock {held.lock_id} of somebody" in kept(report)[old[0]]
@@ -127,8 +127,8 @@ def test_the_first_cleaning_remembers_who_is_there_for_the_next(folders, compact
     *old, base = compacted
     with folders.reading() as earlier:
         assert folders.clean().removed == ()
-        note = (folders.root / base / SINCE_FILE).read_text()
-        assert Since.parse(note).high_watermark >= earlier.txn_id
+        note = (folders.root / base / READER_NOTE_FILE).read_text()
+        assert ReaderNote.parse(note).high_watermark >= earlier.txn_id
     # Without the note, this reader would be in the way as well.
     with folders.reading():
         assert removed(folders.clean()) == old
@@ -136,7 +136,7 @@ def test_the_first_cleaning_remembers_who_is_there_for_the_next(folders, compact
 
 def test_half_a_note_is_written_anew(folders, compacted):
     *old, base = compacted
-    (folders.root / base / SINCE_FILE).write_text('{"high_wat')
+    (folders.root / base / READER_NOTE_FILE).write_text('{"high_wat')
     with folders.reading():
         assert folders.clean().removed == ()
     with folders.reading():
@@ -146,7 +146,7 @@ def test_half_a_note_is_written_anew(folders, compacted):
 def test_a_note_never_brings_back_a_directory(folders):
     folders.insert()
     before = folders.tree()
-    mark_visible(folders.client, Storage.of(folders.table.folder), "base_9", folders.ref)
+    note_readers(folders.client, Storage.of(folders.table.folder), "base_9", folders.ref)
     assert folders.tree() == before
 
 

@@ -31,10 +31,10 @@ from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactionProof, PartitionReport
 from airflow_hiveacid.listing import check_notes, list_files, read_state
-from airflow_hiveacid.maintenance.reader_notes import mark_visible
+from airflow_hiveacid.maintenance.reader_notes import note_readers
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.storage import Storage
@@ -71,7 +71,7 @@ class PartitionCompactor(ABC):
     client: MetastoreClient
     table: HiveTable
     partition: HivePartition | None
-    compaction: Compaction
+    compaction: CompactionTransaction
     phases: PhaseClock
     warnings: list[str] = field(default_factory=list)
     bytes_read: int = 0
@@ -278,7 +278,7 @@ class PartitionCompactor(ABC):
         """Note who may still read what was replaced; the cleaner can find that out by itself, too."""
         try:
             for final in self._published:
-                mark_visible(self.client, self.storage, final, self.table.ref)
+                note_readers(self.client, self.storage, final, self.table.ref)
         except HiveAcidError as error:
             self.warnings.append(f"Cleaning will take a run more: {error}")
 

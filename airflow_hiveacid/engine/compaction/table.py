@@ -28,7 +28,7 @@ from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionRe
 from airflow_hiveacid.maintenance.survey import Survey, compactable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import Compaction
+from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
 
 
@@ -133,7 +133,7 @@ class TableCompactor:
     ) -> PartitionReport:
         phases = self._phases(_name(self._ref, order.partition))
         try:
-            with Compaction(
+            with CompactionTransaction(
                 self._client,
                 self._ref,
                 order.partition,
@@ -156,7 +156,7 @@ class TableCompactor:
 
     def _serve_one(self) -> PartitionReport | None:
         phases = self._phases("a request")
-        compaction = Compaction.serve(
+        compaction = CompactionTransaction.serve(
             self._client,
             table=self._ref,
             pool=self._job.pool,
@@ -194,7 +194,7 @@ class TableCompactor:
         self,
         table: HiveTable,
         partition: HivePartition | None,
-        compaction: Compaction,
+        compaction: CompactionTransaction,
         order: _Order,
         phases: PhaseClock,
     ) -> PartitionReport:

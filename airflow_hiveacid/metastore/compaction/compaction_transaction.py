@@ -41,7 +41,7 @@ _CLEAN_FIRST = (
 )
 
 
-class Compaction(LiveTransaction):
+class CompactionTransaction(LiveTransaction):
     """A compaction that is begun by entering it, and undone by leaving it uncommitted.
 
     Attributes:

@@ -14,8 +14,8 @@ GREETING_SECONDS = 30
 # For a machine to confirm what it was sent, whether or not the metastore on it is busy.
 SILENT_MACHINE_SECONDS = 60
 # Between two looks at what has become of a commit, at first and in the end.
-SETTLE_PAUSE_SECONDS = 0.5
-LONGEST_SETTLE_PAUSE_SECONDS = 10
+OUTCOME_PAUSE_SECONDS = 0.5
+LONGEST_OUTCOME_PAUSE_SECONDS = 10
 # How often a commit is sent that the metastore answers with a failure of its own, like that of its
 # database, and has not carried out.
 MOST_COMMITS = 5

@@ -5,11 +5,11 @@ from typing import Self
 
 
 class Repeating(StrEnum):
-    """READS changes nothing, SETTLES leaves what the first time left, and ASKS must never be blind."""
+    """READS changes nothing, IDEMPOTENT leaves what the first time left, and UNSAFE must never be blind."""
 
     READS = "reads"
-    SETTLES = "settles"
-    ASKS = "asks"
+    IDEMPOTENT = "settles"
+    UNSAFE = "asks"
 
     @classmethod
     def of(cls, call: str) -> Self:
@@ -41,7 +41,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "show_locks",
         }
     ),
-    Repeating.SETTLES: frozenset(
+    Repeating.IDEMPOTENT: frozenset(
         {
             "abort_txn",
             "add_dynamic_partitions",
@@ -64,7 +64,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "update_compactor_state",  # Its part in the table is recorded twice.
         }
     ),
-    Repeating.ASKS: frozenset(
+    Repeating.UNSAFE: frozenset(
         {
             # The second commit of a transaction that wrote nothing finds no such transaction.
             "commit_txn",

@@ -102,7 +102,7 @@ class Session:
         try:
             return self._use(connection, call, *arguments, deadline=deadline, read=read)
         except AnswerLost:
-            if call.repeating is Repeating.ASKS or deadline.left <= 0:
+            if call.repeating is Repeating.UNSAFE or deadline.left <= 0:
                 raise
         again = self._connect(deadline)
         return self._use(again, call, *arguments, deadline=deadline, read=read)

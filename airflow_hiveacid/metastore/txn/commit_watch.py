@@ -13,7 +13,7 @@ from airflow_hiveacid.metastore.txn.lock_request import LockRequest, collides
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 
-class Rivals:
+class CommitWatch:
     """Watches one table from before a transaction is opened until its locks are granted."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Rivals:
         self._before = self._committed()
         self._ahead: list[int] = []
 
-    def came_before(self, lock: LockRequest) -> str | None:
+    def committed_before(self, lock: LockRequest) -> str | None:
         """Look again as soon as the locks are asked for.
 
         From now on nobody can overtake: who wants the same waits behind this request.
@@ -62,7 +62,7 @@ class Rivals:
             return f"write id {min(new)} was committed between opening and locking"
         return None
 
-    def went_ahead(self) -> str | None:
+    def committed_while_waiting(self) -> str | None:
         """Look while waiting, and a last time when the locks are granted.
 
         Returns:

@@ -17,9 +17,9 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
 from airflow_hiveacid.metastore.thrift.deadline import (
-    LONGEST_SETTLE_PAUSE_SECONDS,
+    LONGEST_OUTCOME_PAUSE_SECONDS,
     MOST_COMMITS,
-    SETTLE_PAUSE_SECONDS,
+    OUTCOME_PAUSE_SECONDS,
     Deadline,
 )
 from airflow_hiveacid.metastore.txn.heartbeat import (
@@ -134,13 +134,13 @@ class LiveTransaction:
         deadline = Deadline(self._timeout)
         while True:
             try:
-                with self._client.within(max(deadline.left, SETTLE_PAUSE_SECONDS)):
+                with self._client.within(max(deadline.left, OUTCOME_PAUSE_SECONDS)):
                     liveness = self._client.heartbeat(self.txn_id)
                 break
             except MetastoreError as error:
                 if deadline.left <= 0 or not error.retryable:
                     raise
-            time.sleep(SETTLE_PAUSE_SECONDS)
+            time.sleep(OUTCOME_PAUSE_SECONDS)
         if liveness is not TxnLiveness.OPEN:
             raise TransactionAborted(f"Transaction {self.txn_id} was aborted by the metastore.")
 
@@ -168,7 +168,7 @@ class LiveTransaction:
                 raise
             except MetastoreError as failure:
                 # Whatever else was said, or not said: it may have been carried out.
-                self._settle(failure)
+                self._find_outcome(failure)
             self._end()
 
     def abort(self, reason: str) -> None:
@@ -218,13 +218,13 @@ class LiveTransaction:
         except MetastoreError:
             return False
 
-    def _settle(self, failure: MetastoreError) -> None:
+    def _find_outcome(self, failure: MetastoreError) -> None:
         """Find out whether the commit was carried out, and if not, repeat it.
 
         Args:
             failure: What was heard of it.
         """
-        deadline, pause, commits = Deadline(self._timeout), SETTLE_PAUSE_SECONDS, 1
+        deadline, pause, commits = Deadline(self._timeout), OUTCOME_PAUSE_SECONDS, 1
         while True:
             try:
                 with self._client.within(max(deadline.left, pause)):
@@ -243,7 +243,7 @@ class LiveTransaction:
                     f" away: {failure.what}"
                 ) from failure
             time.sleep(min(pause, deadline.left))
-            pause = min(pause * 1.5, LONGEST_SETTLE_PAUSE_SECONDS)
+            pause = min(pause * 1.5, LONGEST_OUTCOME_PAUSE_SECONDS)
         if found is Outcome.OPEN:
             raise failure  # It was sent often enough, and never carried out.
         if found is Outcome.ABORTED:

@@ -18,12 +18,12 @@ from airflow_hiveacid.acid.locks import (
 from airflow_hiveacid.errors import AnswerLost, SnapshotMoved
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnType
-from airflow_hiveacid.metastore.txn.commit_watch import Rivals
+from airflow_hiveacid.metastore.txn.commit_watch import CommitWatch
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction, State
 from airflow_hiveacid.metastore.txn.lock_request import LockRequest
 from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, abort_open_transactions, outcome
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot, committed_above
-from airflow_hiveacid.metastore.txn.writer_queue import Turn
+from airflow_hiveacid.metastore.txn.writer_queue import WriterQueue
 from airflow_hiveacid.progress import Phase, PhaseClock
 
 
@@ -101,7 +101,7 @@ class Transaction(LiveTransaction):
             raise RuntimeError("A transaction can be entered only once; describe a new one.")
         started, overtaken = time.monotonic(), 0
         components = self._components()
-        self._turn = Turn(self._client, components, self._owner, self._phases)
+        self._writer_queue = WriterQueue(self._client, components, self._owner, self._phases)
         try:
             while (moved := self._begin(started, components)) is not None:
                 self._discard()
@@ -118,7 +118,7 @@ class Transaction(LiveTransaction):
             self.abort(f"{type(error).__name__} while it began")
             raise
         finally:
-            self._turn.end()
+            self._writer_queue.end()
         return self
 
     def __exit__(
@@ -154,14 +154,14 @@ class Transaction(LiveTransaction):
         Returns:
             None when the work can start, else why it has to begin anew.
         """
-        rivals = []
+        watches = []
         self._waited = False
         try:
             with self._phases(Phase.OPEN):
-                self._turn.wait(started, self._lock_wait)
+                self._writer_queue.wait(started, self._lock_wait)
                 if self.version is MetastoreVersion.HMS3:
-                    rivals = [
-                        Rivals(self._client, target.ref, components)
+                    watches = [
+                        CommitWatch(self._client, target.ref, components)
                         for target in self._targets.values()
                         if target.changes_rows
                     ]
@@ -181,16 +181,16 @@ class Transaction(LiveTransaction):
                     lock = LockRequest(self._client, components, self.txn_id, self._owner)
                     lock.send()
                     self._waited = not lock.granted
-                    for rival in rivals:
-                        if moved := rival.came_before(lock):
+                    for watch in watches:
+                        if moved := watch.committed_before(lock):
                             return moved
-                    in_vain = partial(self._overtaken, rivals)
+                    in_vain = partial(self._overtaken, watches)
                     if moved := lock.wait(started, self._lock_wait, in_vain):
                         return moved
             with self._phases(Phase.SNAPSHOT):
                 tables = (*self._reads, *self._targets)
                 self.snapshot = Snapshot.take(self._client, tables, self.txn_id)
-                return self._moved(rivals)
+                return self._moved(watches)
         except AnswerLost as lost:
             # A transaction may be open, or a lock be queued, that we do not know of.
             abort_open_transactions(self._client, self._owner.agent_info)
@@ -214,7 +214,7 @@ class Transaction(LiveTransaction):
             )
         return tuple(components)
 
-    def _moved(self, rivals: Sequence[Rivals]) -> str | None:
+    def _moved(self, watches: Sequence[CommitWatch]) -> str | None:
         """Why the work would be in vain although everything is locked, or None."""
         if not self._targets:
             return None
@@ -226,14 +226,14 @@ class Transaction(LiveTransaction):
             above = committed_above(seen, own)
             if above is not None:
                 return f"write id {above} of {name} was committed before {own}, which is smaller"
-        return self._overtaken(rivals)
+        return self._overtaken(watches)
 
-    def _overtaken(self, rivals: Sequence[Rivals]) -> str | None:
+    def _overtaken(self, watches: Sequence[CommitWatch]) -> str | None:
         """Who has changed what is locked, or waited for, since the transaction was opened."""
         self.check_alive()
-        self._turn.keep()
+        self._writer_queue.keep()
         if self.version is MetastoreVersion.HMS3:
-            return next(filter(None, (rival.went_ahead() for rival in rivals)), None)
+            return next(filter(None, (watch.committed_while_waiting() for watch in watches)), None)
         if any(target.changes_rows for target in self._targets.values()):
             other = self._client.latest_conflicting_txn(self.txn_id)
             if other > 0:

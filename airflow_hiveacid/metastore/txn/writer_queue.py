@@ -38,7 +38,7 @@ _SOON_SECONDS = 1
 _LINE = "#writers"
 
 
-def line_of(table: TableRef) -> TableRef:
+def queue_of(table: TableRef) -> TableRef:
     """What those who want to change a table lock while they wait for their turn.
 
     Args:
@@ -47,7 +47,7 @@ def line_of(table: TableRef) -> TableRef:
     return TableRef(table.database, f"{table.name}{_LINE}")
 
 
-def give_up_places(client: MetastoreClient, *tokens: str) -> None:
+def leave_queues(client: MetastoreClient, *tokens: str) -> None:
     """Take a run that was killed out of the queues it stood in, for which others would wait.
 
     Args:
@@ -64,7 +64,7 @@ def give_up_places(client: MetastoreClient, *tokens: str) -> None:
         client.unlock(lock_id)
 
 
-class Turn:
+class WriterQueue:
     """One writer's place in the queue for what it is going to change."""
 
     def __init__(
@@ -169,7 +169,7 @@ class Turn:
             replace(
                 each,
                 type=LockType.EXCLUSIVE,
-                table=line_of(TableRef(each.database, each.table)).name,
+                table=queue_of(TableRef(each.database, each.table)).name,
                 operation=DataOperation.NO_TXN,
                 is_transactional=False,
                 is_dynamic_partition_write=False,
