@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJo
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
@@ -171,5 +171,5 @@ def _find(client: MetastoreClient, ref: TableRef) -> HiveTable | None:
         return None
 
 
-def _columns(specs: Sequence[ColumnSpec]) -> list[Column]:
-    return [Column(each.name.lower(), each.type, each.comment) for each in specs]
+def _columns(specs: Sequence[ColumnSpec]) -> list[HiveColumn]:
+    return [HiveColumn(each.name.lower(), each.type, each.comment) for each in specs]

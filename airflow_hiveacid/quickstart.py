@@ -24,7 +24,7 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
@@ -163,8 +163,12 @@ def create_table(metastore: EmbeddedMetastore) -> None:
     """Create the demo table, partitioned by country."""
     with closing(MetastoreClient(metastore.options)) as client:
         client.create_database(TABLE.database)
-        columns = [Column("id", "bigint"), Column("name", "string"), Column("email", "string")]
-        country = [Column("country", "string")]
+        columns = [
+            HiveColumn("id", "bigint"),
+            HiveColumn("name", "string"),
+            HiveColumn("email", "string"),
+        ]
+        country = [HiveColumn("country", "string")]
         client.create_table(HiveTable.new(TABLE, columns, partition_keys=country))
 
 

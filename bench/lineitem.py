@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.metastore.catalog import Column
+from airflow_hiveacid.metastore.catalog import HiveColumn
 
 TYPES = {
     "l_orderkey": "bigint",
@@ -23,7 +23,7 @@ TYPES = {
     "l_shipmode": "string",
     "l_comment": "string",
 }
-COLUMNS = [Column(name, type_) for name, type_ in TYPES.items()]
+COLUMNS = [HiveColumn(name, type_) for name, type_ in TYPES.items()]
 
 
 def lineitem(spark: SparkSession, first: int, end: int, tasks: int) -> DataFrame:

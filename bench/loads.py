@@ -29,7 +29,7 @@ from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
@@ -54,17 +54,17 @@ class Loads:
     def create(self) -> None:
         columns = ["customer bigint", "name string", "city string", "segment string"]
         columns += ["balance decimal(12,2)", "changed_at timestamp"]
-        named = [Column(*column.split(" ")) for column in columns]
+        named = [HiveColumn(*column.split(" ")) for column in columns]
         self.client.create_table(
             HiveTable.new(DIMENSION, named, bucket_columns=["customer"], num_buckets=8)
         )
         columns = ["order_id bigint", "shop int", "amount decimal(12,2)", "note string"]
-        named = [Column(*column.split(" ")) for column in [*columns, "version bigint"]]
+        named = [HiveColumn(*column.split(" ")) for column in [*columns, "version bigint"]]
         self.client.create_table(
             HiveTable.new(
                 FACTS,
                 named,
-                partition_keys=[Column("day", "string")],
+                partition_keys=[HiveColumn("day", "string")],
                 bucket_columns=["order_id"],
                 num_buckets=4,
             )

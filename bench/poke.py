@@ -22,7 +22,7 @@ from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, Decision
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
 from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
@@ -96,8 +96,8 @@ def measure(partitions: int, rounds: int, folder: Path) -> dict[str, object]:
 def create_table(client: MetastoreClient, partitions: int) -> Path:
     """Create the table and its files, as if a compaction and eleven inserts had written them."""
     client.create_database(TABLE.database)
-    columns = [Column("id", "bigint"), Column("what", "string")]
-    client.create_table(HiveTable.new(TABLE, columns, partition_keys=[Column("day", "string")]))
+    columns = [HiveColumn("id", "bigint"), HiveColumn("what", "string")]
+    client.create_table(HiveTable.new(TABLE, columns, partition_keys=[HiveColumn("day", "string")]))
     table = client.get_table(TABLE)
     described = [HivePartition.new(table, [str(number)]) for number in range(partitions)]
     for start in range(0, partitions, PARTITIONS_PER_CALL):

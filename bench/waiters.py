@@ -16,7 +16,7 @@ from pathlib import Path
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.errors import ConflictError
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -108,7 +108,7 @@ def main() -> None:
         EmbeddedMetastore(arguments.version, directory=Path(folder)) as metastore,
         MetastoreClient(metastore.options) as client,
     ):
-        client.create_table(HiveTable.new(TABLE, [Column("id", "bigint")]))
+        client.create_table(HiveTable.new(TABLE, [HiveColumn("id", "bigint")]))
         before = client.get_open_txns().high_watermark
         clients = Clients(metastore, arguments)
         clients.run()

@@ -17,7 +17,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 
 TABLES = Path(__file__).parent / "data" / "tables"
@@ -79,8 +79,8 @@ class GoldenTable:
         """What a metastore would say about it."""
         return HiveTable.new(
             TableRef("default", self.name),
-            [Column(*each) for each in self.columns.items()],
-            partition_keys=[Column(*each) for each in self.partition_keys.items()],
+            [HiveColumn(*each) for each in self.columns.items()],
+            partition_keys=[HiveColumn(*each) for each in self.partition_keys.items()],
             kind=self.kind,
             location=str(self.folder),
             format=self.format,

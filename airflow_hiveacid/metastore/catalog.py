@@ -46,7 +46,7 @@ class HiveDatabase:
 
 
 @dataclass(frozen=True)
-class Column:
+class HiveColumn:
     """A column with its type in Hive's words."""
 
     name: str
@@ -78,8 +78,8 @@ class HiveTable:
     ref: TableRef
     kind: TableKind
     location: str | None
-    columns: tuple[Column, ...]
-    partition_keys: tuple[Column, ...]
+    columns: tuple[HiveColumn, ...]
+    partition_keys: tuple[HiveColumn, ...]
     parameters: Mapping[str, str]
     bucket_columns: tuple[str, ...]
     num_buckets: int
@@ -161,9 +161,9 @@ class HiveTable:
     def new(
         cls,
         ref: TableRef,
-        columns: Sequence[Column],
+        columns: Sequence[HiveColumn],
         *,
-        partition_keys: Sequence[Column] = (),
+        partition_keys: Sequence[HiveColumn] = (),
         bucket_columns: Sequence[str] = (),
         num_buckets: int = -1,
         parameters: Mapping[str, str] | None = None,
@@ -254,7 +254,7 @@ class HivePartition:
     name: str
     values: tuple[str | None, ...]
     location: str | None
-    columns: tuple[Column, ...]
+    columns: tuple[HiveColumn, ...]
     parameters: Mapping[str, str]
     raw: Any = field(repr=False, compare=False)
 
@@ -298,11 +298,11 @@ class HivePartition:
         )
 
 
-def _to_fields(columns: Sequence[Column]) -> list[Any]:
+def _to_fields(columns: Sequence[HiveColumn]) -> list[Any]:
     return [idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns]
 
 
-def _read_columns(storage: Any) -> tuple[Column, ...]:
+def _read_columns(storage: Any) -> tuple[HiveColumn, ...]:
     columns = _to_columns(storage.cols)
     if storage.serdeInfo and storage.serdeInfo.serializationLib == StorageFormat.CSV.value.serde:
         # Whatever types the metastore keeps, this serde gives Hive texts.
@@ -310,5 +310,5 @@ def _read_columns(storage: Any) -> tuple[Column, ...]:
     return columns
 
 
-def _to_columns(fields: Sequence[Any] | None) -> tuple[Column, ...]:
-    return tuple(Column(each.name, each.type, each.comment) for each in fields or ())
+def _to_columns(fields: Sequence[Any] | None) -> tuple[HiveColumn, ...]:
+    return tuple(HiveColumn(each.name, each.type, each.comment) for each in fields or ())

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.alteration import DDL_TIME, alter_table
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
@@ -15,7 +15,7 @@ from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 def change_columns(
     client: MetastoreClient,
     ref: TableRef,
-    choose: Callable[[HiveTable], Sequence[Column]],
+    choose: Callable[[HiveTable], Sequence[HiveColumn]],
     *,
     run_token: str | None,
     lock_wait_seconds: float,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from airflow_hiveacid.errors import TableNotFound, TableReplaced
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 
@@ -110,7 +110,7 @@ def _layout(table: HiveTable) -> tuple[object, ...]:
     )
 
 
-def _types(columns: Sequence[Column]) -> list[tuple[str, str]]:
+def _types(columns: Sequence[HiveColumn]) -> list[tuple[str, str]]:
     return [(column.name.lower(), column.type.lower()) for column in columns]
 
 

@@ -5,7 +5,7 @@ import os
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage import Storage
 
@@ -25,8 +25,12 @@ def main() -> None:
         if TABLE.database not in client.get_databases():
             client.create_database(TABLE.database)
         if TABLE.name not in client.get_tables(TABLE.database):
-            columns = [Column("id", "bigint"), Column("name", "string"), Column("email", "string")]
-            country = [Column("country", "string")]
+            columns = [
+                HiveColumn("id", "bigint"),
+                HiveColumn("name", "string"),
+                HiveColumn("email", "string"),
+            ]
+            country = [HiveColumn("country", "string")]
             client.create_table(HiveTable.new(TABLE, columns, partition_keys=country))
             print(f"Created the table {TABLE}.")
     feed = Storage.of(os.environ["DEMO_FEED"])

@@ -30,7 +30,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.run_token import marked_token
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.metastore.txn.writer_queue import queue_of
@@ -85,7 +85,7 @@ def orders(hms4, tmp_path_factory):
     (folder / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
     host, port = hms4.uri.removeprefix("thrift://").split(":")
     connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
-    columns = [Column("id", "int"), Column("amount", "int"), Column("at", "timestamp")]
+    columns = [HiveColumn("id", "int"), HiveColumn("amount", "int"), HiveColumn("at", "timestamp")]
     with pytest.MonkeyPatch.context() as patch, MetastoreClient(hms4.options) as client:
         patch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
         patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
@@ -93,7 +93,7 @@ def orders(hms4, tmp_path_factory):
         patch.setenv("TZ", "Asia/Tokyo")
         client.create_database(TABLE.database)
         client.create_table(
-            HiveTable.new(TABLE, columns, partition_keys=[Column("country", "string")])
+            HiveTable.new(TABLE, columns, partition_keys=[HiveColumn("country", "string")])
         )
         job = InsertJob(target=str(TABLE), source=feed(folder / "rows.json", ROWS))
         insert = HiveAcidInsertOperator(task_id="insert", job=job)

@@ -31,7 +31,7 @@ from airflow_hiveacid import (
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.jobs.report import CompactReport, PartitionReport, RunReport, TableReport
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.script import to_script
 
@@ -46,13 +46,13 @@ def metastore(fake4):
     with MetastoreClient(fake4.options) as client:
         client.create_database("lineage")
         orders = [
-            Column("id", "bigint"),
-            Column("amount", "decimal(10,2)"),
-            Column("note", "string"),
+            HiveColumn("id", "bigint"),
+            HiveColumn("amount", "decimal(10,2)"),
+            HiveColumn("note", "string"),
         ]
-        days = [Column("day", "date")]
+        days = [HiveColumn("day", "date")]
         client.create_table(HiveTable.new(TableRef.parse(TARGET), orders, partition_keys=days))
-        changes = [Column("id", "bigint"), Column("amount", "decimal(10,2)")]
+        changes = [HiveColumn("id", "bigint"), HiveColumn("amount", "decimal(10,2)")]
         client.create_table(HiveTable.new(TableRef.parse("lineage.changes"), changes))
     return fake4.options
 

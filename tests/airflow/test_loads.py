@@ -16,7 +16,7 @@ from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.fakes.metastore import FakeMetastore
 
@@ -37,8 +37,8 @@ class Load:
         self.metastore, self.client, self.database = metastore, client, database
         self.dags = DagBag(dag_folder=str(example_dags())).dags
 
-    def create(self, name: str, columns: str, keys: Sequence[Column] = (), **more: Any) -> str:
-        named = [Column(*column.split(" ")) for column in columns.split(", ")]
+    def create(self, name: str, columns: str, keys: Sequence[HiveColumn] = (), **more: Any) -> str:
+        named = [HiveColumn(*column.split(" ")) for column in columns.split(", ")]
         ref = TableRef(self.database, name)
         self.client.create_table(HiveTable.new(ref, named, partition_keys=keys, **more))
         return ref.full_name
@@ -232,7 +232,7 @@ def test_facts_and_their_dimension_change_together(
     orders = load.create(
         "orders",
         "order_id bigint, shop int, amount decimal(12,2), version bigint",
-        [Column("day", "string")],
+        [HiveColumn("day", "string")],
         bucket_columns=["order_id"],
         num_buckets=2,
     )

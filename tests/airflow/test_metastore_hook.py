@@ -6,7 +6,7 @@ import pytest
 from airflow_hiveacid import HiveAcidMetastoreHook
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.errors import InvalidConnection
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 
 
@@ -107,7 +107,9 @@ def table(hook):
         ref = TableRef("hook_test", "t")
         client.create_database(ref.database)
         client.create_table(
-            HiveTable.new(ref, [Column("id", "int")], partition_keys=[Column("p", "string")])
+            HiveTable.new(
+                ref, [HiveColumn("id", "int")], partition_keys=[HiveColumn("p", "string")]
+            )
         )
         yield ref.full_name
         client.drop_database(ref.database, cascade=True)

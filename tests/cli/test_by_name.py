@@ -7,12 +7,12 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.storage import Storage
 from tests.cli.acid_files import ids, write_events
 
 HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"
-ID = Column("id", "int")
+ID = HiveColumn("id", "int")
 
 
 def rows(printed):
@@ -34,7 +34,7 @@ def write(client, ref, *, end):
 
 def test_a_table_shows_what_is_committed(client, database, hiveacid):
     ref = TableRef(database, "t")
-    client.create_table(HiveTable.new(ref, [Column("a", "int"), Column("b", "string")]))
+    client.create_table(HiveTable.new(ref, [HiveColumn("a", "int"), HiveColumn("b", "string")]))
     table = folder(client.get_table(ref).location)
     shutil.copytree(HIVE_WRITTEN / "hive4", table, dirs_exist_ok=True)
     shutil.rmtree(table / "base_0000003")
@@ -63,7 +63,7 @@ def test_a_table_shows_what_is_committed(client, database, hiveacid):
 
 def test_rows_of_older_files_have_the_columns_of_the_table(client, database, hiveacid):
     ref = TableRef(database, "t")
-    columns = [Column("more", "string"), ID]
+    columns = [HiveColumn("more", "string"), ID]
     client.create_table(HiveTable.new(ref, columns))
     table = folder(client.get_table(ref).location)
     files = {1: {"id": 1, "gone": 7}, 2: {"ID": 2, "more": "new"}}
@@ -78,7 +78,7 @@ def test_a_column_called_row_id_that_older_files_lack_is_an_error_with_row_ids(
     client, database, hiveacid
 ):
     ref = TableRef(database, "t")
-    client.create_table(HiveTable.new(ref, [ID, Column("row_id", "int")]))
+    client.create_table(HiveTable.new(ref, [ID, HiveColumn("row_id", "int")]))
     table = folder(client.get_table(ref).location)
     write_events(table / "delta_0000001_0000001_0000/bucket_00000", [(1, 0, 1)], ids(1))
     write(client, ref, end=client.commit_txn)
@@ -89,7 +89,7 @@ def test_a_column_called_row_id_that_older_files_lack_is_an_error_with_row_ids(
 
 def test_partitions_are_read_wherever_they_lie(client, database, hiveacid, tmp_path):
     ref = TableRef(database, "p")
-    keys = [Column("n", "int"), Column("day", "string")]
+    keys = [HiveColumn("n", "int"), HiveColumn("day", "string")]
     client.create_table(HiveTable.new(ref, [ID], partition_keys=keys))
     table = client.get_table(ref)
     near, far = HivePartition.new(table, ["1", "a b/c"]), HivePartition.new(table, ["2", None])

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.cli.acid_files import ids, write_events
@@ -147,7 +147,7 @@ def test_what_cannot_be_aborted_is_refused(client, hiveacid):
 @REAL
 def test_a_doctor_finds_nothing_wrong_where_all_is_well(client, database, hiveacid):
     ref = TableRef(database, "t")
-    client.create_table(HiveTable.new(ref, [Column("a", "int"), Column("b", "string")]))
+    client.create_table(HiveTable.new(ref, [HiveColumn("a", "int"), HiveColumn("b", "string")]))
     root = path_of(client.get_table(ref).folder)
     shutil.copytree(HIVE_WRITTEN / "hive4", root, dirs_exist_ok=True)
     shutil.rmtree(root / "base_0000003")

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
 
-ID = Column("id", "int")
-DAY = Column("day", "string")
+ID = HiveColumn("id", "int")
+DAY = HiveColumn("day", "string")
 
 
 def spend_write_id(client, ref):

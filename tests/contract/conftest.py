@@ -7,7 +7,7 @@ import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
@@ -17,8 +17,8 @@ from tests.contract.compactions import DAY, MAJOR, write
 @pytest.fixture
 def table(client: MetastoreClient, database: str) -> TableRef:
     ref = TableRef(database, "events")
-    keys = [Column("day", "string")]
-    columns = [Column("id", "bigint")]
+    keys = [HiveColumn("day", "string")]
+    columns = [HiveColumn("id", "bigint")]
     client.create_table(HiveTable.new(ref, columns, partition_keys=keys, owner="olga"))
     write(client, ref)
     return ref

@@ -8,14 +8,17 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.metastore.alteration import DDL_TIME, Writer, forget_statistics
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.columns import change_columns
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from tests.fakes.metastore import REAL_AND_FAKE
 
-COLUMNS = (Column("id", "bigint", "the key"), Column("tags", "map<string,array<decimal(10,2)>>"))
+COLUMNS = (
+    HiveColumn("id", "bigint", "the key"),
+    HiveColumn("tags", "map<string,array<decimal(10,2)>>"),
+)
 ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "10", "totalSize": "0"}
 ONLY_VERSION_4 = pytest.mark.parametrize("hms", ["4.0.1", "fake 4.0.1"], indirect=True)
 
@@ -62,7 +65,7 @@ def test_statistics_are_forgotten_once_and_nothing_else_changes(
     client: MetastoreClient, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = TableRef(database, "counted")
-    day = [Column("day", "string")]
+    day = [HiveColumn("day", "string")]
     client.create_table(
         HiveTable.new(
             *(ref, COLUMNS),
@@ -120,7 +123,7 @@ def test_a_column_that_is_added_just_before_the_alter_stays(
     added = ["other"]
     if grow:
         change_columns(
-            *(client, ref, lambda table: (*table.columns, Column("own", "int"))),
+            *(client, ref, lambda table: (*table.columns, HiveColumn("own", "int"))),
             run_token=None,
             lock_wait_seconds=0,
         )
@@ -141,7 +144,7 @@ def test_a_second_try_does_not_wait_for_the_lock_of_the_first(
     client.create_table(HiveTable.new(ref, COLUMNS))
     with ExclusiveTable(client, ref, "a run", 0):
         grown = change_columns(
-            *(client, ref, lambda table: (*table.columns, Column("own", "int"))),
+            *(client, ref, lambda table: (*table.columns, HiveColumn("own", "int"))),
             run_token="a run",
             lock_wait_seconds=0,
         )

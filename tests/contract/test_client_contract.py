@@ -24,7 +24,7 @@ from airflow_hiveacid.errors import (
     WriteConflict,
 )
 from airflow_hiveacid.metastore import client as client_module
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import LockState, TxnLiveness, TxnState, TxnType
@@ -33,11 +33,11 @@ from tests.fakes.metastore import REAL_AND_FAKE
 pytestmark = REAL_AND_FAKE
 
 COLUMNS = (
-    Column("id", "bigint", "the key"),
-    Column("name", "varchar(20)"),
-    Column("tags", "map<string,array<decimal(10,2)>>"),
+    HiveColumn("id", "bigint", "the key"),
+    HiveColumn("name", "varchar(20)"),
+    HiveColumn("tags", "map<string,array<decimal(10,2)>>"),
 )
-DAY = (Column("day", "string"),)
+DAY = (HiveColumn("day", "string"),)
 WHO = ("user", "host", "dag.task")
 
 

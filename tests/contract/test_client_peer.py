@@ -8,13 +8,13 @@ from thrift.transport.TTransport import TBufferedTransport
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 
-COLUMNS = (Column("id", "bigint", "the key"), Column("name", "varchar(20)"))
-DAY = (Column("day", "string"),)
+COLUMNS = (HiveColumn("id", "bigint", "the key"), HiveColumn("name", "varchar(20)"))
+DAY = (HiveColumn("day", "string"),)
 
 
 def peer_of(metastore: EmbeddedMetastore) -> HMSClient:

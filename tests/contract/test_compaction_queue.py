@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -28,8 +28,8 @@ def hms(request: pytest.FixtureRequest) -> EmbeddedMetastore | FakeMetastore:
 @pytest.fixture
 def table(client: MetastoreClient, database: str) -> TableRef:
     ref = TableRef(database, "events")
-    keys = [Column("day", "string")]
-    client.create_table(HiveTable.new(ref, [Column("id", "bigint")], partition_keys=keys))
+    keys = [HiveColumn("day", "string")]
+    client.create_table(HiveTable.new(ref, [HiveColumn("id", "bigint")], partition_keys=keys))
     write(client, ref)
     return ref
 

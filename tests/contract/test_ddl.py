@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl import run_ddl
 from airflow_hiveacid.errors import TableExists, UnsupportedTable
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
@@ -18,7 +18,7 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.sql.script import to_jobs
 
 REAL = pytest.mark.parametrize("hms", ["3.1.3", "4.0.1"], indirect=True)
-COLUMNS = [Column("id", "bigint"), Column("name", "string")]
+COLUMNS = [HiveColumn("id", "bigint"), HiveColumn("name", "string")]
 # The first one after those that the metastore keeps for the files that are there.
 FIRST_WRITE_ID = 10_000_001
 

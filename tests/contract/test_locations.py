@@ -7,14 +7,14 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore import projected_tables
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import table_locations
 from tests.fakes.metastore import REAL_AND_FAKE
 
 pytestmark = REAL_AND_FAKE
 
-COLUMNS = [Column("id", "bigint")]
+COLUMNS = [HiveColumn("id", "bigint")]
 
 
 def test_every_kind_of_table_of_every_database_is_there(

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import LockType, Operation, TableRef, Target
 from airflow_hiveacid.errors import LockTimeout
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import Outcome, outcome
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -27,9 +27,9 @@ INSERT, UPDATE, OVERWRITE = Operation.INSERT, Operation.UPDATE, Operation.OVERWR
 def tables(client: MetastoreClient, database: str) -> tuple[TableRef, TableRef]:
     """A dimension, and facts by day."""
     dimension, facts = TableRef(database, "dimension"), TableRef(database, "facts")
-    columns = [Column("id", "bigint")]
+    columns = [HiveColumn("id", "bigint")]
     client.create_table(HiveTable.new(dimension, columns))
-    client.create_table(HiveTable.new(facts, columns, partition_keys=[Column("day", "string")]))
+    client.create_table(HiveTable.new(facts, columns, partition_keys=[HiveColumn("day", "string")]))
     return dimension, facts
 
 

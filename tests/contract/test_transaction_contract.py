@@ -23,7 +23,7 @@ from airflow_hiveacid.errors import (
     TransactionAborted,
     WriteConflict,
 )
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import LockState
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_open_transactions
@@ -43,8 +43,8 @@ UPDATE, DELETE, MERGE = Operation.UPDATE, Operation.DELETE, Operation.MERGE
 @pytest.fixture
 def table(client: MetastoreClient, database: str) -> TableRef:
     ref = TableRef(database, "events")
-    keys = [Column("day", "string")]
-    client.create_table(HiveTable.new(ref, [Column("id", "bigint")], partition_keys=keys))
+    keys = [HiveColumn("day", "string")]
+    client.create_table(HiveTable.new(ref, [HiveColumn("id", "bigint")], partition_keys=keys))
     return ref
 
 
@@ -474,7 +474,7 @@ def test_sources_are_seen_as_of_the_same_moment(
     client: MetastoreClient, table: TableRef, begin: Callable[..., Transaction]
 ) -> None:
     source = TableRef(table.database, "source")
-    client.create_table(HiveTable.new(source, [Column("id", "bigint")]))
+    client.create_table(HiveTable.new(source, [HiveColumn("id", "bigint")]))
     before = run(Transaction(client, targets=[Target(source, INSERT)]))
     with begin(MERGE, reads=[source, table]) as transaction:
         after = run(Transaction(client, targets=[Target(source, INSERT)]))

@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.locks import (
 )
 from airflow_hiveacid.errors import CommitUncertain, MetastoreTroubled, TransactionAborted
 from airflow_hiveacid.hooks.metastore import abort_transactions
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.deadline import MOST_COMMITS
@@ -40,7 +40,7 @@ def hms(
         request.param, directory=directory, txn_timeout_seconds=TIMEOUT_SECONDS
     ) as metastore:
         with MetastoreClient(metastore.options) as client:
-            client.create_table(HiveTable.new(TABLE, [Column("id", "bigint")]))
+            client.create_table(HiveTable.new(TABLE, [HiveColumn("id", "bigint")]))
         yield metastore
 
 

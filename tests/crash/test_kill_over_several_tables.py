@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatched
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
 from tests.crash.driver import json_source, left_behind, run_driver
@@ -39,9 +39,11 @@ def metastore(request, spark, tmp_path_factory):
     metastore = request.getfixturevalue(request.param)
     with MetastoreClient(metastore.options) as client:
         client.create_database(CUSTOMERS.database)
-        columns = [Column("id", "int"), Column("v", "string")]
+        columns = [HiveColumn("id", "int"), HiveColumn("v", "string")]
         client.create_table(HiveTable.new(CUSTOMERS, columns))
-        client.create_table(HiveTable.new(SALES, columns, partition_keys=[Column("p", "string")]))
+        client.create_table(
+            HiveTable.new(SALES, columns, partition_keys=[HiveColumn("p", "string")])
+        )
         feed = tmp_path_factory.mktemp("feed")
         customers = json_source(
             feed / "customers.json", [{"id": 0, "v": "old"}], "id INT, v STRING"

@@ -8,7 +8,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.crash.driver import json_source, left_behind, run_driver
 from tests.rows import rows_of
@@ -27,8 +27,10 @@ def metastore(request, spark, tmp_path_factory):
     metastore = request.getfixturevalue(request.param)
     with MetastoreClient(metastore.options) as client:
         client.create_database(TABLE.database)
-        columns = [Column("id", "int"), Column("v", "string")]
-        client.create_table(HiveTable.new(TABLE, columns, partition_keys=[Column("p", "string")]))
+        columns = [HiveColumn("id", "int"), HiveColumn("v", "string")]
+        client.create_table(
+            HiveTable.new(TABLE, columns, partition_keys=[HiveColumn("p", "string")])
+        )
         rows = [{"id": n, "v": "old", "p": f"p{n % 3}"} for n in range(6)]
         source = json_source(tmp_path_factory.mktemp("feed") / "rows.json", rows)
         run(spark, InsertJob(target=str(TABLE), metastore=metastore.options, source=source))

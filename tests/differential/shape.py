@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from tests.differential.expressions import PARTITION_VALUES, Expressions
 
 _COLUMNS = {
@@ -75,8 +75,8 @@ class Shape:
         parameters = {"bucketing_version": str(self.bucketing_version)}
         return HiveTable.new(
             ref,
-            [Column(*column) for column in self.columns.items()],
-            partition_keys=[Column(*key) for key in self.keys.items()],
+            [HiveColumn(*column) for column in self.columns.items()],
+            partition_keys=[HiveColumn(*key) for key in self.keys.items()],
             bucket_columns=self.bucket_columns,
             num_buckets=self.num_buckets,
             parameters=parameters,

@@ -9,7 +9,7 @@ from pyarrow import orc
 from pyspark.sql import DataFrame
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 
@@ -29,8 +29,8 @@ def create(
     """Create a full-ACID table; columns and partition keys are names to types."""
     table = HiveTable.new(
         TableRef.parse(name),
-        [Column(*column) for column in columns.items()],
-        partition_keys=[Column(*key) for key in (keys or {}).items()],
+        [HiveColumn(*column) for column in columns.items()],
+        partition_keys=[HiveColumn(*key) for key in (keys or {}).items()],
         **more,
     )
     client.create_table(table)

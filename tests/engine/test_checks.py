@@ -5,11 +5,11 @@ import pytest
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.engine.rows.table_support import check_writable, stripe_size
 from airflow_hiveacid.errors import UnsupportedTable, UserError
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 
 
 def table(**parameters):
-    return HiveTable.new(TableRef("d", "t"), [Column("id", "int")], parameters=parameters)
+    return HiveTable.new(TableRef("d", "t"), [HiveColumn("id", "int")], parameters=parameters)
 
 
 @pytest.mark.parametrize("given", ["64MB", "0", "-1", "1.5", "", "٣", "9" * 5000])

@@ -21,7 +21,7 @@ from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import NothingToCompact
 from airflow_hiveacid.jobs.report import PartitionReport
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
@@ -106,8 +106,8 @@ def copy(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path):
         client.create_database("db")
         table = HiveTable.new(
             TableRef("db", golden.name),
-            [Column(*each) for each in golden.columns.items()],
-            partition_keys=[Column(*each) for each in golden.partition_keys.items()],
+            [HiveColumn(*each) for each in golden.columns.items()],
+            partition_keys=[HiveColumn(*each) for each in golden.partition_keys.items()],
             location=str(folder),
         )
         client.create_table(table)

@@ -20,7 +20,7 @@ from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
 from tests.engine.acid_tables import create, rows_of
@@ -50,7 +50,7 @@ def write(root: Path, kind: str, columns: Mapping[str, pa.Array]) -> None:
 def read(spark: Any, root: Path, types: Mapping[str, str], where: str = "true") -> list[Any]:
     """The rows that meet a condition, which ORC hears of as well, by all ways to read them."""
     session = scan_session(spark)
-    columns = [Column(*each) for each in types.items()]
+    columns = [HiveColumn(*each) for each in types.items()]
     table = HiveTable.new(TableRef("default", "t"), columns, location=str(root))
     seen = ValidWriteIdList.parse("default.t:9:9223372036854775807::")
     txns = ValidTxnList(high_watermark=1_000_000)

@@ -36,7 +36,7 @@ from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.bucketing import bucket_numbers
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.listing import list_files, read_state
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.orc.compression import Codec
@@ -46,12 +46,12 @@ from airflow_hiveacid.orc.verify import verify_file
 from airflow_hiveacid.storage import Storage
 
 COLUMNS = [
-    Column("id", "bigint"),
-    Column("name", "string"),
-    Column("v", "decimal(12,2)"),
-    Column("tags", "array<string>"),
+    HiveColumn("id", "bigint"),
+    HiveColumn("name", "string"),
+    HiveColumn("v", "decimal(12,2)"),
+    HiveColumn("tags", "array<string>"),
 ]
-KEYS = [Column("ds", "string"), Column("k", "int")]
+KEYS = [HiveColumn("ds", "string"), HiveColumn("k", "int")]
 TXNS = ValidTxnList(high_watermark=1_000_000)
 # The write ids of the steps of a table's life.
 APPEND, UPDATE, DELETE, MERGE, APPEND_MORE, OVERWRITE, EMPTY = range(1, 8)
@@ -62,7 +62,7 @@ class Shape:
     """A kind of table."""
 
     rows: int = 300
-    partition_keys: Sequence[Column] = ()
+    partition_keys: Sequence[HiveColumn] = ()
     bucket_columns: Sequence[str] = ()
     num_buckets: int = -1
     parameters: Mapping[str, str] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, Ac
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import list_partitions, read_tails
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from tests import golden
 from tests.golden import GoldenTable, golden_snapshots
 
@@ -75,7 +75,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.mark.parametrize("writer", ["hive3", "hive4"])
 @pytest.mark.parametrize("expected", HIVE_WRITTEN["expect"], ids=lambda e: e["validWriteIds"])
 def test_directories_written_by_hive_have_the_rows_hive_wrote(read, writer, expected):
-    columns = [Column("a", "int"), Column("b", "string")]
+    columns = [HiveColumn("a", "int"), HiveColumn("b", "string")]
     folder = str(DATA / "hive-written" / writer)
     table = HiveTable.new(TableRef("default", writer), columns, location=folder)
     rows = read(table, [], ValidWriteIdList.parse(expected["validWriteIds"])).collect()

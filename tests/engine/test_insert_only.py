@@ -25,7 +25,7 @@ from airflow_hiveacid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTa
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
@@ -298,7 +298,7 @@ def test_timestamps_of_parquet_are_those_of_the_clock_that_wrote_them(
         )
     plain = HiveTable.new(
         TableRef("db", "t"),
-        [Column("at", "timestamp")],
+        [HiveColumn("at", "timestamp")],
         kind=TableKind.NOT_ACID,
         location=str(tmp_path),
         format=PARQUET,

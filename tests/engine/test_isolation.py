@@ -16,7 +16,7 @@ from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import LockState
@@ -27,8 +27,8 @@ from tests.observers import At
 Row = tuple[int, int, str]
 
 OLD: list[Row] = [(1, 10, "mon"), (2, 20, "mon"), (3, 30, "tue"), (4, 40, "wed"), (8, 80, "thu")]
-COLUMNS = [Column("id", "bigint"), Column("v", "int")]
-DAY = [Column("day", "string")]
+COLUMNS = [HiveColumn("id", "bigint"), HiveColumn("v", "int")]
+DAY = [HiveColumn("day", "string")]
 # Longer than anything takes that does not hang.
 WAIT_SECONDS = 120
 

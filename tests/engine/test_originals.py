@@ -22,11 +22,11 @@ from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from tests.engine.acid_tables import create, files, folder, rows_of
 
 TXNS = ValidTxnList(high_watermark=1_000_000)
-COLUMNS = [Column("id", "int"), Column("s", "string")]
+COLUMNS = [HiveColumn("id", "int"), HiveColumn("s", "string")]
 ONLY_FAKE = ("hms", ["fake 4.0.1"])
 ZERO, ONE = encode_bucket(0), encode_bucket(1)
 
@@ -43,7 +43,7 @@ def write(path: Path, ids: Sequence[int], stripe_rows: int = 1000) -> None:
     orc.write_table(rows, path, stripe_size=1, batch_size=stripe_rows, compression="uncompressed")
 
 
-def snapshot(location: Path, columns: Sequence[Column] = COLUMNS) -> AcidSnapshot:
+def snapshot(location: Path, columns: Sequence[HiveColumn] = COLUMNS) -> AcidSnapshot:
     table = HiveTable.new(TableRef("default", "t"), columns, location=str(location))
     seen = ValidWriteIdList.parse("default.t:9:9223372036854775807::")
     return AcidSnapshot(table, list_partitions(table, [], seen, TXNS, Rules.HIVE4), seen)
@@ -179,7 +179,7 @@ def test_columns_without_names_are_taken_in_their_order(spark, tmp_path):
     rows = pa.table({"_col0": pa.array([1, 2, 3], pa.int32()), "_col1": ["a", "b", "c"]})
     orc.write_table(rows, tmp_path / "000000_0")
     session = scan_session(spark)
-    columns = [*COLUMNS, Column("added", "double")]
+    columns = [*COLUMNS, HiveColumn("added", "double")]
     search = search_argument(session, "id = 2 AND s = 'b'", columns, (), "t")
     plain = snapshot(tmp_path, columns).rows(session, search, with_key=False)
     assert rows_of(plain.where("id = 2")) == [(2, "b", None)]
@@ -219,7 +219,7 @@ def test_columns_may_be_called_like_what_we_add(spark, tmp_path):
     orc.write_table(
         pa.table({name: [number] for number, name in enumerate(names)}), tmp_path / "000000_0"
     )
-    columns = [Column(name, "bigint") for name in names]
+    columns = [HiveColumn(name, "bigint") for name in names]
     session = scan_session(spark)
     plain = snapshot(tmp_path, columns).rows(session, with_key=False)
     assert rows_of(plain) == [tuple(range(len(names)))]

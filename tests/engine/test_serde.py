@@ -18,7 +18,7 @@ from airflow_hiveacid.engine.rows.serde_csv import CsvText
 from airflow_hiveacid.engine.rows.serde_text import DelimitedText
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
-from airflow_hiveacid.metastore.catalog import Column
+from airflow_hiveacid.metastore.catalog import HiveColumn
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "serde_lines.json").read_text())
 EVERY_TYPE = {
@@ -38,8 +38,8 @@ EVERY_TYPE = {
 }
 
 
-def _columns(types: list[str]) -> list[Column]:
-    return [Column(f"c{number}", type_) for number, type_ in enumerate(types)]
+def _columns(types: list[str]) -> list[HiveColumn]:
+    return [HiveColumn(f"c{number}", type_) for number, type_ in enumerate(types)]
 
 
 def _text(case: dict[str, Any]) -> DelimitedText | CsvText:
@@ -113,7 +113,7 @@ def _every_value() -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("breaks", ["", "\n"])
 def test_every_value_is_read_back_from_an_escaped_line(spark: SparkSession, breaks: str) -> None:
-    columns = [Column(*each) for each in EVERY_TYPE.items()]
+    columns = [HiveColumn(*each) for each in EVERY_TYPE.items()]
     text = DelimitedText(columns, {"field.delim": ",", "escape.delim": "\\"}, "t")
     rows = spark.createDataFrame(_every_value(), spark_struct(columns))
     rows = rows.withColumn("s", F.concat("s", F.lit(breaks)))

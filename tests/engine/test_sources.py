@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind, rows_of
@@ -19,7 +19,7 @@ PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 TEXT = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 CSV = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
 JSON = "org.apache.hive.hcatalog.data.JsonSerDe"
-COLUMNS = [Column("id", "int"), Column("name", "string")]
+COLUMNS = [HiveColumn("id", "int"), HiveColumn("name", "string")]
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
 
@@ -30,7 +30,7 @@ def _plain_table(
     location: Path,
     serde: str | None = None,
     serde_parameters: dict[str, str] | None = None,
-    keys: tuple[Column, ...] = (),
+    keys: tuple[HiveColumn, ...] = (),
 ) -> HiveTable:
     table = HiveTable.new(
         TableRef.parse(name),
@@ -72,7 +72,7 @@ def test_tables_paths_and_queries(
     _plain_table(client, f"{database}.parquet", tmp_path / "parquet", PARQUET)
     _plain_table(client, f"{database}.text", tmp_path / "text", TEXT, {"field.delim": "|"})
     _plain_table(client, f"{database}.json", tmp_path / "json", JSON)
-    parts = _plain_table(client, f"{database}.parts", tmp_path, keys=(Column("day", "date"),))
+    parts = _plain_table(client, f"{database}.parts", tmp_path, keys=(HiveColumn("day", "date"),))
     partition = HivePartition.new(parts, ["2026-01-02"])
     partition.raw.sd.location = str(tmp_path / "orc")
     client.add_partitions(parts.ref, [partition])

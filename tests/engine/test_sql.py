@@ -17,7 +17,7 @@ from airflow_hiveacid.errors import (
     UserError,
 )
 from airflow_hiveacid.jobs.script_report import ScriptReport
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift import idl_tables
@@ -219,7 +219,7 @@ def test_views_are_expanded(sql: Sql, rows: Rows, client: MetastoreClient, datab
         INSERT INTO orders VALUES (1, 10), (2, 20), (3, 30)
         """
     )
-    columns = [Column("number", "int"), Column("many", "bigint")]
+    columns = [HiveColumn("number", "int"), HiveColumn("many", "bigint")]
     _create_view(
         client,
         f"{database}.large",
@@ -261,7 +261,9 @@ def test_a_plain_table_is_converted_with_its_rows(
     tmp_path: Path,
 ) -> None:
     ref = TableRef(database, "t")
-    table = HiveTable.new(ref, [Column("id", "int"), Column("name", "string")], owner="olga")
+    table = HiveTable.new(
+        ref, [HiveColumn("id", "int"), HiveColumn("name", "string")], owner="olga"
+    )
     for name in ("transactional", "transactional_properties"):
         del table.raw.parameters[name]
     client.call(idl_tables.create_table, table.raw)
@@ -276,7 +278,7 @@ def test_a_plain_table_is_converted_with_its_rows(
     assert client.get_table(ref).parameters["transactional"] == "true"
 
 
-def _create_view(client: MetastoreClient, name: str, text: str, columns: list[Column]) -> None:
+def _create_view(client: MetastoreClient, name: str, text: str, columns: list[HiveColumn]) -> None:
     table = HiveTable.new(TableRef.parse(name), columns, owner="olga")
     table.raw.tableType = "VIRTUAL_VIEW"
     table.raw.parameters = {}

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift import idl_tables
@@ -26,7 +26,9 @@ def sales(client: MetastoreClient, spark: SparkSession, tmp_path: Path) -> Table
     """The database of the page, with the plain table that it converts."""
     client.create_database("sales")
     table = HiveTable.new(
-        TableRef("sales", "old_orders"), [Column("id", "int"), Column("note", "string")], owner="o"
+        TableRef("sales", "old_orders"),
+        [HiveColumn("id", "int"), HiveColumn("note", "string")],
+        owner="o",
     )
     for name in ("transactional", "transactional_properties"):
         del table.raw.parameters[name]

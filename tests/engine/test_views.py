@@ -9,14 +9,14 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import SqlError, UserError
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.sql.view_syntax import FUNCTIONS
 from tests.engine.acid_tables import rows_of
 
-COLUMNS = (Column("id", "int"), Column("name", "string"))
+COLUMNS = (HiveColumn("id", "int"), HiveColumn("name", "string"))
 REFLECT = "reflect('java.lang.System', 'getProperty', 'user.name')"
 
 

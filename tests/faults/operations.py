@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.faults.rows import DELETED, Row, change, write_source
 from tests.faults.without_spark import carry_out
@@ -54,8 +54,8 @@ class Tables:
 
     def create(self, ref: TableRef, kind: TableKind = TableKind.FULL_ACID) -> None:
         """A table with the partitions a and b, empty."""
-        columns = [Column("id", "int"), Column("v", "string")]
-        new = HiveTable.new(ref, columns, partition_keys=[Column("p", "string")], kind=kind)
+        columns = [HiveColumn("id", "int"), HiveColumn("v", "string")]
+        new = HiveTable.new(ref, columns, partition_keys=[HiveColumn("p", "string")], kind=kind)
         if kind is TableKind.NOT_ACID:
             new.raw.parameters.clear()
         self.client.create_table(new)

@@ -9,7 +9,7 @@ from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TBufferedTransport, TMemoryBuffer, TTransportBase
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.partition_locations import partition_locations
@@ -72,7 +72,10 @@ def answers(hms, monkeypatch):
     with MetastoreClient(hms.options) as client:
         client.create_database("fuzzed")
         ref = TableRef("fuzzed", "t")
-        keys, columns = [Column("day", "string")], [Column("id", "int"), Column("s", "array<int>")]
+        keys, columns = (
+            [HiveColumn("day", "string")],
+            [HiveColumn("id", "int"), HiveColumn("s", "array<int>")],
+        )
         client.create_table(HiveTable.new(ref, columns, partition_keys=keys))
         table = client.get_table(ref)
         client.add_partitions(

@@ -23,7 +23,7 @@ from airflow_hiveacid.maintenance.history_entries import (
     facts_of,
     states_of,
 )
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.orc.compression import Codec
 from tests.fuzz.driver import INPUTS, Source, fuzz
 
@@ -175,7 +175,7 @@ def test_notes_of_runs(inputs):
 @INPUTS
 def test_properties_of_tables(inputs):
     def read(parameters):
-        table = HiveTable.new(TableRef("a", "b"), [Column("c", "int")], parameters=parameters)
+        table = HiveTable.new(TableRef("a", "b"), [HiveColumn("c", "int")], parameters=parameters)
         for rule in (
             lambda: table.bucketing_version,
             lambda: Codec.named(table.orc_codec),

@@ -19,7 +19,7 @@ from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.errors import LockTimeout, NotEnoughHistory
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -78,7 +78,7 @@ class InsertOnlyHistory:
         self._spark = spark
         self._random = Random(seed)
         self.form = self._random.choice(_FORMATS)
-        columns = [Column("id", "int")]
+        columns = [HiveColumn("id", "int")]
         kind = TableKind.INSERT_ONLY
         client.create_table(HiveTable.new(self.ref, columns, kind=kind, format=self.form))
         self._root = _path(client.get_table(self.ref).folder)

@@ -7,7 +7,7 @@ from random import Random
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.errors import MetastoreCallFailed
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
 from tests.histories.data_files import COLUMNS
@@ -86,8 +86,8 @@ class RandomTable:
         bucketed = {"bucket_columns": ["k"], "num_buckets": self.num_buckets}
         table = HiveTable.new(
             self.ref,
-            [Column(*column) for column in self.columns.items()],
-            partition_keys=[Column("p", "string")] if values else [],
+            [HiveColumn(*column) for column in self.columns.items()],
+            partition_keys=[HiveColumn("p", "string")] if values else [],
             **(bucketed if self.num_buckets > 0 else {}),
         )
         self.client.create_table(table)

@@ -13,16 +13,16 @@ from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 COLUMNS = [
-    Column("id", "int"),
-    Column("name", "string"),
-    Column("amount", "decimal(12,2)"),
-    Column("since", "date"),
+    HiveColumn("id", "int"),
+    HiveColumn("name", "string"),
+    HiveColumn("amount", "decimal(12,2)"),
+    HiveColumn("since", "date"),
 ]
-DAY = Column("day", "string")
+DAY = HiveColumn("day", "string")
 NAMES = [column.name for column in [*COLUMNS, DAY]]
 SCHEMA = "id int, name string, amount decimal(12,2), since date, day string"
 DAYS = ("2024-01-01", "a b/c=d:%", None)

@@ -5,7 +5,7 @@ import pytest
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
@@ -16,8 +16,8 @@ REF = TableRef("default", "growing")
 @pytest.fixture
 def table(spark, hive):
     with MetastoreClient(MetastoreOptions(uris=hive.metastore_uri)) as client:
-        columns = [Column("id", "int"), Column("v", "int")]
-        keys = [Column("day", "string")]
+        columns = [HiveColumn("id", "int"), HiveColumn("v", "int")]
+        keys = [HiveColumn("day", "string")]
         client.create_table(HiveTable.new(REF, columns, partition_keys=keys))
     with AcidTable(REF.full_name, hive.metastore_uri, spark=spark) as table:
         yield table

@@ -7,7 +7,7 @@ import pytest
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
@@ -41,7 +41,7 @@ CONDITIONS = {
 def create(spark, hive):
     def created(name):
         table = f"default.{name}"
-        columns = [Column(*each) for each in COLUMNS.items()]
+        columns = [HiveColumn(*each) for each in COLUMNS.items()]
         parameters = {"orc.row.index.stride": "1000", "orc.compress": "ZLIB"}
         with MetastoreClient(MetastoreOptions(uris=hive.metastore_uri)) as client:
             client.create_table(

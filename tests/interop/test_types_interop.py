@@ -10,7 +10,7 @@ from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import NanosecondsLost
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.engine.typed_values import (
     FAR_MOMENTS,
@@ -50,7 +50,7 @@ def tables(spark, hive):
 
         def create(name, types):
             for table in (name, f"{name}_copy"):
-                columns = [Column(*each) for each in {"id": "int", **types}.items()]
+                columns = [HiveColumn(*each) for each in {"id": "int", **types}.items()]
                 client.create_table(HiveTable.new(TableRef.parse(table), columns))
             return tuple(
                 AcidTable(table, hive.metastore_uri, spark=spark)

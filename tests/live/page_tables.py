@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from tests.maintenance.acid_folders import path_of
@@ -28,8 +28,8 @@ class PageTable:
     def __init__(self, client: MetastoreClient, name: str, partitions: Sequence[str] = ()) -> None:
         self.client = client
         self.ref = TableRef.parse(name)
-        keys = [Column("day", "string")] if partitions else []
-        table = HiveTable.new(self.ref, [Column("id", "bigint")], partition_keys=keys)
+        keys = [HiveColumn("day", "string")] if partitions else []
+        table = HiveTable.new(self.ref, [HiveColumn("id", "bigint")], partition_keys=keys)
         client.create_table(table)
         self.table = client.get_table(self.ref)
         new = [HivePartition.new(self.table, [day]) for day in partitions]

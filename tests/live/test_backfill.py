@@ -13,7 +13,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import TxnState
@@ -127,8 +127,8 @@ def backfill(
         client.create_table(
             HiveTable.new(
                 table,
-                [Column(*column) for column in columns],
-                partition_keys=[Column(*key) for key in keys],
+                [HiveColumn(*column) for column in columns],
+                partition_keys=[HiveColumn(*key) for key in keys],
             )
         )
         airflow.api.unpause(dag_id)

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.cluster.yarn import YarnApplications
 from airflow_hiveacid.jobs.run_token import marked_token
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
@@ -166,7 +166,7 @@ def merge(
     feed.write_text("\n".join(map(json.dumps, FEED)))
     with MetastoreClient(hms4.options) as client:
         client.create_database(table.database)
-        columns = [Column("account", "bigint"), Column("balance", "bigint")]
+        columns = [HiveColumn("account", "bigint"), HiveColumn("balance", "bigint")]
         client.create_table(HiveTable.new(table, columns))
         yield Merge(airflow, yarn, client, table, feed)
         client.drop_database(table.database, cascade=True)

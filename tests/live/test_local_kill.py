@@ -12,7 +12,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.jobs.run_token import marked_token
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
@@ -44,7 +44,7 @@ def airflow(
 def accounts(hms4: EmbeddedMetastore) -> Iterator[SimpleNamespace]:
     with MetastoreClient(hms4.options) as client:
         client.create_database(TABLE.database)
-        columns = [Column("account", "bigint"), Column("balance", "bigint")]
+        columns = [HiveColumn("account", "bigint"), HiveColumn("balance", "bigint")]
         client.create_table(HiveTable.new(TABLE, columns))
         yield SimpleNamespace(
             client=client,

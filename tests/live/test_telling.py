@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.live.airflow_api import wait_until
@@ -32,7 +32,7 @@ def airflow(
     transport = {"type": "file", "log_file_path": str(folder / "lineage.json"), "append": True}
     with MetastoreClient(hms4.options) as client:
         client.create_database(TABLE.database)
-        columns, keys = [Column("id", "int")], [Column("day", "string")]
+        columns, keys = [HiveColumn("id", "int")], [HiveColumn("day", "string")]
         client.create_table(HiveTable.new(TABLE, columns, partition_keys=keys))
         with AirflowProcesses(
             folder / "airflow",

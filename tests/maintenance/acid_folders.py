@@ -7,7 +7,7 @@ from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, T
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
@@ -23,8 +23,10 @@ class AcidFolders:
     def create(cls, client, name, partitions=None, **more):
         """A table, with the partition key p if there are partitions, even none."""
         ref = TableRef.parse(name)
-        keys = [] if partitions is None else [Column("p", "string")]
-        client.create_table(HiveTable.new(ref, [Column("id", "int")], partition_keys=keys, **more))
+        keys = [] if partitions is None else [HiveColumn("p", "string")]
+        client.create_table(
+            HiveTable.new(ref, [HiveColumn("id", "int")], partition_keys=keys, **more)
+        )
         folders = cls(client, ref)
         folders.add(*partitions or ())
         return folders

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
@@ -12,7 +12,7 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 @pytest.fixture
 def table(client, database):
     ref = TableRef(database, "t")
-    client.create_table(HiveTable.new(ref, [Column("id", "int")]))
+    client.create_table(HiveTable.new(ref, [HiveColumn("id", "int")]))
     return ref
 
 

@@ -28,7 +28,7 @@ from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
 from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.storage import ReadOnlyStorage
 from tests.maintenance.acid_folders import AcidFolders
@@ -268,7 +268,7 @@ def test_the_only_table_must_be_one_that_can_be_compacted(
 ):
     ref = TableRef(database, "other")
     if options is not None:
-        client.create_table(HiveTable.new(ref, [Column("id", "int")], **options))
+        client.create_table(HiveTable.new(ref, [HiveColumn("id", "int")], **options))
     with pytest.raises(error, match=message):
         Survey(client).survey([ref])
 

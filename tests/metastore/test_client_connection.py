@@ -14,7 +14,7 @@ import pytest
 from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
 from airflow_hiveacid.errors import AnswerLost, InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
@@ -110,7 +110,7 @@ def test_a_lock_is_not_requested_twice(
     shaky: MetastoreClient, relay: Relay, client: MetastoreClient, database: str
 ) -> None:
     table = TableRef(database, "t")
-    client.create_table(HiveTable.new(table, [Column("id", "int")]))
+    client.create_table(HiveTable.new(table, [HiveColumn("id", "int")]))
     txn = shaky.open_txn("user", "host", None)
     relay.lose_answers_to = b"lock"
     components = lock_components(client.version, Operation.UPDATE, table, partitioned=False)
@@ -154,7 +154,7 @@ def test_the_next_host_takes_over(hms: EmbeddedMetastore, relay: Relay) -> None:
 def test_threads_can_share_a_client(client: MetastoreClient, database: str) -> None:
     names = [f"t{number}" for number in range(4)]
     for name in names:
-        client.create_table(HiveTable.new(TableRef(database, name), [Column(name, "int")]))
+        client.create_table(HiveTable.new(TableRef(database, name), [HiveColumn(name, "int")]))
     together = threading.Barrier(len(names))
 
     def look(name: str) -> set[str]:
@@ -249,8 +249,8 @@ def test_http(tmp_path: Path) -> None:
         client = MetastoreClient(metastore.options)
         assert client.version == 4
         table = TableRef("default", "t")
-        client.create_table(HiveTable.new(table, [Column("id", "int")]))
-        assert client.get_table(table).columns == (Column("id", "int"),)
+        client.create_table(HiveTable.new(table, [HiveColumn("id", "int")]))
+        assert client.get_table(table).columns == (HiveColumn("id", "int"),)
         txn = client.open_txn("user", "host", None)
         client.commit_txn(txn)
 

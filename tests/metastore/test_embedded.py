@@ -13,7 +13,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.distribution import RELEASES, find_java, prepare
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -36,7 +36,7 @@ def processes_using(directory: Path) -> list[str]:
 def test_tables_survive_a_killed_server_and_nothing_survives_the_end(
     version: str, tmp_path: Path, eventually: Callable[..., None]
 ) -> None:
-    table = HiveTable.new(TableRef("default", "events"), [Column("id", "bigint")])
+    table = HiveTable.new(TableRef("default", "events"), [HiveColumn("id", "bigint")])
     with EmbeddedMetastore(version, directory=tmp_path) as metastore:
         uri = metastore.uri
         client = MetastoreClient(metastore.options)

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, Varchar, parse_type
 from airflow_hiveacid.engine.rows.types import spark_struct
-from airflow_hiveacid.metastore.catalog import Column
+from airflow_hiveacid.metastore.catalog import HiveColumn
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class SearchArgument:
 def search_argument(
     spark: SparkSession,
     condition: str,
-    columns: Sequence[Column],
-    others: Sequence[Column],
+    columns: Sequence[HiveColumn],
+    others: Sequence[HiveColumn],
     alias: str,
 ) -> SearchArgument | None:
     """What ORC can use of a condition; ``None`` if it is nothing.
@@ -78,7 +78,7 @@ def search_argument(
     )
 
 
-def _has_exact_statistics(column: Column) -> bool:
+def _has_exact_statistics(column: HiveColumn) -> bool:
     """Whether the statistics of a column compare as Spark compares its values.
 
     Those of a char are of values filled up with blanks, those of a varchar may be of longer texts

@@ -13,10 +13,10 @@ from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.rows.conversion import Conversion, padded
 from airflow_hiveacid.engine.rows.types import spark_type
 from airflow_hiveacid.errors import UnknownColumn
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 
 
-def all_columns(table: HiveTable) -> tuple[Column, ...]:
+def all_columns(table: HiveTable) -> tuple[HiveColumn, ...]:
     """The columns of the files, then those of the partition name."""
     return (*table.columns, *table.partition_keys)
 
@@ -95,7 +95,7 @@ def stored(
     return values
 
 
-def pad_chars(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
+def pad_chars(frame: DataFrame, columns: Sequence[HiveColumn]) -> DataFrame:
     """A frame with the values of some of its columns as files hold them.
 
     In frames a char has no blanks at its end, as Hive compares it and as ORC reads it. In files it
@@ -109,7 +109,7 @@ def pad_chars(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
     return frame.withColumns(values) if values else frame
 
 
-def null_of(column: Column) -> SparkColumn:
+def null_of(column: HiveColumn) -> SparkColumn:
     """The null of a column's type."""
     return F.lit(None).cast(spark_type(parse_type(column.type), column.name))
 

@@ -31,7 +31,7 @@ from airflow_hiveacid.acid.schema import (
 from airflow_hiveacid.engine.failures import MISMATCH
 from airflow_hiveacid.engine.rows.types import spark_type
 from airflow_hiveacid.errors import TypeMismatch
-from airflow_hiveacid.metastore.catalog import Column
+from airflow_hiveacid.metastore.catalog import HiveColumn
 
 _DATED = DateType | TimestampType | TimestampNTZType
 
@@ -54,7 +54,7 @@ class Conversion:
         what: Who stores them, to begin an error's message with.
     """
 
-    column: Column
+    column: HiveColumn
     given: DataType
     what: str
 

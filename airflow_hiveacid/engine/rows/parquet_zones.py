@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.metastore.catalog import Column
+from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.storage import ReadOnlyStorage
 
 # Under this name Hive 4 notes the zone of its clock in a file.
@@ -17,7 +17,7 @@ _ZONE = b"writer.time.zone"
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z"})
 
 
-def by_zone(columns: Sequence[Column], paths: Sequence[str]) -> dict[str, list[str]]:
+def by_zone(columns: Sequence[HiveColumn], paths: Sequence[str]) -> dict[str, list[str]]:
     """Files by the zone that the timestamps in them are to be shown in.
 
     Raises:
@@ -39,7 +39,7 @@ def by_zone(columns: Sequence[Column], paths: Sequence[str]) -> dict[str, list[s
     return found
 
 
-def in_zone(frame: DataFrame, columns: Sequence[Column], zone: str) -> DataFrame:
+def in_zone(frame: DataFrame, columns: Sequence[HiveColumn], zone: str) -> DataFrame:
     """A frame with its timestamps as the clock in a zone showed them."""
     if zone == "UTC":
         return frame

@@ -20,7 +20,7 @@ from airflow_hiveacid.engine.rows.serde_text import DelimitedText
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.rows.types import spark_struct, spark_type
 from airflow_hiveacid.engine.session import in_session, scan_session
-from airflow_hiveacid.metastore.catalog import Column, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 
 LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
@@ -62,8 +62,8 @@ class RowFormat:
 
     table: str
     format: StorageFormat
-    columns: tuple[Column, ...]
-    written: tuple[Column, ...]
+    columns: tuple[HiveColumn, ...]
+    written: tuple[HiveColumn, ...]
     parameters: tuple[tuple[str, str], ...]
     header: int
     footer: int
@@ -158,7 +158,7 @@ def _path(frame: DataFrame) -> SparkColumn:
     return frame.metadataColumn("_metadata").getField("file_path")
 
 
-def _stripped(column: Column) -> SparkColumn:
+def _stripped(column: HiveColumn) -> SparkColumn:
     """A column as it is, but for the blanks that fill up a char."""
     value = F.col(quoted(column.name))
     if isinstance(parse_type(column.type), Char):

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import ArrayType, StringType
 
 from airflow_hiveacid.engine.failures import MISMATCH
-from airflow_hiveacid.metastore.catalog import Column
+from airflow_hiveacid.metastore.catalog import HiveColumn
 
 _QUOTE = '"'
 
@@ -27,7 +27,7 @@ class CsvText:
         parameters: Those of the serde.
     """
 
-    def __init__(self, columns: Sequence[Column], parameters: Mapping[str, str]) -> None:
+    def __init__(self, columns: Sequence[HiveColumn], parameters: Mapping[str, str]) -> None:
         self._names = [column.name for column in columns]
         separator = (parameters.get("separatorChar") or ",")[0]
         quote = (parameters.get("quoteChar") or _QUOTE)[0]

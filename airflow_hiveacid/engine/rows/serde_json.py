@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.schema import (
 from airflow_hiveacid.engine.failures import MISMATCH
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.metastore.catalog import Column
+from airflow_hiveacid.metastore.catalog import HiveColumn
 
 _OPTIONS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss[.SSSSSS]"}
 # All numbers of so many digits are different as a double, which Hive reads numbers as.
@@ -39,7 +39,7 @@ class JsonText:
         UnsupportedTable: A column is, or holds, a map whose keys are no strings.
     """
 
-    def __init__(self, columns: Sequence[Column], parameters: Mapping[str, str]) -> None:
+    def __init__(self, columns: Sequence[HiveColumn], parameters: Mapping[str, str]) -> None:
         self._columns = columns
         for column in columns:
             if not _keys_are_strings(parse_type(column.type)):

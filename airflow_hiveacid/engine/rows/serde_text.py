@@ -25,7 +25,7 @@ from airflow_hiveacid.acid.schema import (
 from airflow_hiveacid.engine.failures import MISMATCH
 from airflow_hiveacid.engine.rows.types import spark_type
 from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.metastore.catalog import Column
+from airflow_hiveacid.metastore.catalog import HiveColumn
 
 # What separates values the deeper they are nested, after the three that a table can choose.
 _DEEPER = (*range(4, 9), 11, *range(14, 27), *range(28, 32))
@@ -59,7 +59,7 @@ class DelimitedText:
     """
 
     def __init__(
-        self, columns: Sequence[Column], parameters: Mapping[str, str], table: str
+        self, columns: Sequence[HiveColumn], parameters: Mapping[str, str], table: str
     ) -> None:
         self._table = table
         self._columns = [(column, parse_type(column.type)) for column in columns]
@@ -271,7 +271,7 @@ class DelimitedText:
         return F.array_join(F.transform(pieces, plain), "")
 
     def _checked(
-        self, value: SparkColumn, column: Column, type_: HiveType, what: str
+        self, value: SparkColumn, column: HiveColumn, type_: HiveType, what: str
     ) -> SparkColumn:
         """A field's text, if nothing else than the value will be read from it."""
         text = self._text(value, type_, 1, column.name)

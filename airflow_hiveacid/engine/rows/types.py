@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.acid import schema
 from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
-from airflow_hiveacid.metastore.catalog import Column
+from airflow_hiveacid.metastore.catalog import HiveColumn
 
 _PRIMITIVES: dict[str, DataType] = {
     "boolean": BooleanType(),
@@ -43,7 +43,7 @@ _PRIMITIVES: dict[str, DataType] = {
 }
 
 
-def spark_struct(columns: Sequence[Column]) -> StructType:
+def spark_struct(columns: Sequence[HiveColumn]) -> StructType:
     """The columns of a table as a Spark struct; every column can be null.
 
     Raises:
@@ -115,7 +115,7 @@ def hive_type(given: DataType, column: str) -> schema.HiveType:
     )
 
 
-def require_whole_maps(columns: Sequence[Column]) -> None:
+def require_whole_maps(columns: Sequence[HiveColumn]) -> None:
     """Refuse columns that Spark cannot write to ORC files.
 
     Its writer takes all dates for one while it sorts the keys of a map, and keeps a single entry.

@@ -17,7 +17,7 @@ from airflow_hiveacid.engine.rows.table_support import check_writable
 from airflow_hiveacid.engine.rows.types import hive_type
 from airflow_hiveacid.engine.write.statement import Preparation
 from airflow_hiveacid.errors import TypeMismatch, UnknownColumn
-from airflow_hiveacid.metastore.catalog import Column, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.columns import change_columns
 
 # Hive's whole numbers, with the digits of their largest values.
@@ -27,7 +27,7 @@ _FRACTIONS = ("float", "double")
 
 def grown_columns(
     table: HiveTable, source: StructType, only: Collection[str] | None = None
-) -> tuple[Column, ...]:
+) -> tuple[HiveColumn, ...]:
     """The columns that a table needs to take all that a source has.
 
     Columns that only the source has come last. Numbers become wider where Hive can read the older
@@ -98,20 +98,20 @@ class SchemaGrowth:
             lock_wait_seconds=preparation.options.lock_wait_seconds,
         )
 
-    def _columns(self, table: HiveTable) -> tuple[Column, ...]:
+    def _columns(self, table: HiveTable) -> tuple[HiveColumn, ...]:
         return grown_columns(table, self.source, self.only)
 
 
-def _new(table: HiveTable, name: str, given: DataType) -> Column:
+def _new(table: HiveTable, name: str, given: DataType) -> HiveColumn:
     if not re.fullmatch(r"\w+", name):
         raise UnknownColumn(
             f"{table.ref.full_name} gets no column {name!r}: not every engine reads such a name.",
             remedy="Give it a name of letters, digits and underscores in the source.",
         )
-    return Column(name, str(hive_type(given, name)))
+    return HiveColumn(name, str(hive_type(given, name)))
 
 
-def _widened(table: HiveTable, column: Column, given: DataType) -> Column:
+def _widened(table: HiveTable, column: HiveColumn, given: DataType) -> HiveColumn:
     current = parse_type(column.type)
     if not _is_number(current):
         return column
