@@ -32,7 +32,7 @@ from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes, parted
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.partition_locations import partition_locations
+from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 log = logging.getLogger(__name__)

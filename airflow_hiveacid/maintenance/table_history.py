@@ -28,7 +28,7 @@ from airflow_hiveacid.maintenance.history_entries import (
 )
 from airflow_hiveacid.maintenance.run_note_folder import RunNoteFolder
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.partition_locations import partition_locations
+from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage import ReadOnlyStorage
 

@@ -4,6 +4,7 @@ An alter replaces the whole definition by the one that it is given. So it is mad
 something has to change, of a definition just read, and version 4 is told which definition that was.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,20 @@ from typing import Any
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import MetastoreCallFailed, SnapshotMoved
+from airflow_hiveacid.metastore.catalog import (
+    ROW_COUNT,
+    UNKNOWN_ROW_COUNT,
+    HiveColumn,
+    HiveTable,
+)
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.statistics import forget
 from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
 # When the definition was changed last, in seconds. Hive's DDL sets it, statistics do not.
 DDL_TIME = "transient_lastDdlTime"
+# The statistics of which Hive believes that they are right.
+_ACCURATE = "COLUMN_STATS_ACCURATE"
 # Else the metastore would count files that it cannot judge.
 _KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 _TRIES = 10
@@ -91,13 +100,70 @@ def forget_statistics(
         partitions: The names of the written partitions.
         writer: The transaction.
     """
-    alter_table(client, ref, forget, writer=writer)
+    alter_table(client, ref, forget_row_count, writer=writer)
     for start in range(0, len(partitions), _PARTITIONS_PER_CALL):
         batch = partitions[start : start + _PARTITIONS_PER_CALL]
         described = [each.raw for each in client.get_partitions(ref, batch)]
-        claiming = [raw for raw in described if forget(raw)]
+        claiming = [raw for raw in described if forget_row_count(raw)]
         if claiming:
             _send_partitions(client, ref, claiming, writer)
+
+
+def change_columns(
+    client: MetastoreClient,
+    ref: TableRef,
+    choose: Callable[[HiveTable], Sequence[HiveColumn]],
+    *,
+    run_token: str | None,
+    lock_wait_seconds: float,
+) -> HiveTable:
+    """Give a table, and all of its partitions, other columns while nobody else has a lock on it.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        choose: The columns that it gets, given the table as it is under the lock.
+        run_token: The run that wants it.
+        lock_wait_seconds: How long to wait for others.
+
+    Returns:
+        The table as it is then.
+    """
+
+    def change(raw: Any) -> bool:
+        table = HiveTable.from_thrift(raw)
+        columns = tuple(choose(table))
+        raw.sd.cols = [
+            idl_tables.FieldSchema(each.name, each.type, each.comment) for each in columns
+        ]
+        raw.parameters[DDL_TIME] = str(int(time.time()))
+        return columns != table.columns
+
+    # Only those who ask for locks are kept away by it.
+    with ExclusiveTable(client, ref, run_token, lock_wait_seconds):
+        alter_table(client, ref, change, context={"CASCADE": "true"})
+        return client.get_table(ref)
+
+
+def forget_row_count(described: Any) -> bool:
+    """Say that the number of rows is unknown, and that no statistics are accurate.
+
+    No number is kept right: who is killed before the commit, or writes at the same time, would
+    leave a wrong one.
+
+    Args:
+        described: The Thrift struct of a table or a partition; its parameters change.
+
+    Returns:
+        Whether there was anything to change.
+    """
+    before = dict(described.parameters or {})
+    after = {name: value for name, value in before.items() if name != _ACCURATE}
+    # Of a table with partitions it is them who have numbers.
+    if not getattr(described, "partitionKeys", None):
+        after[ROW_COUNT] = UNKNOWN_ROW_COUNT
+    described.parameters = after
+    return after != before
 
 
 def _send(

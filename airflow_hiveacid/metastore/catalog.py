@@ -11,8 +11,13 @@ from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind, parse_type
 from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.statistics import ROW_COUNT, UNKNOWN
 from airflow_hiveacid.metastore.thrift import idl_tables
+
+ROW_COUNT = "numRows"
+# Hive 4 believes the number after every compaction, without counting. It adds its own rows to the
+# number that it finds, to none as if it were 0, and to -1, too. To this it cannot add, and all
+# engines read it as unknown.
+UNKNOWN_ROW_COUNT = ""
 
 # The largest that Hive reads have ten digits.
 _NUMBER = re.compile("[0-9]{1,18}")
@@ -208,7 +213,7 @@ class HiveTable:
             parameters={
                 "bucketing_version": "2",
                 **_KIND_PARAMETERS[kind],
-                **({} if partition_keys else {ROW_COUNT: UNKNOWN}),
+                **({} if partition_keys else {ROW_COUNT: UNKNOWN_ROW_COUNT}),
                 **(parameters or {}),
             },
             tableType="MANAGED_TABLE",
@@ -280,7 +285,7 @@ class HivePartition:
             dbName=table.ref.database,
             tableName=table.ref.name,
             sd=storage,
-            parameters={ROW_COUNT: UNKNOWN},
+            parameters={ROW_COUNT: UNKNOWN_ROW_COUNT},
         )
         return cls.from_thrift(table, partition)
 

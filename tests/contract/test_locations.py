@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore import projected_tables
+from airflow_hiveacid.metastore import many_tables
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import table_locations
@@ -48,7 +48,7 @@ def test_every_kind_of_table_of_every_database_is_there(
 def test_a_database_of_more_tables_than_fit_into_one_call_is_complete(
     client: MetastoreClient, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projected_tables, "_TABLES_PER_CALL", 2)
+    monkeypatch.setattr(many_tables, "_TABLES_PER_CALL", 2)
     refs = {TableRef(database, f"t{number}") for number in range(5)}
     for ref in refs:
         client.create_table(HiveTable.new(ref, COLUMNS))
@@ -60,5 +60,5 @@ def test_thousands_of_names_can_be_asked_for(client: MetastoreClient, database: 
     client.create_table(HiveTable.new(ref, COLUMNS))
     # Those that are not there make the same query in the metastore's database.
     names = [*(f"missing_{number}" for number in range(2000)), ref.name]
-    (found,) = projected_tables.projected_tables(client, database, names, ["tableName"])
+    (found,) = many_tables.projected_tables(client, database, names, ["tableName"])
     assert found.tableName == ref.name

@@ -11,7 +11,6 @@ from typing import Any
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
-from airflow_hiveacid.metastore import partition_locations
 from airflow_hiveacid.metastore.thrift import idl_tables
 
 
@@ -155,7 +154,7 @@ class Catalog:
 
     def get_partitions_with_specs(self, request: Any) -> Any:
         specs = self.get_partitions_pspec(request.dbName, request.tblName, -1)
-        return partition_locations.GetPartitionsResponse(specs)
+        return idl_tables.GetPartitionsResponse(specs)
 
     def get_partitions_pspec(self, database: str, name: str, _: int) -> list[Any]:
         table = self._table(database, name)
@@ -164,20 +163,14 @@ class Catalog:
         for each in table.partitions.values():
             if each.sd.location.startswith(root):
                 path = each.sd.location.removeprefix(root)
-                shared.append(
-                    partition_locations.PartitionWithoutSD(values=each.values, relativePath=path)
-                )
+                shared.append(idl_tables.PartitionWithoutSD(values=each.values, relativePath=path))
             else:
                 alone.append(each)
         return [
-            partition_locations.PartitionSpec(
-                sharedSDPartitionSpec=partition_locations.PartitionSpecWithSharedSD(
-                    shared, table.raw.sd
-                )
+            idl_tables.PartitionSpec(
+                sharedSDPartitionSpec=idl_tables.PartitionSpecWithSharedSD(shared, table.raw.sd)
             ),
-            partition_locations.PartitionSpec(
-                partitionList=partition_locations.PartitionListComposingSpec(alone)
-            ),
+            idl_tables.PartitionSpec(partitionList=idl_tables.PartitionListComposingSpec(alone)),
         ]
 
     def add_partitions_req(self, request: Any) -> Any:

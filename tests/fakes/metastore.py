@@ -21,7 +21,6 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore import partition_locations
 from airflow_hiveacid.metastore.dev.embedded import free_port
 from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
@@ -36,7 +35,7 @@ REAL_AND_FAKE = pytest.mark.parametrize(
 
 _CALLS = {
     call.name: call
-    for module in (idl_tables, idl_txns, idl_compaction, partition_locations)
+    for module in (idl_tables, idl_txns, idl_compaction)
     for call in vars(module).values()
     if isinstance(call, Call)
 }

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.partition_locations import partition_locations
+from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.thrift.deadline import Deadline
 from airflow_hiveacid.metastore.thrift.idl import ServerException
 from airflow_hiveacid.metastore.thrift.transport import _MOST_ELEMENTS, Connection

@@ -17,8 +17,8 @@ from airflow_hiveacid.engine.rows.table_support import check_writable
 from airflow_hiveacid.engine.rows.types import hive_type
 from airflow_hiveacid.engine.write.statement import Preparation
 from airflow_hiveacid.errors import TypeMismatch, UnknownColumn
+from airflow_hiveacid.metastore.alteration import change_columns
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.columns import change_columns
 
 # Hive's whole numbers, with the digits of their largest values.
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}

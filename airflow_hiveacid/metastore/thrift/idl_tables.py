@@ -238,3 +238,43 @@ alter_partitions_with_environment_context = call(
     4:EnvironmentContext environment_context""",
     throws="1:InvalidOperationException, 2:MetaException",
 )
+
+PartitionWithoutSD = struct(
+    "PartitionWithoutSD",
+    """1:list<string> values, 2:i32 createTime, 3:i32 lastAccessTime, 4:string relativePath,
+    5:map<string,string> parameters""",
+)
+PartitionSpecWithSharedSD = struct(
+    "PartitionSpecWithSharedSD", "1:list<PartitionWithoutSD> partitions, 2:StorageDescriptor sd"
+)
+PartitionListComposingSpec = struct("PartitionListComposingSpec", "1:list<Partition> partitions")
+PartitionSpec = struct(
+    "PartitionSpec",
+    """1:string dbName, 2:string tableName, 3:string rootPath,
+    4:PartitionSpecWithSharedSD sharedSDPartitionSpec,
+    5:PartitionListComposingSpec partitionList""",
+)
+GetPartitionsProjectionSpec = struct("GetPartitionsProjectionSpec", "1:list<string> fieldList")
+GetPartitionsFilterSpec = struct(
+    "GetPartitionsFilterSpec", "7:i32 filterMode, 8:list<string> filters"
+)
+GetPartitionsRequest = struct(
+    "GetPartitionsRequest",
+    """1:string catName, 2:string dbName, 3:string tblName, 4:bool withAuth, 5:string user,
+    6:list<string> groupNames, 7:GetPartitionsProjectionSpec projectionSpec,
+    8:GetPartitionsFilterSpec filterSpec""",
+)
+GetPartitionsResponse = struct("GetPartitionsResponse", "1:list<PartitionSpec> partitionSpec")
+
+get_partitions_with_specs = call(
+    "get_partitions_with_specs",
+    "1:GetPartitionsRequest request",
+    returns="GetPartitionsResponse",
+    throws="1:MetaException",
+)
+get_partitions_pspec = call(
+    "get_partitions_pspec",
+    "1:string db_name, 2:string tbl_name, 3:i32 max_parts",
+    returns="list<PartitionSpec>",
+    throws="1:NoSuchObjectException, 2:MetaException",
+)

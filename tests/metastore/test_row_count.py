@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_hiveacid.metastore.statistics import forget
+from airflow_hiveacid.metastore.alteration import forget_row_count
 
 PROMISE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}'}
 
@@ -21,12 +21,12 @@ PROMISE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}'}
 )
 def test_nothing_is_promised_and_no_number_is_left_that_hive_could_add_to(before, after):
     described = SimpleNamespace(parameters=before)
-    assert forget(described) is (after != (before or {}))
+    assert forget_row_count(described) is (after != (before or {}))
     assert described.parameters == after
 
 
 def test_a_table_with_partitions_has_no_number_of_its_own():
     described = SimpleNamespace(parameters={**PROMISE}, partitionKeys=["day"])
-    assert forget(described)
+    assert forget_row_count(described)
     assert described.parameters == {}
-    assert not forget(described)
+    assert not forget_row_count(described)
