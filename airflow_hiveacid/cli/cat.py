@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli import location
+from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.errors import UnsupportedTable, UserError
 
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    location.add_arguments(parser)
+    target.add_snapshot(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     parser.add_argument("--row-ids", action="store_true", help="print each row's id as well")
     parser.add_argument("--limit", type=_count, metavar="N", help="stop after N rows")

@@ -1,7 +1,6 @@
 """`hiveacid clean`: remove what no reader needs any more."""
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -10,8 +9,8 @@ from contextlib import closing
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import target
-from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.output import aligned, print_report
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.progress import FaultInjector, Phase, PhaseClock, PhaseObserver
@@ -45,13 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     phases = PhaseClock([_Progress(), *([fault] if fault else [])])
     with closing(MetastoreClient(target.metastore(arguments))) as client:
         report = clean(client, job, phases=phases)
-    for warning in report.warnings:
-        print(f"hiveacid: warning: {warning}", file=sys.stderr)
-    if arguments.json:
-        print(json.dumps(report.to_dict(), ensure_ascii=False))
-    else:
-        print("\n".join(_as_text(report)))
-    return 0
+    return print_report(report, _as_text(report), as_json=arguments.json)
 
 
 COMMAND = Command(

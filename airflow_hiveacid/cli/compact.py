@@ -1,16 +1,14 @@
 """`hiveacid compact`: compact a table with a Spark of this process."""
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import local_spark, policy, target
-from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.output import aligned, outcome_counts, print_report
 from airflow_hiveacid.jobs.maintenance_jobs import MODES, CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
 
@@ -62,16 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     job.validate()
     report = local_spark.run_on_spark(job, arguments.master, f"hiveacid compact {job.target}")
     assert isinstance(report, CompactReport)
-    for warning in report.warnings:
-        print(f"hiveacid: warning: {warning}", file=sys.stderr)
-    if arguments.json:
-        print(json.dumps(report.to_dict(), ensure_ascii=False))
-    else:
-        print("\n".join(_as_text(report)))
-    if report.error is None:
-        return 0
-    print(f"hiveacid: {report.error.message} {report.error.remedy}".rstrip(), file=sys.stderr)
-    return report.error.exit_code
+    return print_report(report, _as_text(report), as_json=arguments.json)
 
 
 COMMAND = Command(
@@ -86,13 +75,7 @@ COMMAND = Command(
 
 
 def _as_text(report: CompactReport) -> Iterator[str]:
-    outcomes = [partition.outcome for partition in report.partitions]
-    counts = [
-        f"{outcomes.count(outcome)} {outcome}"
-        for outcome in ("compacted", "skipped", "failed")
-        if outcome in outcomes
-    ]
-    yield f"{report.target}: {', '.join(counts) or 'nothing to do'}"
+    yield f"{report.target}: {', '.join(outcome_counts(report)) or 'nothing to do'}"
     rows = [
         (
             partition.outcome,

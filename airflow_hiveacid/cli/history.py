@@ -8,8 +8,8 @@ from contextlib import closing
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words, moment_in_words
 from airflow_hiveacid.cli import target
-from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.output import aligned
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.maintenance.history_entries import HistoryEntry
 

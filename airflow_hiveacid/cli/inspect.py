@@ -9,9 +9,9 @@ from typing import Any
 from airflow_hiveacid.acid import names
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.quantities import bytes_in_words
-from airflow_hiveacid.cli import location
-from airflow_hiveacid.cli.alignment import aligned
+from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.output import aligned
 from airflow_hiveacid.errors import (
     BadMetadataFile,
     DataError,
@@ -30,7 +30,7 @@ _LINE_EVERY = 100
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    location.add_arguments(parser)
+    target.add_snapshot(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.quantities import duration_in_words
 from airflow_hiveacid.cli import target
-from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.output import age_in_words, aligned, iso_time
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.thrift.answers import HeldLock
@@ -63,8 +62,8 @@ def _as_json(lock: "HeldLock") -> dict[str, Any]:
         "user": lock.user,
         "host": lock.host,
         "agent_info": lock.agent_info,
-        "acquired_at": _iso(lock.acquired_at),
-        "last_heartbeat": _iso(lock.last_heartbeat),
+        "acquired_at": iso_time(lock.acquired_at),
+        "last_heartbeat": iso_time(lock.last_heartbeat),
     }
 
 
@@ -80,7 +79,7 @@ def _as_text(locks: "Sequence[HeldLock]") -> Iterator[str]:
                 "" if lock.txn_id is None else f"txn {lock.txn_id}",
                 lock.type.name.lower(),
                 lock.state.name.lower(),
-                _age(now, lock.acquired_at),
+                age_in_words(now, lock.acquired_at),
                 "/".join(
                     filter(
                         None,
@@ -94,11 +93,3 @@ def _as_text(locks: "Sequence[HeldLock]") -> Iterator[str]:
         ],
         right=[4],
     )
-
-
-def _age(now: datetime, since: datetime | None) -> str:
-    return "" if since is None else duration_in_words((now - since).total_seconds())
-
-
-def _iso(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()

@@ -1,7 +1,6 @@
 """`hiveacid sql`: run statements of SQL with a Spark of this process."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
@@ -47,17 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
     job = replace(job, metastore=target.metastore(arguments))
     job.validate()
     report = _run(job, arguments.master)
-    for warning in report.warnings:
-        print(f"hiveacid: warning: {warning}", file=sys.stderr)
-    if arguments.json:
-        print(json.dumps(report.to_dict(), ensure_ascii=False))
-    else:
-        for number, statement in enumerate(report.statements, start=1):
-            print(f"{number}. {_as_text(statement.report)}")
-    if report.error is None:
-        return 0
-    print(f"hiveacid: {report.error.message} {report.error.remedy}".rstrip(), file=sys.stderr)
-    return report.error.exit_code
+    lines = (
+        f"{number}. {_as_text(statement.report)}"
+        for number, statement in enumerate(report.statements, start=1)
+    )
+    return print_report(report, lines, as_json=arguments.json)
 
 
 COMMAND = Command(
@@ -103,10 +97,7 @@ def _as_text(report: RunReport | CompactReport) -> str:
 
 def _done(report: RunReport | CompactReport) -> Iterator[str]:
     if isinstance(report, CompactReport):
-        outcomes = [partition.outcome for partition in report.partitions]
-        for outcome in ("compacted", "skipped", "failed"):
-            if outcome in outcomes:
-                yield f"{outcomes.count(outcome)} {outcome}"
+        yield from outcome_counts(report)
         return
     for what in ("inserted", "updated", "deleted"):
         if rows := getattr(report, f"rows_{what}"):

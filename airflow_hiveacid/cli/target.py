@@ -1,8 +1,9 @@
-"""Which metastore and which table a command works on."""
+"""Which metastore, which table and which snapshot of it a command works on."""
 
 import argparse
 from collections.abc import Sequence
 
+from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.errors import InvalidConnection, UserError
 from airflow_hiveacid.jobs.field_checks import require_partition_names
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -26,6 +27,44 @@ def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -
         "--tls", action="store_true", help="TLS for thrift://, by the system's authorities"
     )
     parser.add_argument("--tls-ca-file", metavar="FILE", help="TLS by the authorities in this file")
+
+
+def add_snapshot(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a table and a snapshot.
+
+    A table is given by name: then the metastore says where its partitions are and what is visible.
+    Or it is given as a bare directory with the snapshot as text: then only its files are read.
+    """
+    by_name = parser.add_argument_group("a table by name")
+    by_name.add_argument("table", nargs="?", metavar="DB.TABLE", help="the table's name")
+    add_metastore(by_name)
+    by_path = parser.add_argument_group("a bare directory, no metastore needed")
+    by_path.add_argument(
+        "--path", metavar="DIR", help="folder of a table or of one partition, or its URI"
+    )
+    by_path.add_argument(
+        "--write-ids",
+        metavar="LIST",
+        help="the snapshot, as Hive writes it: table:high watermark:lowest open:open:aborted, "
+        "for example 'db.t:5:9223372036854775807::'",
+    )
+    by_path.add_argument(
+        "--txns", metavar="LIST", help="the transactions that _v<txn> directories are checked with"
+    )
+    by_path.add_argument(
+        "--write-id-kind",
+        choices=("reader", "compactor"),
+        default="reader",
+        help="see what a reader (the default) or a compactor sees",
+    )
+    parser.add_argument(
+        "--rules",
+        type=Rules,
+        choices=tuple(Rules),
+        help="read a directory exactly as this Hive does; by default as the metastore's version or "
+        "Hive 4 does, but without the rows that Hive 4.0 shows by mistake: those of an overwrite "
+        "that is still open, and of a delta that was compacted onto its own range",
+    )
 
 
 def add_partitions(parser: argparse.ArgumentParser) -> None:

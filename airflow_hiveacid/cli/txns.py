@@ -6,13 +6,12 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.quantities import duration_in_words
 from airflow_hiveacid.cli import target
-from airflow_hiveacid.cli.alignment import aligned
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.output import age_in_words, aligned, iso_time
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.run_token import unmarked_token
 
@@ -36,7 +35,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="end an open transaction; nothing of it becomes visible",
         description="Abort an open transaction: its locks are released, nothing that it wrote "
         "becomes visible, and whoever works in it fails at the next heartbeat. A task of ours "
-        "begins anew at its next try.",
+        "begins again at its next try.",
     )
     abort.add_argument("txn_id", type=int, metavar="ID", help="the transaction")
     abort.add_argument(
@@ -125,8 +124,8 @@ def _as_json(txn: "TxnInfo") -> dict[str, Any]:
         "user": txn.user,
         "host": host,
         "run_token": unmarked_token(run_token) or None,
-        "started_at": None if txn.started_at is None else txn.started_at.isoformat(),
-        "last_heartbeat": None if txn.last_heartbeat is None else txn.last_heartbeat.isoformat(),
+        "started_at": iso_time(txn.started_at),
+        "last_heartbeat": iso_time(txn.last_heartbeat),
     }
 
 
@@ -136,10 +135,10 @@ def _as_text(txns: "Sequence[TxnInfo]", aborted: int) -> Iterator[str]:
     rows = [
         (
             f"txn {txn.txn_id}",
-            "" if txn.started_at is None else f"open for {_words(now - txn.started_at)}",
+            "" if txn.started_at is None else f"open for {age_in_words(now, txn.started_at)}",
             ""
             if txn.last_heartbeat is None
-            else f"heartbeat {_words(now - txn.last_heartbeat)} ago",
+            else f"heartbeat {age_in_words(now, txn.last_heartbeat)} ago",
             f"{txn.user}@{txn.host.partition('/')[0]}",
             unmarked_token(txn.host.partition("/")[2]),
         )
@@ -147,7 +146,3 @@ def _as_text(txns: "Sequence[TxnInfo]", aborted: int) -> Iterator[str]:
     ]
     if rows:
         yield from aligned(rows)
-
-
-def _words(age: timedelta) -> str:
-    return duration_in_words(age.total_seconds())

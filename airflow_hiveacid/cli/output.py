@@ -1,0 +1,67 @@
+"""What commands print: reports, tables of text, and times."""
+
+import json
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+
+from airflow_hiveacid.acid.quantities import duration_in_words
+from airflow_hiveacid.jobs.report import CleanReport, CompactReport
+from airflow_hiveacid.jobs.script_report import ScriptReport
+
+
+def print_report(
+    report: CleanReport | CompactReport | ScriptReport, lines: Iterable[str], *, as_json: bool
+) -> int:
+    """Print what a job did to stdout, and to stderr what went wrong.
+
+    Args:
+        report: What it did.
+        lines: The same as text for people.
+        as_json: Print the report itself instead, for programs.
+
+    Returns:
+        The exit status of the command.
+    """
+    for warning in report.warnings:
+        print(f"hiveacid: warning: {warning}", file=sys.stderr)
+    for line in [json.dumps(report.to_dict(), ensure_ascii=False)] if as_json else lines:
+        print(line)
+    if report.error is None:
+        return 0
+    print(f"hiveacid: {report.error.message} {report.error.remedy}".rstrip(), file=sys.stderr)
+    return report.error.exit_code
+
+
+def outcome_counts(report: CompactReport) -> Iterator[str]:
+    """How many partitions were compacted, skipped and failed, as far as there are any."""
+    outcomes = [partition.outcome for partition in report.partitions]
+    for outcome in ("compacted", "skipped", "failed"):
+        if outcome in outcomes:
+            yield f"{outcomes.count(outcome)} {outcome}"
+
+
+def age_in_words(now: datetime, start: datetime | None) -> str:
+    """How long ago something began; empty when nobody knows."""
+    return "" if start is None else duration_in_words((now - start).total_seconds())
+
+
+def iso_time(time: datetime | None) -> str | None:
+    """A time as JSON has it."""
+    return None if time is None else time.isoformat()
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
+    """Lay out the cells of each row in columns, indented by two.
+
+    Args:
+        rows: The cells; all rows have the same number of them.
+        right: The columns that are aligned to the right, by their numbers.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield f"  {'  '.join(cells)}".rstrip()
