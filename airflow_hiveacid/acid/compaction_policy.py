@@ -1,33 +1,20 @@
-"""When a partition is worth compacting: Hive's rules, and the time-based ones that Hive lacks."""
+"""The thresholds of automatic compaction: Hive's, and the time-based ones that Hive lacks."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self, TypeVar
 
-from airflow_hiveacid.acid.blockers import Blocker
-from airflow_hiveacid.acid.compaction import (
-    CompactionType,
-    has_deletes,
-    mending,
-    not_worth,
-    only_major,
-)
-from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
-from airflow_hiveacid.acid.trino import RIGHT, Misread
 from airflow_hiveacid.errors import InvalidJob
 
 MEASURES = ("bytes", "rows")
 ENGINES = ("trino",)
+USUAL_DELTAS = 10
 
 _THRESHOLD = "compactorthreshold.hive.compactor.delta."
 _NO_AUTO_COMPACTION = ("no_auto_compaction", "NO_AUTO_COMPACTION")
 _QUIET_HOURS = re.compile(r"((?:[01]\d|2[0-3]):[0-5]\d)-((?:[01]\d|2[0-3]):[0-5]\d)")
-_NAMED_BLOCKERS = 3
-_USUAL_DELTAS = 10
-# Wrong answers come before slow ones.
-_WRONG_ANSWERS = 1e6
 
 T = TypeVar("T", int, float)
 
@@ -51,7 +38,7 @@ class CompactionPolicy:
             minor one where that is enough. None does not look at that.
     """
 
-    max_deltas: int | None = _USUAL_DELTAS
+    max_deltas: int | None = USUAL_DELTAS
     max_delta_ratio: float | None = 0.1
     measure: str = "bytes"
     max_aborted: int | None = 1000
@@ -128,79 +115,6 @@ class Budget:
                 raise InvalidJob(f"budget.{name} must be at least 1, or None.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSize:
-    """What was measured of a partition, or of a table without partitions.
-
-    Attributes:
-        table: "database.table".
-        partition: The name of the partition; None when the table has none.
-        base: The directory of the base; None when there is none.
-        base_bytes: Its size, or that of the original files where there is no base.
-        deltas: The deltas and delete deltas that a compaction may take, in reading order.
-        delta_bytes: Their size.
-        delete_bytes: The size of the delete deltas among them.
-        base_rows: The rows of the base; None when they were not counted.
-        delta_rows: The rows and delete events of the deltas; None when they were not counted.
-        obsolete: Directories that something newer replaces.
-        aborted: Directories that nobody will ever read.
-        useless_bytes: The size of both.
-        invisible: Directories that cannot be taken yet, because a write id in them is open.
-        aborted_write_ids: How many write ids of the table are aborted.
-        oldest_abort_hours: The age of the oldest of them, if known.
-        base_age_hours: The age of the base; None when there is none.
-        auto_off: The table or its database switches automatic compaction off.
-        one_by_one: The metastore has no way to let two directories appear at once (Hive 3).
-        problem: Why the partition cannot be read; None when it can.
-        misread: What Trino misunderstands of it.
-    """
-
-    table: str
-    partition: str | None = None
-    base: str | None = None
-    base_bytes: int = 0
-    deltas: tuple[str, ...] = ()
-    delta_bytes: int = 0
-    delete_bytes: int = 0
-    base_rows: int | None = None
-    delta_rows: int | None = None
-    obsolete: tuple[str, ...] = ()
-    aborted: tuple[str, ...] = ()
-    useless_bytes: int = 0
-    invisible: tuple[str, ...] = ()
-    aborted_write_ids: int = 0
-    oldest_abort_hours: float | None = None
-    base_age_hours: float | None = None
-    auto_off: bool = False
-    one_by_one: bool = False
-    problem: str | None = None
-    misread: Misread = RIGHT
-
-    @property
-    def has_originals(self) -> bool:
-        """Whether there are files that are older than the table's first write id."""
-        return self.base is None and self.base_bytes > 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """Whether a partition is worth compacting.
-
-    Attributes:
-        size: What was measured.
-        type: What is called for; None is nothing.
-        reason: Why, or why not.
-        benefit: How much readers gain; for an order.
-        bytes: What the compaction would read.
-    """
-
-    size: PartitionSize
-    type: CompactionType | None
-    reason: str
-    benefit: float = 0.0
-    bytes: int = 0
-
-
 def auto_compaction_off(
     parameters: Mapping[str, str], database_parameters: Mapping[str, str]
 ) -> bool:
@@ -215,174 +129,6 @@ def auto_compaction_off(
             if (value := given.get(key)) is not None:
                 return value.lower() == "true"
     return False
-
-
-def decide(
-    size: PartitionSize,
-    policy: CompactionPolicy,
-    *,
-    now: datetime,
-    blockers: Sequence[Blocker] = (),
-) -> Decision:
-    """Decide whether a partition is worth compacting.
-
-    Args:
-        size: What was measured of it.
-        policy: The thresholds, those of the table included.
-        now: The time, with its zone.
-        blockers: Who keeps the invisible directories from being taken.
-    """
-    type_, reason = _call(size, policy, now)
-    if type_ is CompactionType.MINOR and (
-        only_major(size.deltas) or (size.one_by_one and has_deletes(size.deltas))
-    ):
-        type_ = CompactionType.MAJOR
-    if (
-        type_ is not None
-        and (why_not := not_worth(type_, size.base, size.deltas, size.has_originals, size.misread))
-        is not None
-    ):
-        type_, reason = None, f"{reason} {why_not.what}"
-    if size.invisible:
-        reason = f"{reason} {_describe_waiting(size.invisible, blockers, now)}"
-    if type_ is None:
-        return Decision(size=size, type=None, reason=reason)
-    read = size.delta_bytes + (size.base_bytes if type_ is CompactionType.MAJOR else 0)
-    return Decision(
-        size=size, type=type_, reason=reason, benefit=_benefit(size, policy), bytes=read
-    )
-
-
-def choose(decisions: Sequence[Decision], budget: Budget) -> list[Decision]:
-    """Order what is called for by its benefit, and leave for the next run what is too much.
-
-    Returns:
-        Every decision: first what is to be done now, the most useful one first; then all others
-        in their order, those beyond the budget with a reason that says so.
-    """
-    called = [decision for decision in decisions if decision.type is not None]
-    now: list[Decision] = []
-    later: dict[int, Decision] = {}
-    total = 0
-    for decision in sorted(called, key=lambda each: -each.benefit):
-        over = None
-        if budget.max_partitions is not None and len(now) >= budget.max_partitions:
-            over = f"{budget.max_partitions} partition{'' if budget.max_partitions == 1 else 's'}"
-        elif budget.max_bytes is not None and now and total + decision.bytes > budget.max_bytes:
-            over = bytes_in_words(budget.max_bytes)
-        if over is None:
-            now.append(decision)
-            total += decision.bytes
-        else:
-            reason = f"{decision.reason} It waits: this run's budget of {over} is used up."
-            later[id(decision)] = replace(decision, type=None, reason=reason)
-    others = [
-        later.get(id(decision), decision)
-        for decision in decisions
-        if decision.type is None or id(decision) in later
-    ]
-    return now + others
-
-
-def _call(
-    size: PartitionSize, policy: CompactionPolicy, now: datetime
-) -> tuple[CompactionType | None, str]:
-    """What the thresholds call for, and why or why not."""
-    if size.problem is not None:
-        return None, f"It cannot be read: {size.problem}"
-    if size.auto_off:
-        return None, "Its table or database says no_auto_compaction."
-    if policy.right_for == "trino" and size.misread:
-        return _call_for_trino(size)
-    if called := _call_of_aborts(size, policy):
-        return called
-    base, deltas, in_words = _measured(size, policy)
-    most, largest = policy.max_deltas, policy.max_delta_ratio
-    count = f"{_directories(len(size.deltas))}{'' if most is None else f' (limit {most})'}"
-    if base:
-        share = f"{_percent(deltas / base)} of the base's {in_words(base)}"
-        limit = "" if largest is None else f" (limit {_percent(largest)})"
-        facts = f"{count} of {in_words(deltas)}, {share}{limit}"
-    else:
-        facts = f"{count} of {in_words(deltas)} without a base"
-    if base and largest is not None and deltas / base > largest:
-        return CompactionType.MAJOR, f"{facts}."
-    if not base and largest is not None and most is None and deltas:
-        # With no limit of their number, a first base would never come about.
-        return CompactionType.MAJOR, f"{facts}."
-    many = most is not None and len(size.deltas) > most
-    if many and not base:
-        return CompactionType.MAJOR, f"{facts}."
-    waits = ""
-    if (
-        policy.major_after_hours is not None
-        and size.base_age_hours is not None
-        and size.base_age_hours > policy.major_after_hours
-        and size.deltas
-    ):
-        age = f"the base is {_hours(size.base_age_hours)} old"
-        limit = f"(limit {_hours(policy.major_after_hours)})"
-        if policy.is_quiet(now):
-            return CompactionType.MAJOR, f"{facts}; {age} {limit}."
-        waits = f"; {age} {limit} and waits for the quiet hours {policy.quiet_hours}"
-    return (CompactionType.MINOR if many else None), f"{facts}{waits}."
-
-
-def _call_for_trino(size: PartitionSize) -> tuple[CompactionType | None, str]:
-    why = size.misread.describe()
-    if size.one_by_one and not size.deltas:
-        # Without a suffix a new base cannot get the name of the old one.
-        return None, f"{why} Clean the table, which removes what the base replaces."
-    return mending(size.misread, size.deltas), why
-
-
-def _call_of_aborts(
-    size: PartitionSize, policy: CompactionPolicy
-) -> tuple[CompactionType, str] | None:
-    # The count is that of the table, and some metastores never forget an aborted write id: without
-    # looking at the directories too, every partition would be compacted after every write.
-    if not size.aborted:
-        return None
-    if policy.max_aborted is not None and size.aborted_write_ids > policy.max_aborted:
-        return (
-            CompactionType.MAJOR,
-            f"{size.aborted_write_ids} aborted write ids (limit {policy.max_aborted}).",
-        )
-    age, limit = size.oldest_abort_hours, policy.max_aborted_age_hours
-    if age is not None and limit is not None and age > limit:
-        return (
-            CompactionType.MINOR,
-            f"The oldest aborted write id is {_hours(age)} old (limit {_hours(limit)}).",
-        )
-    return None
-
-
-def _measured(
-    size: PartitionSize, policy: CompactionPolicy
-) -> tuple[int, int, Callable[[int], str]]:
-    """The base and its deltas in the policy's measure, and how to say a number of it."""
-    if policy.measure == "rows" and size.base_rows is not None and size.delta_rows is not None:
-        return size.base_rows, size.delta_rows, lambda rows: f"{rows} rows"
-    return size.base_bytes, size.delta_bytes, bytes_in_words
-
-
-def _benefit(size: PartitionSize, policy: CompactionPolicy) -> float:
-    """What readers suffer: directories to open, by the limit of them, and the share to merge."""
-    base, deltas, _ = _measured(size, policy)
-    # The share of everything, so that deltas above a tiny base do not outweigh all else.
-    share = deltas / (base + deltas) if deltas else 0.0
-    limit = _USUAL_DELTAS if policy.max_deltas is None else max(1, policy.max_deltas)
-    wrong = policy.right_for == "trino" and bool(size.misread)
-    return len(size.deltas) / limit + share + wrong * _WRONG_ANSWERS
-
-
-def _describe_waiting(names: Sequence[str], blockers: Sequence[Blocker], now: datetime) -> str:
-    what = f"{_directories(len(names))} more cannot be taken yet"
-    if not blockers:
-        return f"{what}: a write id is still open."
-    who = " and ".join(blocker.describe(now) for blocker in blockers[:_NAMED_BLOCKERS])
-    others = len(blockers) - _NAMED_BLOCKERS
-    return f"{what} because of {who}{f' and {others} others' if others > 0 else ''}."
 
 
 def _override(own: T | None, of_table: T | None) -> T | None:
@@ -401,15 +147,3 @@ def _table_number(parameters: Mapping[str, str], name: str, type_: Callable[[str
             remedy="Set it to a number with ALTER TABLE ... SET TBLPROPERTIES, or unset it.",
         ) from error
     return number
-
-
-def _directories(count: int) -> str:
-    return f"{count} delta director{'y' if count == 1 else 'ies'}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %" if share < 10 else f"{100 * share:.0f} %"
-
-
-def _hours(hours: float) -> str:
-    return duration_in_words(3600 * hours)

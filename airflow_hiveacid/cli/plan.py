@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from airflow_hiveacid.acid.compaction_policy import Decision, choose
+from airflow_hiveacid.acid.compaction_decision import Decision, choose
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import policy, target

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from airflow_hiveacid.acid.compaction_policy import Decision
+from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.blockers import Blocker
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, Decision
+from airflow_hiveacid.acid.compaction_decision import Decision
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import HiveAcidError, TableNotFound

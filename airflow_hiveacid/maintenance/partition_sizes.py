@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_hiveacid.acid.compaction_policy import PartitionSize
+from airflow_hiveacid.acid.compaction_decision import PartitionSize
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,

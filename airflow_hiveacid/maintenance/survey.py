@@ -7,13 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
-from airflow_hiveacid.acid.compaction_policy import (
-    CompactionPolicy,
-    Decision,
-    PartitionSize,
-    auto_compaction_off,
-    decide,
-)
+from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, decide
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind

@@ -5,14 +5,8 @@ import pytest
 
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_policy import (
-    Budget,
-    CompactionPolicy,
-    PartitionSize,
-    auto_compaction_off,
-    choose,
-    decide,
-)
+from airflow_hiveacid.acid.compaction_decision import PartitionSize, choose, decide
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.errors import InvalidJob
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_policy import choose
+from airflow_hiveacid.acid.compaction_decision import choose
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.compaction.acid import AcidCompactor
