@@ -1,33 +1,19 @@
-"""The files of one table or partition, on whatever file system its location names.
+"""The files of one table or partition, on whatever file system its location names."""
 
-A location is the metastore's text. It is not url-encoded: a partition folder may really be called
-``d=a%2Fb``, so a location is never given to anything that decodes it.
-"""
-
-import errno
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, cast
 
-import pyarrow as pa  # noqa: TID253
 from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.names import UNFINISHED_PREFIX
-from airflow_hiveacid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
+from airflow_hiveacid.errors import OutsideTable, StorageError
+from airflow_hiveacid.filesystems import filesystem_of, in_our_words
 
-_LOCATION = re.compile(
-    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
-)
-_S3 = ("s3", "s3a", "s3n")
-_AZURE = ("abfs", "abfss")
-_SAME_SCHEMES = (_S3, _AZURE)
-_HDFS_PORT = 8020
 # There, a directory is nothing but a common beginning of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 # More than any note of ours has.
@@ -56,7 +42,7 @@ class ReadOnlyStorage:
         ``gs:`` and ``abfs:`` are known, too. Credentials come from the environment, as each file
         system's own tools take them; so does the endpoint of an S3 store (``AWS_ENDPOINT_URL``).
         """
-        return ReadOnlyStorage(location, *_filesystem_of(location))
+        return ReadOnlyStorage(location, *filesystem_of(location))
 
     def list_files(
         self, path: str = "", *, recursive: bool = False, missing_ok: bool = False
@@ -115,7 +101,7 @@ class ReadOnlyStorage:
 
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             return cast(BinaryIO, self._filesystem.open_input_file(self._full(path)))
 
     def read_small(self, path: str, limit: int = SMALL_FILE) -> bytes | None:
@@ -135,7 +121,7 @@ class ReadOnlyStorage:
         if info.type != fs.FileType.File or info.size > limit:
             return None
         try:
-            with _translated(self._show(path)), self.open_input(path) as source:
+            with in_our_words(self._show(path)), self.open_input(path) as source:
                 content = source.read(limit + 1)
         except StorageError:
             if self.exists(path):
@@ -144,14 +130,14 @@ class ReadOnlyStorage:
         return content if len(content) <= limit else None
 
     def _list(self, path: str, recursive: bool, missing_ok: bool) -> list[Any]:
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             selector = fs.FileSelector(
                 self._full(path), recursive=recursive, allow_not_found=missing_ok
             )
             return list(self._filesystem.get_file_info(selector))
 
     def _info(self, path: str) -> Any:
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             return self._filesystem.get_file_info(self._full(path))
 
     def _full(self, path: str) -> str:
@@ -178,7 +164,7 @@ class Storage(ReadOnlyStorage):
     @staticmethod
     def of(location: str) -> "Storage":
         """Open a location; see ``ReadOnlyStorage.of``."""
-        filesystem, root = _filesystem_of(location)
+        filesystem, root = filesystem_of(location)
         kind = LocalStorage if filesystem.type_name == "local" else Storage
         return kind(location, filesystem, root)
 
@@ -186,7 +172,7 @@ class Storage(ReadOnlyStorage):
         """Create a file, with the directories above it, and open it for writing."""
         self._refuse_existing(path)
         full = self._full(path)
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             if self._filesystem.type_name not in _OBJECT_STORES:
                 self._filesystem.create_dir(full.rpartition("/")[0], recursive=True)
             return cast(BinaryIO, self._filesystem.open_output_stream(full))
@@ -203,7 +189,7 @@ class Storage(ReadOnlyStorage):
             self._refuse_existing(path)
         if not self.renames_at_once:  # An object appears at once by itself.
             full = self._full(path)
-            with _translated(self._show(path)), self._filesystem.open_output_stream(full) as sink:
+            with in_our_words(self._show(path)), self._filesystem.open_output_stream(full) as sink:
                 sink.write(content)
             return
         folder, _, name = path.rpartition("/")
@@ -211,7 +197,7 @@ class Storage(ReadOnlyStorage):
             f"{folder}/" * bool(folder) + f"{UNFINISHED_PREFIX}{uuid.uuid4().hex[:8]}_{name}"
         )
         try:
-            with _translated(self._show(path)), self.create(unfinished) as sink:
+            with in_our_words(self._show(path)), self.create(unfinished) as sink:
                 sink.write(content)
                 self._flush(sink)
             self._replace(unfinished, path)
@@ -229,7 +215,7 @@ class Storage(ReadOnlyStorage):
 
     def make_directory(self, path: str) -> None:
         """Make a directory and those above it; one that is there already is left as it is."""
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             self._filesystem.create_dir(self._full(path), recursive=True)
 
     @property
@@ -248,25 +234,25 @@ class Storage(ReadOnlyStorage):
             files = self.list_files(source, recursive=True)
             moves = [(f"{source}/{file.path}", f"{target}/{file.path}") for file in files]
         for old, new in moves:
-            with _translated(self._show(old)):
+            with in_our_words(self._show(old)):
                 self._filesystem.move(self._full(old), self._full(new))
 
     def copy(self, source: str, target: str) -> None:
         """Copy a file; never onto something that exists."""
         self._refuse_existing(target)
-        with _translated(self._show(source)):
+        with in_our_words(self._show(source)):
             self._filesystem.copy_file(self._full(source), self._full(target))
 
     def delete_file(self, path: str) -> None:
         """Delete a file; one that is gone already is no error."""
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             if self.exists(path):
                 self._filesystem.delete_file(self._full(path))
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory with all that is in it; one that is gone already is no error."""
         self._refuse_root(path)
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             left: int | None = None
             while self.exists(path):
                 try:
@@ -301,26 +287,26 @@ class LocalStorage(Storage):
 
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             return open(self._full(path), "rb")
 
     def create(self, path: str) -> BinaryIO:
         """Create a file, with the directories above it, and open it for writing."""
         full = self._changeable(path)
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             os.makedirs(os.path.dirname(full), exist_ok=True)
             return open(full, "xb")
 
     def make_directory(self, path: str) -> None:
         """Make a directory and those above it; one that is there already is left as it is."""
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             os.makedirs(self._changeable(path), exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file or a directory; never onto something that exists."""
         old, new = self._changeable(source), self._changeable(target)
         self._refuse_existing(target)
-        with _translated(self._show(source)):
+        with in_our_words(self._show(source)):
             os.rename(old, new)
 
     def _flush(self, sink: BinaryIO) -> None:
@@ -329,18 +315,18 @@ class LocalStorage(Storage):
 
     def _replace(self, source: str, target: str) -> None:
         old, new = self._changeable(source), self._changeable(target)
-        with _translated(self._show(target)):
+        with in_our_words(self._show(target)):
             os.replace(old, new)
 
     def copy(self, source: str, target: str) -> None:
         """Copy a file; never onto something that exists."""
         shown = self._show(target)
-        with self.open_input(source) as old, self.create(target) as new, _translated(shown):
+        with self.open_input(source) as old, self.create(target) as new, in_our_words(shown):
             shutil.copyfileobj(old, new)
 
     def delete_file(self, path: str) -> None:
         """Delete a file; one that is gone already is no error."""
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             try:
                 os.unlink(self._changeable(path))
             except FileNotFoundError:
@@ -350,7 +336,7 @@ class LocalStorage(Storage):
         """Delete a directory with all that is in it; one that is gone already is no error."""
         self._refuse_root(path)
         full = self._changeable(path)
-        with _translated(self._show(path)):
+        with in_our_words(self._show(path)):
             if os.path.lexists(full):
                 shutil.rmtree(full, onerror=_unless_gone)
 
@@ -364,78 +350,7 @@ class LocalStorage(Storage):
         return full
 
 
-def real_place(location: str) -> tuple[str, ...]:
-    """Where a location really is, part by part: the same for all spellings, with links followed.
-
-    It need not be a location that could be opened.
-    """
-    match = _LOCATION.fullmatch(location)
-    if match is None:
-        return (location,)
-    scheme, host = (match["scheme"] or "file").lower(), (match["host"] or "").lower()
-    path = os.path.normpath(f"/{match['path']}".replace("//", "/"))
-    if scheme == "file":
-        return ("file", "", *PurePosixPath(os.path.realpath(path)).parts[1:])
-    family = next((group for group in _SAME_SCHEMES if scheme in group), (scheme,))[0]
-    host = host.removesuffix(f":{_HDFS_PORT}") if scheme == "hdfs" else host
-    return (family, host, *PurePosixPath(path).parts[1:])
-
-
-def storage_error(error: OSError, path: str) -> StorageError:
-    """The same error in our words; for those who write into an opened file themselves."""
-    reason = error.strerror or str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(f"{path} cannot be written: {reason}.")
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return PermissionRefused(f"Access to {path} is refused: {reason}.")
-    return StorageError(f"{path}: {reason}.")
-
-
-def _filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
-    match = _LOCATION.fullmatch(location)
-    if match is None:
-        raise StorageError(f"{location!r} is no location.")
-    scheme = (match["scheme"] or "file").lower()
-    host, path = match["host"] or "", match["path"]
-    with _translated(location):
-        if scheme == "file":
-            if host not in ("", "localhost") or not path.startswith("/"):
-                raise StorageError(f"{location!r} is no absolute path on this machine.")
-            return fs.LocalFileSystem(), os.path.normpath(path)
-        if scheme in ("hdfs", "viewfs"):
-            cluster, _ = fs.FileSystem.from_uri(f"{scheme}://{host}/")
-            return cluster, path
-        if scheme in _S3:
-            # Arrow knows the variables of Amazon's tools for credentials and region, not this one.
-            endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-            return fs.S3FileSystem(endpoint_override=endpoint), host + path
-        if scheme == "gs":
-            return fs.GcsFileSystem(), host + path
-        if scheme in _AZURE and "@" in host:
-            container, _, account = host.partition("@")
-            azure = fs.AzureFileSystem(account_name=account.split(".")[0])
-            return azure, container + path
-    raise StorageError(
-        f"{location!r} is on a file system that is not supported.",
-        remedy="Supported are file, hdfs, s3, gs and abfs.",
-    )
-
-
 def _unless_gone(_: object, __: str, failure: Any) -> None:
     """Somebody else may delete the same directory meanwhile."""
     if not isinstance(failure[1], FileNotFoundError):
         raise failure[1]
-
-
-@contextmanager
-def _translated(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error, path) from error
-    except (ValueError, pa.ArrowException) as error:
-        # A name that is no UTF-8, for example: whoever may write into a folder can make one.
-        raise StorageError(
-            f"{path!r} cannot be looked at: {error}.",
-            remedy="Look there for names that are not UTF-8, and rename or remove them.",
-        ) from error

@@ -11,10 +11,7 @@ SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "misc"}
 # Still to be split. Whoever does it takes the name away.
 TOO_LONG = {
     "airflow_hiveacid/engine/compaction/tasks.py",
-    "airflow_hiveacid/storage.py",
-    "tests/contract/test_transaction_contract.py",
     "tests/engine/test_compaction_proof.py",
-    "tests/test_storage.py",
 }
 
 

@@ -1,17 +1,13 @@
 import os
-import pickle
 from collections.abc import Callable
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from pyarrow import fs
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
-from airflow_hiveacid.storage import ReadOnlyStorage, Storage, real_place, storage_error
+from airflow_hiveacid.storage import ReadOnlyStorage, Storage
 
 
 @pytest.fixture
@@ -45,24 +41,6 @@ def test_a_location_is_taken_literally_in_every_spelling(table: Path, spelling: 
     storage = Storage.of(spelling.format(table))
     assert storage.list_files() == [FileStatus("x%20y", 1)]
     assert read(storage, "x%20y") == b"1"
-
-
-@pytest.mark.parametrize(
-    "location", ["relative/path", "file://elsewhere/a", "ftp://host/a", "file:", "abfs://nothing/a"]
-)
-def test_an_unusable_location_is_refused(location: str) -> None:
-    with pytest.raises(StorageError, match=r"location|file system|absolute path"):
-        Storage.of(location)
-
-
-def test_object_stores_are_found_by_their_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    storage = Storage.of("s3a://bucket/warehouse/t")
-    assert storage._filesystem.type_name == "s3"
-    assert storage._full("delta_1_1/bucket_00000") == "bucket/warehouse/t/delta_1_1/bucket_00000"
-    azure = Storage.of("abfs://container@account.dfs.core.windows.net/t")
-    assert azure._filesystem.type_name == "abfs"
-    assert azure._full("x") == "container/t/x"
 
 
 class KeepsDirectories:
@@ -109,35 +87,6 @@ def test_a_store_that_refuses_a_file_is_not_asked_for_ever(table: Path) -> None:
     with pytest.raises(StorageError, match="not empty"):
         Storage("s3://bucket/t", store, str(table)).delete_directory("staging")
     assert store.requests == 2
-
-
-@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-def test_an_s3_store_is_asked_at_the_endpoint_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
-    asked = []
-
-    class Nothing(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            asked.append(self.path)
-            self.send_error(404)
-
-        def do_GET(self) -> None:
-            self.do_HEAD()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    with HTTPServer(("127.0.0.1", 0), Nothing) as server:
-        monkeypatch.setenv(variable, f"http://127.0.0.1:{server.server_port}")
-        Thread(target=server.serve_forever, daemon=True).start()
-        with suppress(StorageError):  # It says 404 to everything, so that it has no bucket either.
-            Storage.of("s3a://bucket/warehouse/t").exists("base_1")
-        server.shutdown()
-    assert asked[0].startswith("/bucket/warehouse/t/base_1")
 
 
 def test_a_listing_is_relative_to_the_asked_directory_and_hides_nothing(storage: Storage) -> None:
@@ -343,62 +292,11 @@ def test_a_missing_file_is_named(storage: Storage) -> None:
             operation("nothing")
 
 
-def test_a_full_disk_is_told_apart() -> None:
-    with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError) as caught:  # noqa: PT011
-        full.write(b"1")
-    assert isinstance(storage_error(caught.value, "t"), DiskFull)
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may do anything")
 def test_refused_access_is_told_apart(storage: Storage, table: Path) -> None:
     table.chmod(0o500)
     with pytest.raises(PermissionRefused, match="d=a%2Fb c"):
         storage.make_directory("delta_1_1")
-
-
-def test_permission_errors_of_every_kind_are_told_apart() -> None:
-    for code in (1, 13):
-        assert isinstance(storage_error(OSError(code, "no"), "t"), PermissionRefused)
-    assert type(storage_error(OSError(5, "broken"), "t")) is StorageError
-
-
-def test_errors_survive_the_way_back_from_a_worker() -> None:
-    error = storage_error(OSError(28, "No space left on device"), "t")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("file:/a/b", "/a/b/"),
-        ("file:/a/b", "file:///a//./b"),
-        ("s3a://bucket/a", "s3://bucket/a/"),
-        ("hdfs://NN:8020/a", "hdfs://nn/a"),
-        ("abfss://c@x.dfs.core.windows.net/a", "abfs://c@x.dfs.core.windows.net/a"),
-    ],
-)
-def test_a_place_is_the_same_in_every_spelling(one: str, other: str) -> None:
-    assert real_place(one) == real_place(other)
-
-
-def test_different_places_differ(tmp_path: Path) -> None:
-    locations = [
-        f"file:{tmp_path}",
-        f"file:{tmp_path}/a",
-        f"file:{tmp_path}/a%2Fb",
-        f"file:{tmp_path}/a/b",
-        f"hdfs://nn{tmp_path}",
-        f"s3://b{tmp_path}",
-        "jdbc:whatever",
-        "",
-    ]
-    assert len({real_place(location) for location in locations}) == len(locations)
-
-
-def test_a_place_is_where_links_lead(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert real_place(f"file:{tmp_path}/link/x") == real_place(f"file:{tmp_path}/real/x")
 
 
 def test_a_link_is_seen_wherever_it_is_on_the_way(table: Path) -> None:

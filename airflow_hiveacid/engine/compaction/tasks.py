@@ -22,6 +22,7 @@ from airflow_hiveacid.errors import (
     NanosecondsLost,
     ProofFailed,
 )
+from airflow_hiveacid.filesystems import storage_error
 from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
@@ -40,7 +41,7 @@ from airflow_hiveacid.orc.stripe_plan import Piece, PlannedFile, StripePlan, pla
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import transplant_all
 from airflow_hiveacid.orc.value_digest import ValueDigest
-from airflow_hiveacid.storage import Storage, storage_error
+from airflow_hiveacid.storage import Storage
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -1,0 +1,102 @@
+"""Which file system a location means, where it really is, and its errors in our words.
+
+A location is the metastore's text. It is not url-encoded: a partition folder may really be called
+``d=a%2Fb``, so a location is never given to anything that decodes it.
+"""
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+
+import pyarrow as pa  # noqa: TID253
+from pyarrow import fs  # noqa: TID253
+
+from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
+
+_LOCATION = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
+)
+_S3 = ("s3", "s3a", "s3n")
+_AZURE = ("abfs", "abfss")
+_SAME_SCHEMES = (_S3, _AZURE)
+_HDFS_PORT = 8020
+
+
+def filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
+    """The file system that a location names, and the path there.
+
+    Raises:
+        StorageError: It is no location, or on a file system that is not supported.
+    """
+    match = _LOCATION.fullmatch(location)
+    if match is None:
+        raise StorageError(f"{location!r} is no location.")
+    scheme = (match["scheme"] or "file").lower()
+    host, path = match["host"] or "", match["path"]
+    with in_our_words(location):
+        if scheme == "file":
+            if host not in ("", "localhost") or not path.startswith("/"):
+                raise StorageError(f"{location!r} is no absolute path on this machine.")
+            return fs.LocalFileSystem(), os.path.normpath(path)
+        if scheme in ("hdfs", "viewfs"):
+            cluster, _ = fs.FileSystem.from_uri(f"{scheme}://{host}/")
+            return cluster, path
+        if scheme in _S3:
+            # Arrow knows the variables of Amazon's tools for credentials and region, not this one.
+            endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+            return fs.S3FileSystem(endpoint_override=endpoint), host + path
+        if scheme == "gs":
+            return fs.GcsFileSystem(), host + path
+        if scheme in _AZURE and "@" in host:
+            container, _, account = host.partition("@")
+            azure = fs.AzureFileSystem(account_name=account.split(".")[0])
+            return azure, container + path
+    raise StorageError(
+        f"{location!r} is on a file system that is not supported.",
+        remedy="Supported are file, hdfs, s3, gs and abfs.",
+    )
+
+
+def real_place(location: str) -> tuple[str, ...]:
+    """Where a location really is, part by part: the same for all spellings, with links followed.
+
+    It need not be a location that could be opened.
+    """
+    match = _LOCATION.fullmatch(location)
+    if match is None:
+        return (location,)
+    scheme, host = (match["scheme"] or "file").lower(), (match["host"] or "").lower()
+    path = os.path.normpath(f"/{match['path']}".replace("//", "/"))
+    if scheme == "file":
+        return ("file", "", *PurePosixPath(os.path.realpath(path)).parts[1:])
+    family = next((group for group in _SAME_SCHEMES if scheme in group), (scheme,))[0]
+    host = host.removesuffix(f":{_HDFS_PORT}") if scheme == "hdfs" else host
+    return (family, host, *PurePosixPath(path).parts[1:])
+
+
+def storage_error(error: OSError, path: str) -> StorageError:
+    """The same error in our words; for those who write into an opened file themselves."""
+    reason = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"{path} cannot be written: {reason}.")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return PermissionRefused(f"Access to {path} is refused: {reason}.")
+    return StorageError(f"{path}: {reason}.")
+
+
+@contextmanager
+def in_our_words(path: str) -> Iterator[None]:
+    """Turn the errors of file systems in the body of a with statement into ours, about a path."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path) from error
+    except (ValueError, pa.ArrowException) as error:
+        # A name that is no UTF-8, for example: whoever may write into a folder can make one.
+        raise StorageError(
+            f"{path!r} cannot be looked at: {error}.",
+            remedy="Look there for names that are not UTF-8, and rename or remove them.",
+        ) from error

@@ -1,0 +1,219 @@
+"""Who waits to change rows is served in order, on real metastores of both versions."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    Operation,
+    TableRef,
+    Target,
+    lock_components,
+)
+from airflow_hiveacid.errors import (
+    LockTimeout,
+)
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import LockState
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.metastore.txn.writer_queue import queue_of
+from airflow_hiveacid.progress import Phase
+from tests.contract.other_engines import OtherEngine
+from tests.contract.txn.transactions import INSERT, MERGE, OVERWRITE, SELECT, UPDATE, own, run
+from tests.fakes.metastore import REAL_AND_FAKE
+from tests.observers import At
+
+pytestmark = REAL_AND_FAKE
+
+
+@pytest.fixture
+def waiting(
+    client: MetastoreClient, table: TableRef, eventually: Callable[..., None]
+) -> Callable[..., AbstractContextManager[Transaction]]:
+    """Enter a transaction in a thread and do something as soon as it waits."""
+
+    def is_waiting() -> bool:
+        in_line = client.show_locks(queue_of(table))
+        return bool(in_line) or any(
+            lock.state is LockState.WAITING for lock in client.show_locks(table)
+        )
+
+    @contextmanager
+    def enter(transaction: Transaction, then: Callable[[], Any]) -> Iterator[Transaction]:
+        with ThreadPoolExecutor(1) as pool:
+            entered = pool.submit(transaction.__enter__)
+            eventually("the request waits", is_waiting)
+            then()
+            entered.result()
+        try:
+            yield transaction
+        finally:
+            transaction.__exit__(None, None, None)
+
+    return enter
+
+
+@pytest.mark.parametrize("operation", [UPDATE, MERGE, OVERWRITE])
+def test_who_waited_for_a_change_begins_on_fresh_data(
+    begin: Callable[..., Transaction],
+    waiting: Callable[..., AbstractContextManager[Transaction]],
+    table: TableRef,
+    operation: Operation,
+) -> None:
+    with (
+        begin(UPDATE) as first,
+        waiting(begin(operation, lock_wait_seconds=60), first.commit) as second,
+    ):
+        assert second.restarts == 0
+        assert second.txn_id == first.txn_id + 1
+        assert own(second) == own(first) + 1
+        assert second.snapshot.write_ids[table.full_name].is_valid(own(first))
+        second.commit()
+
+
+def test_who_waited_for_nothing_goes_on(
+    begin: Callable[..., Transaction],
+    waiting: Callable[..., AbstractContextManager[Transaction]],
+) -> None:
+    with (
+        begin(UPDATE) as first,
+        waiting(begin(MERGE, lock_wait_seconds=60), lambda: first.abort("a test")) as second,
+    ):
+        assert second.restarts == 0
+        second.commit()
+
+
+def test_waiters_are_served_in_their_order_and_open_one_transaction_each(
+    client: MetastoreClient,
+    table: TableRef,
+    begin: Callable[..., Transaction],
+    eventually: Callable[..., None],
+) -> None:
+    served: list[int] = []
+    before = client.get_open_txns().high_watermark
+
+    def work(number: int) -> None:
+        # A day of its own for each, and one that all of them want.
+        targets = [Target(table, MERGE, True, [f"day=1{number}", "day=1"])]
+        with begin(MERGE, targets=targets, lock_wait_seconds=60) as transaction:
+            served.append(number)
+            transaction.commit()
+            assert transaction.restarts == 0
+
+    with ThreadPoolExecutor(5) as pool:
+        with begin(MERGE) as first:
+            running = []
+            for number in range(5):
+                running.append(pool.submit(work, number))
+                eventually(
+                    "the next one stands in line",
+                    lambda: (
+                        len({each.lock_id for each in client.show_locks(queue_of(table))})
+                        == len(running)
+                    ),
+                )
+            assert client.get_open_txns().high_watermark == before + 1
+            first.commit()
+        for each in running:
+            each.result()
+    assert served == [0, 1, 2, 3, 4]
+    assert client.get_open_txns().high_watermark == before + 6
+    assert client.show_locks() == []
+
+
+@pytest.mark.parametrize("operation", [INSERT, SELECT])
+def test_who_stands_in_line_is_in_nobodys_way(
+    client: MetastoreClient,
+    table: TableRef,
+    begin: Callable[..., Transaction],
+    waiting: Callable[..., AbstractContextManager[Transaction]],
+    operation: Operation,
+) -> None:
+    def pass_by() -> None:
+        with begin(operation), begin(UPDATE, "day=2") as elsewhere:
+            assert elsewhere.restarts == 0
+        first.commit()
+
+    with (
+        begin(UPDATE) as first,
+        waiting(begin(MERGE, lock_wait_seconds=60), pass_by) as second,
+    ):
+        second.commit()
+
+
+def test_nobody_waits_for_an_earlier_try_of_the_same_run_that_stands_in_line(
+    client: MetastoreClient, table: TableRef, begin: Callable[..., Transaction]
+) -> None:
+    (component,) = lock_components(client.version, OVERWRITE, queue_of(table), True, ["day=1"])
+    killed = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
+    client.lock([killed], None, "root", "host", "nightly")
+    with pytest.raises(LockTimeout, match="run nightly"), begin(UPDATE, run_token="other"):
+        pass
+    with begin(UPDATE, run_token="nightly", lock_wait_seconds=60) as again:
+        again.commit()
+    assert client.show_locks() == []
+
+
+def test_who_waits_all_the_same_begins_anew(
+    client: MetastoreClient,
+    begin: Callable[..., Transaction],
+    other_engine: Callable[[Operation], OtherEngine],
+    table: TableRef,
+    eventually: Callable[..., None],
+) -> None:
+    """Other engines stand in no line: they ask for their locks in between."""
+    rivals: list[OtherEngine] = []
+    during = At(Phase.LOCK, lambda: rivals.append(other_engine(UPDATE)))
+    transaction = begin(UPDATE, during=during, lock_wait_seconds=60)
+    with ThreadPoolExecutor(1) as pool:
+        entered = pool.submit(transaction.__enter__)
+        eventually(
+            "the request waits",
+            lambda: (
+                bool(rivals)
+                and any(lock.state is LockState.WAITING for lock in client.show_locks(table))
+            ),
+        )
+        rivals[0].commit()
+        entered.result()
+    try:
+        assert transaction.restarts == 1
+        assert own(transaction) > rivals[0].write_id
+        transaction.commit()
+    finally:
+        transaction.__exit__(None, None, None)
+    assert client.show_locks() == []
+
+
+def test_another_engine_that_holds_the_table_is_waited_for_without_a_transaction(
+    client: MetastoreClient,
+    begin: Callable[..., Transaction],
+    waiting: Callable[..., AbstractContextManager[Transaction]],
+    other_engine: Callable[[Operation], OtherEngine],
+) -> None:
+    rival = other_engine(UPDATE)
+    with waiting(begin(MERGE, lock_wait_seconds=60), rival.commit) as transaction:
+        assert transaction.restarts == 0
+        assert own(transaction) == rival.write_id + 1
+        transaction.commit()
+
+
+def test_many_changes_of_one_partition_all_get_their_turn(
+    begin: Callable[..., Transaction],
+) -> None:
+    barrier = threading.Barrier(4)
+
+    def work(_: int) -> int:
+        barrier.wait()
+        # Each of the others can be faster once.
+        return run(begin(MERGE, lock_wait_seconds=60, max_restarts=3))
+
+    with ThreadPoolExecutor(4) as pool:
+        write_ids = list(pool.map(work, range(4)))
+    assert len(set(write_ids)) == 4

@@ -1,0 +1,18 @@
+"""What the tests of transactions do to a table, and what they look at."""
+
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+
+SELECT, INSERT, OVERWRITE = Operation.SELECT, Operation.INSERT, Operation.OVERWRITE
+UPDATE, DELETE, MERGE = Operation.UPDATE, Operation.DELETE, Operation.MERGE
+
+
+def own(transaction: Transaction) -> int:
+    (write_id,) = transaction.write_ids.values()
+    return write_id
+
+
+def run(transaction: Transaction) -> int:
+    with transaction:
+        transaction.commit()
+    return own(transaction)
