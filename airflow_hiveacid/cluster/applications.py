@@ -20,6 +20,8 @@ class ApplicationState(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     KILLED = "killed"
+    # The cluster has not known it for so long that it never will.
+    LOST = "lost"
 
     @property
     def ended(self) -> bool:

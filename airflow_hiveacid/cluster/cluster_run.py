@@ -1,12 +1,28 @@
 """One run of a job whose driver is in the cluster, as seen from a worker or a triggerer."""
 
+import os
+import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.cluster.applications import Application, Applications
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.cluster.applications import Application, ApplicationState, applications_of
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
+from airflow_hiveacid.cluster.spark_text import properties, require_environment
+from airflow_hiveacid.cluster.submit import SparkSubmission
+from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
 from airflow_hiveacid.errors import ClusterUnreachable, HiveAcidError
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.script_report import AnyReport, report_type
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
 
 # A cluster that was restarted may not know its applications for a moment.
 _LOOKS_BEFORE_LOST = 5
@@ -15,79 +31,183 @@ _SECONDS_TO_END = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What was found out about an application.
+class Submitted:
+    """An application that the cluster has accepted: all that it takes to follow it.
 
-    :param application_id: Which one.
-    :param application: The application; None when the cluster can't tell just now.
-    :param started: What it has begun; None when that was told before, or when it said nothing yet.
-    :param news: What the cluster says about it; empty when that was told before.
-    :param lost: The cluster has not known the application for so long that it never will.
-    :param trouble: What could not be found out, and why; empty when all went well.
+    :param application_id: The application.
+    :param report: Where it leaves its report, see RunFiles.
+    :param adopted: Whether an earlier try has submitted it.
     """
 
     application_id: str
-    application: Application | None = None
-    started: Started | None = None
-    news: str = ""
-    lost: bool = False
-    trouble: str = ""
-
-    @property
-    def end(self) -> dict[str, str]:
-        """How the application has ended, for the trigger's event; empty while it has not."""
-        if self.lost:
-            return {"state": "lost", "diagnostics": self.trouble}
-        if self.application is not None and self.application.state.ended:
-            found = self.application
-            return {"state": found.state.value, "diagnostics": found.diagnostics}
-        return {}
-
-    def log(self, log: Any) -> None:
-        """Tell what is new.
-
-        :param log: A logger: a task and a trigger have different kinds.
-        """
-        if self.trouble:
-            log.warning("%s", self.trouble)
-        if self.news:
-            log.info("%s: %s", self.application_id, self.news)
+    report: str
+    adopted: bool
 
 
 class ClusterRun:
-    """Finds, follows and ends the application of a run.
+    """Submits, follows and ends the application of a run.
 
     Everything follows from the run's tag, so that it does not matter who has submitted the
     application, and whether anybody has noted its id.
 
-    :param applications: The applications of the cluster.
+    :param connection: The Spark connection.
     :param tag: By which the applications of the run are found.
-    :param report: Where the application leaves its report, see RunFiles.
+    :param xcoms: Where to tell what the application begins.
+    :param log: The logger of the task or of the trigger, which are of different kinds.
+    :param submitted: The application, when somebody else has submitted it.
+    :raises InvalidConnection: Drivers can't run in the cluster of that connection.
     """
 
-    def __init__(self, applications: Applications, tag: str, report: str) -> None:
-        self.report = report
-        self._applications = applications
+    def __init__(
+        self,
+        connection: "Connection",
+        tag: str,
+        xcoms: TaskXComs,
+        log: Any,
+        submitted: Submitted | None = None,
+    ) -> None:
         self.tag = tag
-        self._files = RunFiles(report)
-        self._told: Started | None = None
+        self._connection = connection
+        self._applications = applications_of(connection)
+        self._xcoms = xcoms
+        self._log = log
+        self._submitted = submitted
+        self._submission: SparkSubmission | None = None
+        self._started: Started | None = None
         self._unknown = 0
         self._diagnostics = ""
 
-    def submit_conf(self) -> dict[str, str]:
-        """Spark settings that make the run findable."""
-        return self._applications.submit_conf(self.tag)
+    @property
+    def submitted(self) -> Submitted:
+        """The application, once it has been submitted."""
+        assert self._submitted is not None
+        return self._submitted
 
-    def ids(self) -> set[str]:
-        """The ids of all applications of the run, those that have ended too."""
-        return {each.id for each in self._applications.find(self.tag)}
+    @property
+    def adopted(self) -> bool:
+        """Whether an earlier try has submitted the application."""
+        return self.submitted.adopted
 
-    def live(self) -> Application | None:
+    def submit(self, job: Job, options: Mapping[str, Any], env_vars: Mapping[str, str]) -> None:
+        """Submit the application and wait until it is accepted, unless one of the run is at work.
+
+        :param job: The job.
+        :param options: Arguments of ``SparkSubmitHook``.
+        :param env_vars: Environment variables of the driver.
+        """
+        assert job.metastore is not None
+        with MetastoreClient(job.metastore) as client:
+            table = client.get_table(TableRef.parse(job.target))
+        report = RunFiles.below(table.folder, self.tag)
+        application = self._live()
+        adopted = application is not None
+        if application is not None:
+            self._log.info("An earlier try has submitted %s: waiting for it.", application.id)
+        else:
+            application = self._submit(job, report, options, env_vars)
+        self._submitted = Submitted(application.id, report, adopted)
+        push_application(self._xcoms, application.id, application.tracking_url)
+
+    def look(self) -> Application | None:
+        """Look once, without waiting, and tell what is new.
+
+        :return: The application once it has ended, or is not to be found any more.
+        """
+        application_id = self.submitted.application_id
+        try:
+            application = self._applications.get(application_id)
+        except ClusterUnreachable as error:
+            self._log.warning("%s", error)
+            return None
+        if application is None:
+            self._unknown += 1
+            trouble = f"The cluster does not know {application_id}."
+            self._log.warning("%s", trouble)
+            if self._unknown < _LOOKS_BEFORE_LOST:
+                return None
+            return Application(application_id, ApplicationState.LOST, trouble)
+        self._unknown = 0
+        if application.diagnostics not in ("", self._diagnostics):
+            self._log.info("%s: %s", application_id, application.diagnostics)
+        self._diagnostics = application.diagnostics
+        try:
+            self._tell()
+        except HiveAcidError as error:
+            self._log.warning("%s", error)
+        return application if application.state.ended else None
+
+    def report(self, job: Job) -> AnyReport | None:
+        """Return what the application has reported, and tell what it had begun.
+
+        It is None when there is no report.
+
+        :param job: The job.
+        """
+        self._tell()
+        return self._files.read_report(report_type(job))
+
+    def failure(self, application: Application) -> AirflowException:
+        """Return what the cluster says about an application that has failed.
+
+        The end of the driver's log goes to the log of the task.
+
+        :param application: As ``look`` has returned it.
+        """
+        for line in self._applications.log_tail(application.id):
+            self._log.info("%s", line)
+        told = f"Application {application.id}: {application.state}. {application.diagnostics}"
+        return AirflowException(told.strip())
+
+    def end(self) -> None:
+        """End all applications of the run, and wait a little until they have ended.
+
+        :raises ClusterUnreachable: The cluster does not answer.
+        """
+        if self._submission is not None:
+            self._submission.kill()
+        live = [app.id for app in self._applications.find(self.tag) if not app.state.ended]
+        for application_id in live:
+            self._applications.kill(application_id)
+        deadline = time.monotonic() + _SECONDS_TO_END
+        while self._live() is not None and time.monotonic() < deadline:
+            time.sleep(0.5)
+        self._log.info("Ended applications: %s", live or "none was live")
+
+    @property
+    def _files(self) -> RunFiles:
+        return RunFiles(self.submitted.report).of(self.submitted.application_id)
+
+    def _tell(self) -> None:
+        started = self._files.read_started()
+        if started is not None and started != self._started:
+            self._started = started
+            push_started(self._xcoms, started)
+
+    def _live(self) -> Application | None:
         """The application of the run that is at work; of several the youngest."""
-        found = [each for each in self._applications.find(self.tag) if not each.state.ended]
-        return found[-1] if found else None
+        live = [app for app in self._applications.find(self.tag) if not app.state.ended]
+        return live[-1] if live else None
 
-    def submitted(self, known: set[str]) -> Application:
+    def _submit(
+        self, job: Job, report: str, options: Mapping[str, Any], env_vars: Mapping[str, str]
+    ) -> Application:
+        known = {application.id for application in self._applications.find(self.tag)}
+        with tempfile.TemporaryDirectory(prefix="hiveacid-") as folder:
+            file = self._properties_file(job, options["properties_file"], env_vars, Path(folder))
+            tagged = {**options["conf"], **self._applications.submit_conf(self.tag)}
+            self._submission = SparkSubmission(
+                job,
+                report,
+                folder=Path(folder),
+                environment={},
+                connection=self._connection,
+                in_cluster=True,
+                options={**options, "conf": tagged, "properties_file": file},
+            )
+            self._submission.run()
+        return self._appeared(known)
+
+    def _appeared(self, known: set[str]) -> Application:
         """Wait for the application that was just submitted.
 
         :param known: The ids that there were before.
@@ -95,9 +215,9 @@ class ClusterRun:
         """
         deadline = time.monotonic() + _SECONDS_TO_APPEAR
         while True:
-            found = [each for each in self._applications.find(self.tag) if each.id not in known]
-            if found:
-                return found[-1]
+            new = [app for app in self._applications.find(self.tag) if app.id not in known]
+            if new:
+                return new[-1]
             if time.monotonic() > deadline:
                 raise ClusterUnreachable(
                     f"The cluster has accepted an application with the tag {self.tag}, and does"
@@ -105,41 +225,36 @@ class ClusterRun:
                 )
             time.sleep(1)
 
-    def look(self, application_id: str) -> Look:
-        """Find out how far an application has come, without waiting.
+    def _properties_file(
+        self, job: Job, given: str | None, env_vars: Mapping[str, str], folder: Path
+    ) -> str:
+        """Write a file of Spark properties with the driver's environment, which may be secret.
 
-        :param application_id: The application.
+        :param job: The job; it may name a variable with the metastore's bearer token.
+        :param given: A file whose properties are needed as well.
+        :param env_vars: Environment variables of the driver.
+        :param folder: Where to write it.
         """
-        try:
-            application = self._applications.get(application_id)
-        except ClusterUnreachable as error:
-            return Look(application_id, trouble=str(error))
-        if application is None:
-            self._unknown += 1
-            lost = self._unknown >= _LOOKS_BEFORE_LOST
-            trouble = f"The cluster does not know {application_id}."
-            return Look(application_id, lost=lost, trouble=trouble)
-        self._unknown = 0
-        news = "" if application.diagnostics == self._diagnostics else application.diagnostics
-        self._diagnostics = application.diagnostics
-        try:
-            started = self._files.of(application_id).read_started()
-        except HiveAcidError as error:
-            return Look(application_id, application, news=news, trouble=str(error))
-        if started == self._told:
-            return Look(application_id, application, news=news)
-        self._told = started
-        return Look(application_id, application, started, news)
+        require_environment("env_vars", env_vars)
+        # The driver writes timestamps by its clock, and Hive's have no zone.
+        environment = {"TZ": "UTC", **env_vars}
+        token_env = job.metastore.token_env if job.metastore is not None else None
+        if token_env is not None:
+            environment[token_env] = os.environ[token_env]
+            require_environment("The bearer token", {token_env: environment[token_env]})
+        theirs = _spark_defaults() if given is None else Path(given)
+        # The empty line ends a last one that goes on, so that it takes in none of ours.
+        before = "" if theirs is None else theirs.read_text(encoding="utf-8") + "\n\n"
+        ours = properties(self._applications.driver_env_conf(environment))
+        file = folder / "spark.properties"
+        file.touch(mode=0o600)
+        file.write_text(before + ours, encoding="utf-8")
+        return str(file)
 
-    def kill(self) -> list[str]:
-        """End all applications of the run, and wait a little until they have ended.
 
-        :return: The ids of those that were ended.
-        """
-        live = [each.id for each in self._applications.find(self.tag) if not each.state.ended]
-        for application_id in live:
-            self._applications.kill(application_id)
-        deadline = time.monotonic() + _SECONDS_TO_END
-        while self.live() is not None and time.monotonic() < deadline:
-            time.sleep(0.5)
-        return live
+def _spark_defaults() -> Path | None:
+    """The worker's spark-defaults.conf, which spark-submit doesn't read beside another file."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    defaults = None if folder is None else Path(folder, "spark-defaults.conf")
+    return defaults if defaults is not None and defaults.is_file() else None

@@ -44,10 +44,7 @@ def require_environment(field: str, variables: Mapping[str, str]) -> None:
     :param variables: Name to value.
     :raises InvalidJob: A name is none, or a value is not one line.
     """
-    for name in variables:
-        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
-            raise InvalidJob(f"{field}: {name!r} cannot be the name of an environment variable.")
-    require_lines(field, variables)
+    _require_names(field, variables, _VARIABLE, "the name of an environment variable")
 
 
 def require_conf(field: str, conf: Mapping[str, Any]) -> None:
@@ -57,10 +54,7 @@ def require_conf(field: str, conf: Mapping[str, Any]) -> None:
     :param conf: Key to value.
     :raises InvalidJob: A key is none, or a value is not one line.
     """
-    for key in conf:
-        if not isinstance(key, str) or not _KEY.fullmatch(key):
-            raise InvalidJob(f"{field}: {key!r} cannot be the key of a Spark property.")
-    require_lines(field, conf)
+    _require_names(field, conf, _KEY, "the key of a Spark property")
 
 
 def properties(conf: Mapping[str, str]) -> str:
@@ -73,6 +67,15 @@ def properties(conf: Mapping[str, str]) -> str:
     return "".join(f"{_escaped(key)} {_escaped(value)}\n" for key, value in sorted(conf.items()))
 
 
+def _require_names(
+    field: str, values: Mapping[str, Any], allowed: re.Pattern[str], what: str
+) -> None:
+    for name in values:
+        if not isinstance(name, str) or not allowed.fullmatch(name):
+            raise InvalidJob(f"{field}: {name!r} cannot be {what}.")
+    require_lines(field, values)
+
+
 def _escaped(text: str) -> str:
     escaped = _SPECIAL.sub(r"\\\g<0>", text)
     # Else it would be taken for a part of the gap before it.
@@ -83,9 +86,9 @@ def _texts(where: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield where, value
     elif isinstance(value, Mapping):
-        for key, each in value.items():
+        for key, entry in value.items():
             yield from _texts(f"the name {key!r} in {where}", key)
-            yield from _texts(f"{where}[{key!r}]", each)
+            yield from _texts(f"{where}[{key!r}]", entry)
     elif isinstance(value, list | tuple):
-        for number, each in enumerate(value):
-            yield from _texts(f"{where}[{number}]", each)
+        for number, entry in enumerate(value):
+            yield from _texts(f"{where}[{number}]", entry)

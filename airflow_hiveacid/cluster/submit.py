@@ -16,7 +16,9 @@ from airflow.sdk import BaseHook
 from airflow_hiveacid.cluster.packaged import package_zip, spark_app_path
 from airflow_hiveacid.cluster.spark_text import require_conf, require_environment, require_lines
 from airflow_hiveacid.errors import InvalidConnection, JavaMissing
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
+from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.progress import PROGRESS
 
 if TYPE_CHECKING:
@@ -30,10 +32,11 @@ class SparkSubmission:
     Where the driver runs on this machine that is the whole application. Where it runs in the
     cluster, spark-submit ends once the application is accepted.
 
-    :param arguments: The command line of the application. Everybody on the machine can read it, so nothing secret.
+    :param job: The job.
+    :param report: Where the application leaves its report, see RunFiles.
+    :param folder: Where to put files that are needed as long as spark-submit runs.
     :param environment: Variables for spark-submit, and so for a driver on this machine; the place
         for what is secret.
-    :param folder: Where to put files that are needed as long as spark-submit runs.
     :param connection: The Spark connection, see ``spark_connection``.
     :param in_cluster: Whether the driver runs in the cluster.
     :param options: Further arguments of ``SparkSubmitHook``.
@@ -43,15 +46,23 @@ class SparkSubmission:
 
     def __init__(
         self,
-        arguments: list[str],
+        job: Job,
+        report: str,
         *,
-        environment: Mapping[str, str],
         folder: Path,
+        environment: Mapping[str, str],
         connection: "Connection",
         in_cluster: bool,
         options: Mapping[str, Any],
         on_progress: Callable[[], None] | None = None,
     ) -> None:
+        job_file = folder / "job.json"
+        job_file.touch(mode=0o600)
+        job_file.write_text(codec.to_json(job), encoding="utf-8")
+        # In the cluster, it lands in the driver's working directory.
+        given = job_file.name if in_cluster else str(job_file)
+        # Everybody on the machine can read the command line, so nothing secret.
+        arguments = ["--job", given, "--report", report]
         for field, value in options.items():
             require_lines(field, value)
         require_conf("conf", options.get("conf") or {})
@@ -64,6 +75,7 @@ class SparkSubmission:
         self._hook = _submit_hook(
             conn_id=connection.conn_id,
             application_args=arguments,
+            files=str(job_file) if in_cluster else None,
             py_files=str(package_zip(folder)),
             deploy_mode="cluster" if in_cluster else "client",
             **options,

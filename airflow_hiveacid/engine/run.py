@@ -27,15 +27,10 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.script_report import AnyReport, ScriptReport, report_type
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import FaultInjector, PhaseLog, PhaseObserver
-
-_REPORTS: Mapping[type[Job], type[RunReport | CompactReport | ScriptReport]] = {
-    CompactJob: CompactReport,
-    ScriptJob: ScriptReport,
-}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,11 +50,11 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     place = arguments.report
     files = RunFiles(place if ":/" in place else str(Path(place).absolute()))
-    report_type: type[RunReport | CompactReport | ScriptReport] = RunReport
+    kind: type[AnyReport] = RunReport
     name, target = "Job", ""
     try:
         job = codec.from_json(arguments.job.read_text())
-        report_type = _REPORTS.get(type(job), RunReport)
+        kind = report_type(job)
         name, target = type(job).__name__, job.target
         spark = application_session(f"{name} {target}")
         files = files.of(spark.sparkContext.applicationId)
@@ -68,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
         if ours is not error:
             traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
-        report = report_type(job=name, target=target, error=ErrorReport.of(ours))
+        report = kind(job=name, target=target, error=ErrorReport.of(ours))
     if files.known:
         files.write_report(report)
     if (failure := report.error) is None:
@@ -104,9 +99,7 @@ class StartedReporter(PhaseObserver):
             self._files.write_started(self._started)
 
 
-def run(
-    spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()
-) -> RunReport | CompactReport | ScriptReport:
+def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) -> AnyReport:
     """Run a job once and for all: what an earlier try of it has committed is not done again.
 
     Args:

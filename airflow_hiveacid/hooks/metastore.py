@@ -31,24 +31,6 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9083
 
 
-def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> list[int]:
-    """Abort what a run has left open, so that neither its locks nor its places in queues outlive it.
-
-    :param metastore: The metastore.
-    :param tokens: The names of the run's transactions, see ``Job.tokens``.
-    :return: The transactions that were open.
-    """
-    # Thrift is heavy, and this module is imported while DAGs are parsed.
-    from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
-    from airflow_hiveacid.metastore.txn.writer_queue import leave_queues
-
-    with MetastoreClient(metastore) as client:
-        aborted = abort_open_transactions(client, *tokens)
-        leave_queues(client, *tokens)
-        return aborted
-
-
 class HiveAcidMetastoreHook(BaseHook):
     """Talks to a Hive Metastore 3.1 or 4 over Thrift.
 

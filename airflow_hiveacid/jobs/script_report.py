@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, Report, RunReport
+from airflow_hiveacid.jobs.script_job import ScriptJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +80,20 @@ class ScriptReport(Report):
             already_done=bool(reports) and all(report.already_done for report in reports),
             error=error or next(iter(failed), None),
         )
+
+
+AnyReport = RunReport | CompactReport | ScriptReport
+
+
+def report_type(job: Job) -> type[AnyReport]:
+    """What kind of report the Spark application leaves of a job.
+
+    Args:
+        job: The job.
+    """
+    match job:
+        case CompactJob():
+            return CompactReport
+        case ScriptJob():
+            return ScriptReport
+    return RunReport

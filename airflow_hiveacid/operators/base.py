@@ -9,9 +9,10 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.assets import emit_assets
+from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.failures import task_failure
-from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook, abort_transactions
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs.job import Job
 
 if TYPE_CHECKING:
@@ -91,15 +92,8 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
     def on_kill(self) -> None:
         """Abort the transactions of the job, so that their locks don't outlive the task."""
-        job = self._running
-        if job is None or job.metastore is None or not job.tokens:
-            return
-        try:
-            aborted = abort_transactions(job.metastore, job.tokens)
-        except HiveAcidError as error:
-            self.log.warning("The transaction is left to the metastore's timeout: %s", error)
-        else:
-            self.log.info("Aborted transactions: %s", aborted or "none was open")
+        if self._running is not None:
+            abort_run(None, self._running.metastore, self._running.tokens, self.log)
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> object:
         """Answer OpenLineage's listener, when the task has ended well or not.

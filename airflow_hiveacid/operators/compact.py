@@ -7,7 +7,6 @@ from typing import Any
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.compaction_need import parse_needs, partitions_of
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 
@@ -33,7 +32,6 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
     """
 
     job_type = CompactJob
-    report_type = CompactReport
 
     template_fields: Sequence[str] = (*HiveAcidSparkOperator.template_fields, "need")
 

@@ -1,37 +1,23 @@
 """HiveAcidSparkOperator: a job that is a Spark application."""
 
-import os
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowException, conf
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.cluster.applications import ApplicationState, application_tag, applications_of
-from airflow_hiveacid.cluster.spark_text import properties, require_environment
-from airflow_hiveacid.cluster.submit import SparkSubmission, runs_in_cluster, spark_connection
-from airflow_hiveacid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.cluster.abort import abort_run
+from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
+from airflow_hiveacid.cluster.submit import runs_in_cluster, spark_connection
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, RunReport
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.lineage import with_parent_job
-from airflow_hiveacid.links import (
-    SparkApplicationLink,
-    TableHealthLink,
-    spark_application_url,
-    table_health_url,
-)
+from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
 from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
-from airflow_hiveacid.triggers.application import (
-    HiveAcidApplicationTrigger,
-    cluster_run,
-    xcoms_of,
-)
+from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
 
 try:
     from airflow.sdk.exceptions import TaskDeferralTimeout
@@ -41,9 +27,8 @@ except ImportError:  # Before Airflow 3.3.
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.cluster.applications import Application
     from airflow_hiveacid.cluster.cluster_run import ClusterRun
-    from airflow_hiveacid.cluster.run_files import RunFiles, Started
+    from airflow_hiveacid.cluster.local_run import LocalRun
 
 _DEPLOY_MODES = (None, "client", "cluster")
 # Where nobody waits for it in a cluster, Spark's own progress bar only fills the log.
@@ -56,7 +41,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     The job is checked while the DAG is parsed, without a server. When a task is tried again, a
     commit of an earlier try is not repeated. Where the driver runs in the cluster, the next try
     goes on waiting for the application of the one before; elsewhere it aborts the transaction of
-    that one and starts anew.
+    that one and starts again.
 
     The XComs ``application_id``, ``txn_id`` and ``write_ids`` are there before the work begins.
 
@@ -79,8 +64,6 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     :param properties_file: A file of Spark properties; the place for secret ones. (templated)
     :param env_vars: Environment variables of the driver. (templated)
     """
-
-    report_type: ClassVar[type[RunReport | CompactReport | ScriptReport]] = RunReport
 
     template_fields: Sequence[str] = (
         *HiveAcidJobOperator.template_fields,
@@ -137,25 +120,16 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         self.packages = packages
         self.properties_file = properties_file
         self.env_vars = env_vars
-        self._submission: SparkSubmission | None = None
-        self._cluster_run: ClusterRun | None = None
-        self._told: Started | None = None
+        self._spark_run: LocalRun | ClusterRun | None = None
 
     def on_kill(self) -> None:
         """Stop Spark and abort the transaction, so that its locks don't outlive the task."""
-        if self._submission is not None:
-            self._submission.kill()
-        if self._cluster_run is not None:
-            try:
-                self.log.info("Ended applications: %s", self._cluster_run.kill() or "none was live")
-            except HiveAcidError as error:
-                self.log.warning("The application could not be ended: %s", error)
-        if self._submission is not None or self._cluster_run is not None:
-            super().on_kill()
+        if self._spark_run is not None and self._running is not None:
+            abort_run(self._spark_run, self._running.metastore, self._running.tokens, self.log)
 
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> dict[str, Any]:
         """Return the report of the application that the trigger has waited for."""
-        return self._guarded(context, partial(self._ended_in_cluster, event))
+        return self._guarded(context, partial(self._after_trigger, event))
 
     def resume_execution(
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: "Context"
@@ -165,205 +139,102 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout:
             self._running = self._prepare(context)
-            self._cluster_run = self._run_in_cluster(self._running)
+            self._spark_run = self._run_of(self._running, context)
             self.on_kill()
             raise
 
     def _run(self, job: JobT, context: "Context") -> dict[str, Any]:
-        ti = context["ti"]
-        ti.xcom_push(key=TableHealthLink().xcom_key, value=table_health_url(job.target))
-        if runs_in_cluster(spark_connection(self.spark_conn_id), self.deploy_mode):
-            return self._follow(job, context)
-        with tempfile.TemporaryDirectory(prefix="hiveacid-") as folder:
-            # Arrow takes a second to import, and this module is imported while DAGs are parsed.
-            from airflow_hiveacid.cluster.run_files import RunFiles
+        """Submit the application, or find that of an earlier try, and wait for its end."""
+        # Arrow takes a second to import, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.cluster.cluster_run import ClusterRun
 
-            report = f"{folder}/report.json"
-            files = RunFiles(report)
-            try:
-                self._submit(
-                    job, context, Path(folder), report, on_progress=lambda: self._look(files, ti)
-                )
-            except AirflowException as error:
-                self._raise_reported(files, error)
-            return self._report_in(files)
-
-    def _follow(self, job: JobT, context: "Context") -> dict[str, Any]:
-        """Wait for the application in the cluster: that of an earlier try, or a new one."""
-        run = self._cluster_run = self._run_in_cluster(job)
-        application = run.live()
-        adopted = application is not None
-        if application is not None:
-            self.log.info("An earlier try has submitted %s: waiting for it.", application.id)
-        else:
-            known = run.ids()
-            with tempfile.TemporaryDirectory(prefix="hiveacid-") as folder:
-                self._submit(job, context, Path(folder), run.report, run=run)
-            application = run.submitted(known)
-        self._push_application(application, context["ti"])
-        if self.deferrable or (
-            self.deferrable is None
-            and conf.getboolean("operators", "default_deferrable", fallback=False)
-        ):
+        context["ti"].xcom_push(key=TableHealthLink().xcom_key, value=table_health_url(job.target))
+        run = self._spark_run = self._run_of(job, context)
+        run.submit(job, self._spark_options(context), self.env_vars or {})
+        if isinstance(run, ClusterRun) and self._defers():
             self.defer(
-                trigger=HiveAcidApplicationTrigger(
-                    application_id=application.id,
-                    tag=run.tag,
-                    tokens=list(job.tokens),
-                    report=run.report,
-                    spark_conn_id=self.spark_conn_id,
-                    metastore_conn_id=self.metastore_conn_id,
-                    metastore=None if self.job.metastore is None else codec.encode(job.metastore),
-                    poll_seconds=self.poll_seconds,
-                    adopted=adopted,
-                ),
+                trigger=self._trigger(run, job),
                 method_name="execute_complete",
                 timeout=self.execution_timeout,
             )
-        while True:
-            look = run.look(application.id)
-            look.log(self.log)
-            if look.started is not None:
-                self._push_started(look.started, context["ti"])
-            if look.end:
-                event = {"application_id": application.id, "report": run.report}
-                ended = {**event, "adopted": adopted, **look.end}
-                return self._ended_in_cluster(ended, job, context)
+        while (ended := run.look()) is None:
             time.sleep(self.poll_seconds)
+        return self._result(run, ended, job, context)
 
-    def _ended_in_cluster(
+    def _run_of(self, job: JobT, context: "Context") -> "LocalRun | ClusterRun":
+        from airflow_hiveacid.cluster.cluster_run import ClusterRun
+        from airflow_hiveacid.cluster.local_run import LocalRun
+
+        connection = spark_connection(self.spark_conn_id)
+        if not runs_in_cluster(connection, self.deploy_mode):
+            return LocalRun(connection, context["ti"])
+        assert job.token is not None
+        return ClusterRun(connection, application_tag(job.token), context["ti"], self.log)
+
+    def _defers(self) -> bool:
+        if self.deferrable is None:
+            return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
+        return self.deferrable
+
+    def _trigger(self, run: "ClusterRun", job: JobT) -> HiveAcidApplicationTrigger:
+        return HiveAcidApplicationTrigger(
+            application_id=run.submitted.application_id,
+            tag=run.tag,
+            tokens=list(job.tokens),
+            report=run.submitted.report,
+            spark_conn_id=self.spark_conn_id,
+            metastore_conn_id=self.metastore_conn_id,
+            metastore=None if self.job.metastore is None else codec.encode(job.metastore),
+            poll_seconds=self.poll_seconds,
+            adopted=run.adopted,
+        )
+
+    def _after_trigger(
         self, event: Mapping[str, Any], job: JobT, context: "Context"
     ) -> dict[str, Any]:
-        """The report of an application that has ended."""
-        from airflow_hiveacid.cluster.run_files import RunFiles
+        """Return the report of an application that a trigger has seen end."""
+        from airflow_hiveacid.cluster.cluster_run import ClusterRun, Submitted
 
         if "error" in event:
             raise task_failure(codec.decode(ErrorReport, event["error"], "error"))
         application_id = event["application_id"]
-        files = RunFiles(event["report"]).of(application_id)
-        if (started := files.read_started()) is not None:
-            self._push_started(started, context["ti"])
-        report = files.read_report(self.report_type)
+        assert job.token is not None
+        run = ClusterRun(
+            spark_connection(self.spark_conn_id),
+            application_tag(job.token),
+            context["ti"],
+            self.log,
+            Submitted(application_id, event["report"], event["adopted"]),
+        )
+        state = ApplicationState(event["state"])
+        return self._result(
+            run, Application(application_id, state, event["diagnostics"]), job, context
+        )
+
+    def _result(
+        self, run: "LocalRun | ClusterRun", ended: Application, job: JobT, context: "Context"
+    ) -> dict[str, Any]:
+        """Return the report of an application that has ended, or raise why there is none."""
+        report = run.report(job)
         if report is not None and report.error is None:
             # It is committed, whatever became of the driver afterwards.
             return report.to_dict()
-        if event["state"] == ApplicationState.SUCCEEDED:
-            return self._report_in(files)
-        ended_by_others = event["state"] in (ApplicationState.KILLED, "lost")
-        if event["adopted"] and ended_by_others and report is None:
-            # Whoever cleared the task has ended it, and this try came before that.
-            self.log.info("Somebody has ended %s: submitting another one.", application_id)
-            return self._follow(job, context)
-        failure = AirflowException(
-            f"Application {application_id}: {event['state']}. {event['diagnostics']}".strip()
-        )
-        applications = applications_of(spark_connection(self.spark_conn_id))
-        for line in applications.log_tail(application_id):
-            self.log.info("%s", line)
-        self._raise_reported(files, failure)
-
-    def _submit(
-        self,
-        job: JobT,
-        context: "Context",
-        folder: Path,
-        report: str,
-        *,
-        run: "ClusterRun | None" = None,
-        on_progress: Any = None,
-    ) -> None:
-        """Run spark-submit, which in the cluster is only until the application is accepted."""
-        job_file = folder / "job.json"
-        job_file.touch(mode=0o600)
-        job_file.write_text(codec.to_json(job), encoding="utf-8")
-        options = self._spark_options(f"{context['ti'].dag_id}.{self.task_id}")
-        options["conf"] = with_parent_job(options["conf"], context)
-        environment, given = dict(self.env_vars or {}), str(job_file)
-        if run is not None:
-            options["conf"] |= run.submit_conf()
-            options["files"] = str(job_file)
-            options["properties_file"] = self._cluster_properties(job, folder)
-            # It lands in the driver's working directory.
-            environment, given = {}, job_file.name
-        self._submission = SparkSubmission(
-            ["--job", given, "--report", report],
-            environment=environment,
-            folder=folder,
-            connection=spark_connection(self.spark_conn_id),
-            in_cluster=run is not None,
-            options=options,
-            on_progress=on_progress,
-        )
-        self._submission.run()
-
-    def _cluster_properties(self, job: JobT, folder: Path) -> str:
-        """A file of Spark properties with the driver's environment, which may be secret."""
-        # The driver writes timestamps by its clock, and Hive's have no zone.
-        require_environment("env_vars", self.env_vars or {})
-        environment = {"TZ": "UTC", **(self.env_vars or {})}
-        token_env = job.metastore.token_env if job.metastore is not None else None
-        if token_env is not None:
-            environment[token_env] = os.environ[token_env]
-            require_environment("The bearer token", {token_env: environment[token_env]})
-        applications = applications_of(spark_connection(self.spark_conn_id))
-        given = _spark_defaults() if self.properties_file is None else Path(self.properties_file)
-        # The empty line ends a last one that goes on, so that it takes in none of ours.
-        own = "" if given is None else given.read_text(encoding="utf-8") + "\n\n"
-        file = folder / "spark.properties"
-        file.touch(mode=0o600)
-        ours = properties(applications.driver_env_conf(environment))
-        file.write_text(own + ours, encoding="utf-8")
-        return str(file)
-
-    def _run_in_cluster(self, job: JobT) -> "ClusterRun":
-        from airflow_hiveacid.cluster.run_files import RunFiles
-        from airflow_hiveacid.metastore.client import MetastoreClient
-
-        assert job.metastore is not None
-        assert job.token is not None
-        applications = applications_of(spark_connection(self.spark_conn_id))
-        with MetastoreClient(job.metastore) as client:
-            table = client.get_table(TableRef.parse(job.target))
-        tag = application_tag(job.token)
-        return cluster_run(applications, tag, RunFiles.below(table.folder, tag))
-
-    def _report_in(self, files: "RunFiles") -> dict[str, Any]:
-        report = files.read_report(self.report_type)
-        if report is None:
+        if report is not None and report.error is not None:
+            # It says more than that the application failed.
+            raise task_failure(report.error) from run.failure(ended)
+        if ended.state is ApplicationState.SUCCEEDED:
             raise AirflowException("The application ended well but left no report.")
-        return report.to_dict()
+        if run.adopted and ended.state in (ApplicationState.KILLED, ApplicationState.LOST):
+            # Whoever cleared the task has ended it, and this try came before that.
+            self.log.info("Somebody has ended %s: submitting another one.", ended.id)
+            return self._run(job, context)
+        raise run.failure(ended)
 
-    def _raise_reported(self, files: "RunFiles", failure: AirflowException) -> NoReturn:
-        """Raise the error in the report, which says more than that the application failed."""
-        report = files.read_report(self.report_type)
-        if report is None or report.error is None:
-            raise failure
-        raise task_failure(report.error) from failure
-
-    def _look(self, files: "RunFiles", ti: Any) -> None:
-        """Tell what the driver on this machine has begun, once it says so."""
-        started = files.read_started()
-        if started is not None and started != self._told:
-            self._push_started(started, ti)
-
-    def _push_started(self, started: "Started", ti: Any) -> None:
-        self._told = started
-        for key, value in xcoms_of(started).items():
-            ti.xcom_push(key=key, value=value)
-        url = spark_application_url(started.application_id, started.ui_url)
-        if self._cluster_run is None and url is not None:
-            ti.xcom_push(key=SparkApplicationLink().xcom_key, value=url)
-
-    def _push_application(self, application: "Application", ti: Any) -> None:
-        ti.xcom_push(key="application_id", value=application.id)
-        url = spark_application_url(application.id, application.tracking_url)
-        if url is not None:
-            ti.xcom_push(key=SparkApplicationLink().xcom_key, value=url)
-
-    def _spark_options(self, name: str) -> dict[str, Any]:
+    def _spark_options(self, context: "Context") -> dict[str, Any]:
+        """The arguments of SparkSubmitHook."""
         return {
-            "name": name,
-            "conf": _QUIET | (self.conf or {}),
+            "name": f"{context['ti'].dag_id}.{self.task_id}",
+            "conf": with_parent_job(_QUIET | (self.conf or {}), context),
             "driver_memory": self.driver_memory,
             "executor_memory": self.executor_memory,
             "executor_cores": self.executor_cores,
@@ -372,11 +243,3 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             "packages": self.packages,
             "properties_file": self.properties_file,
         }
-
-
-def _spark_defaults() -> Path | None:
-    """The worker's spark-defaults.conf, which spark-submit doesn't read beside another file."""
-    home = os.environ.get("SPARK_HOME")
-    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
-    defaults = None if folder is None else Path(folder, "spark-defaults.conf")
-    return defaults if defaults is not None and defaults.is_file() else None

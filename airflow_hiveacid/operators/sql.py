@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     """
 
     job_type = ScriptJob
-    report_type = ScriptReport
 
     template_fields: Sequence[str] = (
         "sql",

@@ -1,24 +1,25 @@
 """HiveAcidApplicationTrigger: the waiting for an application in the cluster."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from airflow_hiveacid.cluster.applications import applications_of
+from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.submit import spark_connection
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook, abort_transactions
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import ErrorReport
 
 if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
     from airflow_hiveacid.cluster.cluster_run import ClusterRun
-    from airflow_hiveacid.cluster.run_files import Started
 
 ResultT = TypeVar("ResultT")
 
@@ -89,15 +90,9 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         }
         try:
             run = await self._cluster_run()
-            while True:
-                look = await asyncio.to_thread(run.look, self.application_id)
-                look.log(self.log)
-                if look.started is not None:
-                    await self._tell(look.started)
-                if look.end:
-                    event |= look.end
-                    break
+            while (ended := await asyncio.to_thread(run.look)) is None:
                 await asyncio.sleep(self.poll_seconds)
+            event |= {"state": ended.state.value, "diagnostics": ended.diagnostics}
         except HiveAcidError as error:
             event["error"] = codec.encode(ErrorReport.of(error))
         except asyncio.CancelledError:
@@ -113,15 +108,9 @@ class HiveAcidApplicationTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """End the application and abort its transactions: a user has ended the task."""
-        try:
-            run = await self._cluster_run()
-            killed = await asyncio.to_thread(run.kill)
-            self.log.info("Ended applications: %s", killed or "none was live")
-        except HiveAcidError as error:
-            self.log.warning("The application could not be ended: %s", error)
-        metastore = await _airflows(self._metastore)
-        aborted = await asyncio.to_thread(abort_transactions, metastore, self.tokens)
-        self.log.info("Aborted transactions: %s", aborted or "none was open")
+        run = await self._if_known(self._cluster_run())
+        metastore = await self._if_known(_airflows(self._metastore))
+        await asyncio.to_thread(abort_run, run, metastore, self.tokens, self.log)
 
     async def _ended_by_user(self) -> bool:
         """Whether the waiting is over because the task is, and not because this triggerer stops."""
@@ -141,32 +130,62 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         # A task that is tried again goes on with the same application.
         return any(state in ("failed", "success") for state in states[ti.run_id].values())
 
-    async def _tell(self, started: "Started") -> None:
-        ti = self.task_instance
-        if ti is None:
-            return
-        for key, value in xcoms_of(started).items():
-            self.log.info("%s: %s", key, value)
-            await _airflows(
-                XCom.set,
-                key,
-                value,
-                dag_id=ti.dag_id,
-                task_id=ti.task_id,
-                run_id=ti.run_id,
-                map_index=-1 if ti.map_index is None else ti.map_index,
-            )
-
     async def _cluster_run(self) -> "ClusterRun":
         connection = await _airflows(spark_connection, self.spark_conn_id)
-        applications = applications_of(connection)
-        return await asyncio.to_thread(cluster_run, applications, self.tag, self.report)
+        xcoms = _TaskXComs(self.task_instance, self.log, asyncio.get_running_loop())
+        return await asyncio.to_thread(self._build_run, connection, xcoms)
+
+    def _build_run(self, connection: "Connection", xcoms: "_TaskXComs") -> "ClusterRun":
+        # Arrow takes a second to import, and DAG files import this module.
+        from airflow_hiveacid.cluster.cluster_run import ClusterRun, Submitted
+
+        submitted = Submitted(self.application_id, self.report, self.adopted)
+        return ClusterRun(connection, self.tag, xcoms, self.log, submitted)
 
     def _metastore(self) -> MetastoreOptions:
         if self.metastore is None:
             return HiveAcidMetastoreHook(self.metastore_conn_id).options()
         options: MetastoreOptions = codec.decode(MetastoreOptions, self.metastore, "metastore")
         return options
+
+    async def _if_known(self, asked: Awaitable[ResultT]) -> ResultT | None:
+        """Return what a connection leads to; None when it is missing, for the sake of the other."""
+        try:
+            return await asked
+        except HiveAcidError as error:
+            self.log.warning("Something may go on: %s", error)
+            return None
+
+
+class _TaskXComs:
+    """The XComs of a deferred task, which a thread of the triggerer pushes.
+
+    :param ti: The task instance; None where no task waits.
+    :param log: The logger of the trigger.
+    :param loop: The event loop of the triggerer.
+    """
+
+    def __init__(self, ti: Any, log: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._ti = ti
+        self._log = log
+        self._loop = loop
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        """Set one, and wait until it is there."""
+        ti = self._ti
+        if ti is None:
+            return
+        self._log.info("%s: %s", key, value)
+        pushed = _airflows(
+            XCom.set,
+            key,
+            value,
+            dag_id=ti.dag_id,
+            task_id=ti.task_id,
+            run_id=ti.run_id,
+            map_index=-1 if ti.map_index is None else ti.map_index,
+        )
+        asyncio.run_coroutine_threadsafe(pushed, self._loop).result()
 
 
 async def _airflows(function: Callable[..., ResultT], *args: Any, **kwargs: Any) -> ResultT:
@@ -177,31 +196,3 @@ async def _airflows(function: Callable[..., ResultT], *args: Any, **kwargs: Any)
     Airflow knows that on_kill is due.
     """
     return await asyncio.shield(sync_to_async(function)(*args, **kwargs))
-
-
-def cluster_run(applications: Any, tag: str, report: str) -> "ClusterRun":
-    """Return the run of a tag.
-
-    :param applications: The applications of the cluster.
-    :param tag: By which the applications of the run are found.
-    :param report: Where its application leaves its report.
-    """
-    # Arrow takes a second to import, and DAG files import this module.
-    from airflow_hiveacid.cluster.cluster_run import ClusterRun
-
-    return ClusterRun(applications, tag, report)
-
-
-def xcoms_of(started: "Started") -> Mapping[str, Any]:
-    """Return what a task's XComs say of an application before its work begins.
-
-    :param started: What the application has begun.
-    """
-    told: dict[str, Any] = {"application_id": started.application_id}
-    if started.txn_ids:
-        # Of a write the last one counts: those before it were given up when the table moved.
-        told["txn_id"] = started.txn_ids[-1]
-        told["txn_ids"] = list(started.txn_ids)
-    if started.write_ids:
-        told["write_ids"] = dict(started.write_ids)
-    return told

@@ -325,6 +325,18 @@ def test_killing_a_deferred_task_ends_what_it_can(cluster, context, open_txns, r
     assert open_txns() == [False, True]
 
 
+@pytest.mark.parametrize("lost", ["spark_default", "hive_acid_default"])
+def test_killing_a_deferred_task_without_a_connection_ends_the_rest(
+    cluster, context, open_txns, monkeypatch, lost
+):
+    trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
+    (application,) = cluster.applications
+    monkeypatch.delenv(f"AIRFLOW_CONN_{lost.upper()}")
+    asyncio.run(trigger.on_kill())
+    assert cluster.killed(application) is (lost != "spark_default")
+    assert open_txns() == [lost == "hive_acid_default", True]
+
+
 def test_a_user_who_ends_the_task_is_heard_while_xcoms_are_told(cluster, context, monkeypatch):
     trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
     (application,) = cluster.applications

@@ -238,6 +238,11 @@ def test_a_driver_that_dies_without_a_report_may_be_tried_again(spark_submit, co
     assert not isinstance(caught.value, AirflowFailException)
 
 
+def test_what_a_driver_has_reported_as_done_is_done_however_it_ends(spark_submit, context):
+    spark_submit.will(report=report(rows_deleted=3), exit_code=137)
+    assert HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)["rows_deleted"] == 3
+
+
 def test_success_without_a_report_is_a_failure(spark_submit, context):
     spark_submit.will()
     with pytest.raises(AirflowException, match="no report"):

@@ -13,8 +13,8 @@ from airflow_hiveacid.acid.locks import (
     Target,
     lock_components,
 )
+from airflow_hiveacid.cluster.abort import abort_transactions
 from airflow_hiveacid.errors import CommitUncertain, MetastoreTroubled, TransactionAborted
-from airflow_hiveacid.hooks.metastore import abort_transactions
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

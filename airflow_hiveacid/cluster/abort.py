@@ -1,0 +1,59 @@
+"""How a run is ended before its time, by its worker or by a triggerer."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.cluster.cluster_run import ClusterRun
+    from airflow_hiveacid.cluster.local_run import LocalRun
+
+
+def abort_run(
+    run: "LocalRun | ClusterRun | None",
+    metastore: MetastoreOptions | None,
+    tokens: Sequence[str],
+    log: Any,
+) -> None:
+    """End the application of a run, then abort its transactions, each as far as that is possible.
+
+    A driver that lived on would otherwise open others.
+
+    :param run: The run; None when there is no application, or no way to it.
+    :param metastore: The metastore; None when there is no way to it.
+    :param tokens: The names of the run's transactions, see ``Job.tokens``.
+    :param log: The logger of the task or of the trigger.
+    """
+    if run is not None:
+        try:
+            run.end()
+        except HiveAcidError as error:
+            log.warning("The application could not be ended: %s", error)
+    if metastore is None or not tokens:
+        return
+    try:
+        aborted = abort_transactions(metastore, tokens)
+    except HiveAcidError as error:
+        log.warning("The transaction is left to the metastore's timeout: %s", error)
+    else:
+        log.info("Aborted transactions: %s", aborted or "none was open")
+
+
+def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> list[int]:
+    """Abort what a run has left open, so that neither its locks nor its places in queues outlive it.
+
+    :param metastore: The metastore.
+    :param tokens: The names of the run's transactions, see ``Job.tokens``.
+    :return: The transactions that were open.
+    """
+    # Thrift is heavy, and this module is imported while DAGs are parsed.
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
+    from airflow_hiveacid.metastore.txn.writer_queue import leave_queues
+
+    with MetastoreClient(metastore) as client:
+        aborted = abort_open_transactions(client, *tokens)
+        leave_queues(client, *tokens)
+        return aborted

@@ -1,0 +1,97 @@
+"""One run of a job whose driver is on the worker."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_hiveacid.cluster.applications import Application, ApplicationState
+from airflow_hiveacid.cluster.run_files import RunFiles, Started
+from airflow_hiveacid.cluster.submit import SparkSubmission
+from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.script_report import AnyReport, report_type
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+
+class LocalRun:
+    """Submits, follows and ends an application that does not outlive its submission.
+
+    Its methods are those of ClusterRun.
+
+    :param connection: The Spark connection.
+    :param xcoms: Where to tell what the application begins.
+    """
+
+    # The driver of an earlier try has died with its worker.
+    adopted: ClassVar = False
+
+    def __init__(self, connection: "Connection", xcoms: TaskXComs) -> None:
+        self._connection = connection
+        self._xcoms = xcoms
+        self._submission: SparkSubmission | None = None
+        self._started: Started | None = None
+        self._report: AnyReport | None = None
+        self._failure: AirflowException | None = None
+
+    def submit(self, job: Job, options: Mapping[str, Any], env_vars: Mapping[str, str]) -> None:
+        """Run the application to its end; what it begins is told as soon as it says so.
+
+        :param job: The job.
+        :param options: Arguments of ``SparkSubmitHook``.
+        :param env_vars: Environment variables of the driver.
+        """
+        with tempfile.TemporaryDirectory(prefix="hiveacid-") as folder:
+            location = f"{folder}/report.json"
+            files = RunFiles(location)
+            self._submission = SparkSubmission(
+                job,
+                location,
+                folder=Path(folder),
+                environment=env_vars,
+                connection=self._connection,
+                in_cluster=False,
+                options=options,
+                on_progress=lambda: self._tell(files.read_started()),
+            )
+            try:
+                self._submission.run()
+            except AirflowException as error:
+                self._failure = error
+            self._report = files.read_report(report_type(job))
+
+    def look(self) -> Application | None:
+        """Return how the application has ended."""
+        state = ApplicationState.SUCCEEDED if self._failure is None else ApplicationState.FAILED
+        return Application("" if self._started is None else self._started.application_id, state)
+
+    def report(self, job: Job) -> AnyReport | None:
+        """Return what the application has reported; None when that is nothing.
+
+        :param job: The job.
+        """
+        return self._report
+
+    def failure(self, application: Application) -> AirflowException:
+        """Return what spark-submit says about an application that has failed.
+
+        :param application: As ``look`` has returned it.
+        """
+        return self._failure or AirflowException(f"The application {application.state}.")
+
+    def end(self) -> None:
+        """Kill spark-submit, and the driver with it."""
+        if self._submission is not None:
+            self._submission.kill()
+
+    def _tell(self, started: Started | None) -> None:
+        if started is None or started == self._started:
+            return
+        if self._started is None:
+            push_application(self._xcoms, started.application_id, started.ui_url)
+        self._started = started
+        push_started(self._xcoms, started)

@@ -1,0 +1,44 @@
+"""What a run lets its task know before its work begins."""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_hiveacid.links import SparkApplicationLink, spark_application_url
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.cluster.run_files import Started
+
+
+class TaskXComs(Protocol):
+    """Where a task's XComs go: a running task instance, or what stands for it in a triggerer."""
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        """Set one, in place of an earlier value."""
+        ...
+
+
+def push_application(xcoms: TaskXComs, application_id: str, page: str | None) -> None:
+    """Tell which application it is, and where people can look at it.
+
+    :param xcoms: Where to tell it.
+    :param application_id: The application.
+    :param page: A page that shows it, when it has one of its own.
+    """
+    xcoms.xcom_push(key="application_id", value=application_id)
+    url = spark_application_url(application_id, page)
+    if url is not None:
+        xcoms.xcom_push(key=SparkApplicationLink().xcom_key, value=url)
+
+
+def push_started(xcoms: TaskXComs, started: "Started") -> None:
+    """Tell what an application has begun.
+
+    :param xcoms: Where to tell it.
+    :param started: What the application says.
+    """
+    xcoms.xcom_push(key="application_id", value=started.application_id)
+    if started.txn_ids:
+        # Of a write the last one counts: those before it were given up when the table moved.
+        xcoms.xcom_push(key="txn_id", value=started.txn_ids[-1])
+        xcoms.xcom_push(key="txn_ids", value=list(started.txn_ids))
+    if started.write_ids:
+        xcoms.xcom_push(key="write_ids", value=dict(started.write_ids))
