@@ -24,12 +24,17 @@ from airflow_hiveacid.acid.originals import original_bucket
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, WriteIdList
 
 _MOST_NAMED = 3
+_NOTE_FORMAT = 1
 _NO_ORIGINAL = "It is nothing that Hive writes; look whose it is."
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderNote:
-    """Who there was right after a directory became visible that replaced others.
+    """Who could still read what a directory replaced, when that directory became visible.
+
+    It lies in that directory as a small JSON file. One of a later format counts as none: then
+    everybody who is there may still read what was replaced, which is late and so safe, and a note
+    of this format takes its place. Notes without a format are of the first versions, and the same.
 
     Attributes:
         high_watermark: The youngest transaction.
@@ -40,20 +45,22 @@ class ReaderNote:
     locks: tuple[int, ...] = ()
 
     def to_json(self) -> str:
-        """The note that is left in the directory."""
-        return json.dumps(asdict(self))
+        """The content of the note's file."""
+        return json.dumps({"format": _NOTE_FORMAT, **asdict(self)})
 
     @classmethod
     def parse(cls, text: str | bytes) -> Self | None:
-        """Read such a note; None when its writer died over it."""
+        """Read a note, whatever else may be in it; None for half a note and for a later format."""
         try:
             note = json.loads(text)
+            if note.get("format", _NOTE_FORMAT) != _NOTE_FORMAT:
+                return None
             return cls(int(note["high_watermark"]), tuple(map(int, note["locks"])))
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
 
     def remaining(self, blockers: Iterable[Blocker]) -> list[Blocker]:
-        """Those of the present transactions and locks that were there by then."""
+        """Those of the present transactions and locks that were there then."""
         return [
             blocker
             for blocker in blockers

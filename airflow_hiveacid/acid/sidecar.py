@@ -1,8 +1,10 @@
 """The note that lies in each directory of ours: who wrote it, and which files it has.
 
 Other programs may lose a file, cut it off or put one beside it, and to a reader all of that looks
-like other rows. Where there is such a list, it can be told. The note itself is a file that anybody
-may have changed: what is no list counts as none.
+like other rows. The list of files in the note tells. The note itself is a file that anybody may
+have changed: what is no list counts as none, and so does the list of a later format, whose meaning
+this version does not know. Files are then read without a comparison, as those of other writers are.
+Unknown fields are passed over.
 """
 
 import json
@@ -59,7 +61,7 @@ def parse_note(text: bytes) -> dict[str, Any] | None:
 
 
 def written_files(note: Mapping[str, Any]) -> tuple[WrittenFile, ...] | None:
-    """The files that a note lists; None when it lists none, as older ones do, or makes no sense."""
+    """The files that a note lists; None when it lists none, makes no sense, or is of a later format."""
     listed = note.get("files")
     if note.get("format") != _FORMAT or not isinstance(listed, dict):
         return None

@@ -66,7 +66,8 @@ class RunNote:
     def parse(cls, content: bytes) -> Self | None:
         """Read a note; None when it is none, whatever else it may be.
 
-        Keys that a later version may have added are passed over.
+        Keys that a later version may have added are passed over. A note of a later format is read
+        as long as all that this version needs is there; else see ``is_of_later_format``.
         """
         try:
             data = json.loads(content)
@@ -77,6 +78,19 @@ class RunNote:
         except (ValueError, RecursionError, InvalidJob):
             return None
         return note
+
+    @staticmethod
+    def is_of_later_format(content: bytes) -> bool:
+        """Whether a later version of this package has written it.
+
+        What cannot be read then is no garbage: it may prove that its run was applied.
+        """
+        try:
+            data = json.loads(content)
+        except (ValueError, RecursionError):
+            return False
+        given = data.get("format") if isinstance(data, dict) else None
+        return type(given) is int and given > FORMAT
 
     def is_of(self, digest: str, txn_id: int | None) -> bool:
         """Whether the name of the file fits."""

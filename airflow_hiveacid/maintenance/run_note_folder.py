@@ -4,7 +4,6 @@ A note has a place of its own, and not only beside the data, because a compactio
 directories away, and because a run that changed nothing has none.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from airflow_hiveacid.acid.run_notes import (
     holds_write,
     standing,
 )
+from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import MalformedName, OutsideTable
 from airflow_hiveacid.jobs.run_note import MOST_BYTES, RunNote
@@ -44,10 +44,13 @@ class NoteFile:
     Attributes:
         name: What its name says.
         note: What it says; None when that is nothing that we wrote.
+        is_of_later_format: Whether a later version of this package wrote it, so that this one
+            cannot read it. Nobody may take its run for one that was not applied, or remove it.
     """
 
     name: NoteName
     note: RunNote | None
+    is_of_later_format: bool = False
 
     @classmethod
     def new(cls, note: RunNote) -> Self:
@@ -110,13 +113,21 @@ class RunNoteFolder:
             return RunOutcome.UNPROVEN if found.note is None else RunOutcome.APPLIED
         note = found.note
         if note is None:
-            return RunOutcome.NOT_APPLIED
+            return self._judge_by_name(found, txns)
         told = standing(self._table, note.txn_id, note.write_ids, txns, valid)
         if told is Standing.OPEN:
             return RunOutcome.OPEN
         if told is not Standing.VALID or note.wrote_nothing:
             return RunOutcome.NOT_APPLIED
         return RunOutcome.APPLIED if self._has_directory(note) else RunOutcome.UNPROVEN
+
+    def _judge_by_name(self, found: NoteFile, txns: ValidTxnList) -> RunOutcome:
+        """Decide as far as the name tells: it has the number of the transaction."""
+        txn_id = found.name.txn_id
+        exists = txn_id is not None and 1 <= txn_id <= txns.high_watermark
+        if not found.is_of_later_format or not exists or txn_id in txns.aborted:
+            return RunOutcome.NOT_APPLIED
+        return RunOutcome.OPEN if txn_id in txns.open else RunOutcome.UNPROVEN
 
     def _names(self) -> list[NoteName]:
         parsed = (
@@ -135,7 +146,10 @@ class RunNoteFolder:
     def _content(self, name: NoteName) -> NoteFile:
         content = self._storage.read_small(NoteFile(name, None).path, MOST_BYTES)
         note = None if content is None else RunNote.parse(content)
-        return NoteFile(name, note if note and note.is_of(name.digest, name.txn_id) else None)
+        if note is not None and note.is_of(name.digest, name.txn_id):
+            return NoteFile(name, note)
+        is_later = note is None and content is not None and RunNote.is_of_later_format(content)
+        return NoteFile(name, None, is_later)
 
     def _has_directory(self, note: RunNote) -> bool:
         """Whether a directory of the transaction is there, or was until just now."""
@@ -150,10 +164,10 @@ class RunNoteFolder:
             storage = ReadOnlyStorage.of(parent) if outside else self._storage
             path = name if outside else location
             content = storage.read_small(f"{path}/{SIDECAR_FILE}", MOST_BYTES)
-            sidecar = None if content is None else json.loads(content)
-        except (MalformedName, OutsideTable, ValueError, RecursionError):
+        except (MalformedName, OutsideTable):
             return False
-        return isinstance(sidecar, dict) and sidecar.get("txn_id") == note.txn_id
+        sidecar = None if content is None else parse_note(content)
+        return sidecar is not None and sidecar.get("txn_id") == note.txn_id
 
 
 def write_note(storage: Storage, found: NoteFile) -> None:

@@ -35,10 +35,13 @@ def test_notes_of_earlier_versions_are_read_and_list_no_file(name):
     assert written_files(note) is None
 
 
-def test_notes_of_format_1_are_read():
-    note = parse_note((NOTES / "format_1.json").read_bytes())
+def test_notes_of_format_1_are_read_and_written_again_byte_by_byte():
+    golden = (NOTES / "format_1.json").read_bytes()
+    note = parse_note(golden)
     assert note is not None
     assert written_files(note) == FILES
+    told = {name: value for name, value in note.items() if name not in ("format", "files")}
+    assert directory_note(told, FILES) == golden.rstrip(b"\n")
     assert written_files(note | {"unknown": 1, "txn_id": "?"}) == FILES
 
 
@@ -62,8 +65,9 @@ def test_a_list_that_makes_no_sense_is_none(files):
 
 
 def test_the_list_of_a_later_format_is_none():
-    note = json.loads(directory_note({}, FILES)) | {"format": 2}
+    note = json.loads(directory_note({"operation": "insert"}, FILES)) | {"format": 2}
     assert written_files(note) is None
+    assert facts_of(note)["operation"] == "insert"
 
 
 @pytest.mark.parametrize(

@@ -301,6 +301,21 @@ def test_a_note_with_keys_of_a_later_version_is_understood(events):
 
 
 @FAKES
+def test_a_note_of_a_later_version_that_cannot_be_read_is_for_a_person(events):
+    """To take it for garbage would be to apply its run a second time."""
+    events.insert()
+    (note,) = events.notes.glob(f"{digest_of(events.job.token)}*")
+    note.write_text('{"format": 2, "proof": "of another kind"}')
+    for path in (note, note.with_name(note.name.replace(".committed", ""))):
+        note = note.rename(path)
+        with pytest.raises(UnprovenRun, match="later version"):
+            events.insert()
+    clean(events.client, CleanJob(target=events.job.target))
+    assert note.exists()
+    assert events.ids() == [1]
+
+
+@FAKES
 def test_a_run_ends_only_what_it_has_begun_on_its_own_tables(events, database):
     """As when two Airflows have DAGs of the same ids."""
     other = replace(events.job, target=f"{database}.other")
@@ -322,7 +337,7 @@ def test_a_note_on_a_hundred_thousand_partitions_is_small_enough_to_be_read():
 
 def test_notes_of_every_version_are_read():
     notes = {path.name: RunNote.parse(path.read_bytes()) for path in sorted(GOLDEN.glob("*.json"))}
-    assert set(notes) == {"format_0.json", "format_1.json"}
+    assert set(notes) == {"format_0.json", "format_1.json", "format_1_settled.json"}
     for note in notes.values():
         assert note is not None
         assert (note.txn_id, note.write_ids, note.report.rows_inserted) == (
@@ -331,3 +346,10 @@ def test_notes_of_every_version_are_read():
             5,
         )
         assert "day=mon/delta_0000002_0000002_0000" in note.directories
+
+
+def test_a_note_is_written_again_byte_by_byte():
+    golden = (GOLDEN / "format_1.json").read_bytes()
+    note = RunNote.parse(golden)
+    assert note is not None
+    assert note.to_bytes() == golden.rstrip(b"\n")
