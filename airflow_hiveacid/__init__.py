@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from airflow_hiveacid.engine.table import AcidTable
     from airflow_hiveacid.engine.write.statement import WriteOptions
     from airflow_hiveacid.errors import HiveAcidError
-    from airflow_hiveacid.hooks.failures import (
+    from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+    from airflow_hiveacid.hooks.task_failures import (
         HiveAcidTaskConflict,
         HiveAcidTaskFailure,
         HiveAcidTaskRefused,
         HiveAcidTaskTrouble,
     )
-    from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
     from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
     from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
@@ -113,7 +113,7 @@ _MODULES = {
     "engine.multi_table": ("MultiTableTransaction",),
     "engine.table": ("AcidTable",),
     "engine.write.statement": ("WriteOptions",),
-    "hooks.failures": (
+    "hooks.task_failures": (
         "HiveAcidTaskConflict",
         "HiveAcidTaskFailure",
         "HiveAcidTaskRefused",

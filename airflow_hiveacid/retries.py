@@ -14,7 +14,7 @@ from airflow_hiveacid.errors import (
     MetastoreTroubled,
     MetastoreUnreachable,
 )
-from airflow_hiveacid.hooks.failures import HiveAcidTaskConflict, HiveAcidTaskTrouble
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict, HiveAcidTaskTrouble
 
 if TYPE_CHECKING:
     from airflow.sdk import ExceptionRetryPolicy

@@ -13,8 +13,8 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, applications_of
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
+from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.spark_text import properties, require_environment
-from airflow_hiveacid.cluster.submit import SparkSubmission
 from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
 from airflow_hiveacid.errors import ClusterUnreachable, HiveAcidError
 from airflow_hiveacid.jobs.job import Job

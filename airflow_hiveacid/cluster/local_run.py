@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
-from airflow_hiveacid.cluster.submit import SparkSubmission
+from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.script_report import AnyReport, report_type

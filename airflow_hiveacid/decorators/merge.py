@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.hooks.failures import task_failure
+from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
 from airflow_hiveacid.jobs.write_jobs import MergeJob

@@ -11,8 +11,8 @@ from airflow.sdk import BaseOperator
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
-from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.job import Job
 
 if TYPE_CHECKING:

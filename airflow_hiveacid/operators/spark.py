@@ -9,9 +9,9 @@ from airflow.providers.common.compat.sdk import AirflowException, conf
 
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
-from airflow_hiveacid.cluster.submit import runs_in_cluster, spark_connection
+from airflow_hiveacid.cluster.spark_submission import runs_in_cluster, spark_connection
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.hooks.failures import task_failure
+from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.lineage import with_parent_job

@@ -48,6 +48,6 @@ class HiveAcidPlugin(AirflowPlugin):
     @property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The routes of the page; only the API server asks for them."""
-        from airflow_hiveacid.plugin.app import app
+        from airflow_hiveacid.plugin.routes import app
 
         return [{"name": _NAME, "app": app, "url_prefix": "/hiveacid"}]

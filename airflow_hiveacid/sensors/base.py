@@ -10,8 +10,8 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.hooks.failures import task_failure
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.report import ErrorReport

@@ -9,7 +9,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from airflow_hiveacid.cluster.abort import abort_run
-from airflow_hiveacid.cluster.submit import spark_connection
+from airflow_hiveacid.cluster.spark_submission import spark_connection
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec

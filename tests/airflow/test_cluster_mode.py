@@ -18,7 +18,7 @@ from airflow.triggers.base import BaseTrigger
 from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
 from airflow_hiveacid.cluster.applications import application_tag
 from airflow_hiveacid.errors import LockTimeout, UnknownColumn
-from airflow_hiveacid.hooks.failures import (
+from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskConflict,
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,

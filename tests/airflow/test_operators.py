@@ -31,7 +31,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.cluster.packaged import spark_app_path
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.hooks.failures import (
+from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskConflict,
     HiveAcidTaskFailure,
     HiveAcidTaskRefused,

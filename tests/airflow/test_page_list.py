@@ -245,7 +245,7 @@ def test_a_dag_that_finds_its_tables_while_it_runs_tells_none():
 def test_the_plugin_costs_other_processes_next_to_nothing():
     load = (
         "import sys; from airflow_hiveacid.plugin.plugin import HiveAcidPlugin; HiveAcidPlugin();"
-        "print({'fastapi', 'thrift', 'airflow_hiveacid.plugin.app'} & set(sys.modules))"
+        "print({'fastapi', 'thrift', 'airflow_hiveacid.plugin.routes'} & set(sys.modules))"
     )
     told = subprocess.run([sys.executable, "-c", load], check=True, capture_output=True, text=True)
     assert told.stdout.strip().splitlines()[-1] == "set()"

@@ -24,7 +24,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.hooks.failures import HiveAcidTaskTrouble
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs.compaction_need import parse_needs
 
 SENSORS = [

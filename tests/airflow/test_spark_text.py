@@ -11,8 +11,8 @@ import pytest
 from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator, MetastoreOptions
 from airflow_hiveacid.cluster.spark_text import properties
 from airflow_hiveacid.errors import InvalidJob, MetastoreUnreachable
-from airflow_hiveacid.hooks.failures import HiveAcidTaskRefused
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 DELETE = DeleteJob(target="db.t", where="id = 1")
