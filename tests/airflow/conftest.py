@@ -16,6 +16,8 @@ import pytest
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.fakes.kubernetes import KubernetesServer
+from tests.fakes.spark_cluster import SparkCluster
 from tests.maintenance.acid_folders import AcidFolders
 
 # Airflow reads these once, when it is first imported.
@@ -135,3 +137,22 @@ def orders(hms4: EmbeddedMetastore) -> Iterator[AcidFolders]:
         folders.clean()
         yield folders
         client.drop_database("shop", cascade=True)
+
+
+@pytest.fixture
+def cluster(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    metastore_connection: str,
+    orders: AcidFolders,
+    context: dict[str, Any],
+) -> Iterator[SparkCluster]:
+    """A cluster for the drivers of tasks, and the table that they change."""
+
+    def push(key: str, value: Any, **_: Any) -> None:
+        context["ti"].xcom_push(key, value)
+
+    # The triggerer's way to the same XComs.
+    monkeypatch.setattr("airflow.sdk.execution_time.xcom.XCom.set", push)
+    with KubernetesServer() as kubernetes:
+        yield SparkCluster(tmp_path, kubernetes, monkeypatch)

@@ -1,4 +1,4 @@
-"""What Airflow does with a task that is deferred, step by step."""
+"""A task whose driver is in the cluster, and what Airflow does with it, step by step."""
 
 import json
 from typing import Any
@@ -6,10 +6,25 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
+from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
+from tests.fakes.spark_cluster import SparkCluster
 
 Context = dict[str, Any]
+
+
+def delete(**arguments: Any) -> HiveAcidDeleteOperator:
+    job = DeleteJob(target="shop.orders", where="id = 1")
+    options = {"deploy_mode": "cluster", "poll_seconds": 0.01} | arguments
+    return HiveAcidDeleteOperator(task_id="t", job=job, **options)
+
+
+def followed(cluster: SparkCluster, context: Context, number: int = 1) -> str:
+    """Wait until somebody waits for an application."""
+    application = cluster.appears(number)
+    cluster.until(lambda: context["ti"].xcoms.get("application_id") == application)
+    return application
 
 
 def deferred_by(operator: HiveAcidSparkOperator[Any], context: Context) -> TaskDeferred:

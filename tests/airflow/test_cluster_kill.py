@@ -1,0 +1,150 @@
+"""Operators whose driver is in the cluster: when their tasks are ended, nothing runs on."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+from airflow.sdk.execution_time.xcom import XCom
+from airflow.triggers.base import BaseTrigger
+
+from airflow_hiveacid.jobs.run_token import marked_token
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.answers import TxnState
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.operators.spark import TaskDeferralTimeout
+from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
+
+RUN_TOKEN = "d/r/t/-1"
+Context = dict[str, Any]
+
+
+@pytest.fixture
+def open_txns(hms4: EmbeddedMetastore) -> Iterator[Callable[[], list[bool]]]:
+    """Whether a transaction of the run, and one of another, are still open."""
+    with MetastoreClient(hms4.options) as client:
+        tokens = (marked_token(token, ["shop.orders"]) for token in (RUN_TOKEN, "d/r/t/0"))
+        own, other = (Transaction(client, run_token=token) for token in tokens)
+        with own, other:
+
+            def are_open() -> list[bool]:
+                states = {txn.txn_id: txn.state for txn in client.get_open_txns_info()}
+                return [states.get(txn.txn_id) is TxnState.OPEN for txn in (own, other)]
+
+            assert are_open() == [True, True]
+            yield are_open
+
+
+def test_killing_the_task_ends_its_application_and_its_transaction(cluster, context, open_txns):
+    operator = delete(deferrable=False)
+
+    def steps():
+        application = followed(cluster, context)
+        cluster.begin(application)
+        operator.on_kill()
+        assert open_txns() == [False, True]
+
+    with cluster.meanwhile(steps), pytest.raises(AirflowException, match="killed"):
+        operator.execute(context)
+    assert cluster.killed(cluster.appears())
+
+
+def test_killing_the_task_while_it_submits_ends_what_has_arrived(cluster, context):
+    cluster.submitter_will("hang afterwards")
+    operator = delete(deferrable=False)
+
+    def steps():
+        cluster.appears()
+        operator.on_kill()
+
+    with cluster.meanwhile(steps), pytest.raises(AirflowException):
+        operator.execute(context)
+    assert cluster.killed(cluster.appears())
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_killing_a_deferred_task_ends_what_it_can(cluster, context, open_txns, reachable):
+    trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
+    (application,) = cluster.applications
+    if not reachable:
+        cluster.kubernetes.refused["pods"] = HTTPStatus.SERVICE_UNAVAILABLE
+    asyncio.run(trigger.on_kill())
+    assert cluster.killed(application) is reachable
+    assert open_txns() == [False, True]
+
+
+@pytest.mark.parametrize("lost", ["spark_default", "hive_acid_default"])
+def test_killing_a_deferred_task_without_a_connection_ends_the_rest(
+    cluster, context, open_txns, monkeypatch, lost
+):
+    trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
+    (application,) = cluster.applications
+    monkeypatch.delenv(f"AIRFLOW_CONN_{lost.upper()}")
+    asyncio.run(trigger.on_kill())
+    assert cluster.killed(application) is (lost != "spark_default")
+    assert open_txns() == [lost == "hive_acid_default", True]
+
+
+def test_a_user_who_ends_the_task_is_heard_while_xcoms_are_told(cluster, context, monkeypatch):
+    trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
+    (application,) = cluster.applications
+    cluster.begin(application, txn_ids=[5])
+    telling, told = threading.Event(), threading.Event()
+    monkeypatch.setattr(XCom, "set", lambda *_, **__: (telling.set(), told.wait(60)))
+
+    async def cancelled():
+        waiting = asyncio.create_task(first_event(trigger))
+        assert await asyncio.to_thread(telling.wait, 60)
+        waiting.cancel("by the user")
+        told.set()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await waiting
+        return caught.value.args
+
+    # By its message, Airflow knows that on_kill is due.
+    assert asyncio.run(cancelled()) == ("by the user",)
+
+
+@pytest.mark.parametrize(
+    ("state", "killed"),
+    # Of a run that is not there any more Airflow knows no state.
+    [("failed", True), ("deferred", False), (None, False)],
+)
+def test_before_airflow_3_3_a_cancelled_trigger_finds_out_why(
+    cluster, context, open_txns, monkeypatch, state, killed
+):
+    monkeypatch.delattr(BaseTrigger, "on_kill", raising=False)
+    monkeypatch.setattr(
+        RuntimeTaskInstance,
+        "get_task_states",
+        lambda *_, **__: {} if state is None else {"r": {"t": state}},
+    )
+    trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
+    (application,) = cluster.applications
+
+    async def cancelled():
+        waiting = asyncio.create_task(first_event(trigger))
+        looks = cluster.kubernetes.lists
+        while cluster.kubernetes.lists == looks:
+            await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        return waiting.cancelled()
+
+    assert asyncio.run(cancelled())
+    assert cluster.killed(application) is killed
+    assert open_txns() == [not killed, True]
+
+
+def test_a_deferred_task_whose_time_is_up_leaves_nothing_behind(cluster, context, open_txns):
+    deferred_by(delete(deferrable=True), context)
+    (application,) = cluster.applications
+    with pytest.raises(TaskDeferralTimeout):
+        delete(deferrable=True).resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+    assert cluster.killed(application)
+    assert open_txns() == [False, True]
