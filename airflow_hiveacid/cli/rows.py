@@ -22,12 +22,12 @@ from airflow_hiveacid.acid.write_ids import WriteIdList
 from airflow_hiveacid.errors import CorruptFile, DataError, UnsupportedFile
 from airflow_hiveacid.filesystems import storage_error
 from airflow_hiveacid.listing import DataFile, data_files, open_data, read_tail
-from airflow_hiveacid.orc.arrow_bounds import rows_at_a_time
+from airflow_hiveacid.orc.arrow_memory import rows_at_a_time
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.envelope import TypeField
 from airflow_hiveacid.orc.keys import key_names
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.wire import Message
 from airflow_hiveacid.storage import Storage
 
 _MOST_ROWS = 65_536

@@ -8,7 +8,7 @@ from airflow_hiveacid.errors import OutOfOrder, UnsupportedFile
 from airflow_hiveacid.orc.envelope import Operation, acid_metadata
 from airflow_hiveacid.orc.layout import Layout, is_old, joint_writer, writer_of
 from airflow_hiveacid.orc.nanoseconds import is_marked, mark, without_mark
-from airflow_hiveacid.orc.output import Output, Sink, Source
+from airflow_hiveacid.orc.source_and_sink import Output, Sink, Source
 from airflow_hiveacid.orc.span import Span, read_span
 from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
 from airflow_hiveacid.orc.stripe_copy import copy_stripes

@@ -13,14 +13,14 @@ from contextlib import suppress
 from typing import Any
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
-from airflow_hiveacid.orc.arrow_bounds import rows_at_a_time
+from airflow_hiveacid.orc.arrow_memory import rows_at_a_time
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.protobuf import Message
+from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.statistics import BINARIES, COUNT, STRINGS
 from airflow_hiveacid.orc.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.view import StripeView
-from airflow_hiveacid.orc.wire import Message
 
 _BATCH_BYTES = 4 << 20
 

@@ -14,8 +14,8 @@ from airflow_hiveacid.orc.envelope import Column, Operation
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.output import Source, read_exactly
 from airflow_hiveacid.orc.row_hash import Hashes, HashSet, hash_row_ids, tally
+from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.streams import Integers, StreamKind
 from airflow_hiveacid.orc.tail import OrcTail, Stripe
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.wire import read_varint
+from airflow_hiveacid.orc.protobuf import read_varint
 
 LARGEST_BLOCK = 1 << 23
 _LARGEST_CHUNK = LARGEST_BLOCK - 1

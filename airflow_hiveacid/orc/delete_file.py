@@ -14,12 +14,12 @@ from airflow_hiveacid.orc.envelope import Operation, acid_metadata, wrap_types
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, row_groups
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.null_rows import null_rows
-from airflow_hiveacid.orc.output import Output, Sink
+from airflow_hiveacid.orc.protobuf import DATA, Message
+from airflow_hiveacid.orc.source_and_sink import Output, Sink
 from airflow_hiveacid.orc.statistics import merge_columns
 from airflow_hiveacid.orc.streams import Encoding, describe_encoding
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.transplant import Written
-from airflow_hiveacid.orc.wire import DATA, Message
 
 # A stripe is built in memory, where its events take some 100 bytes each.
 STRIPE_EVENTS = 1_000_000

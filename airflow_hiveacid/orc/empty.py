@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import Operation, acid_metadata, wrap_types
-from airflow_hiveacid.orc.output import Output, Sink
+from airflow_hiveacid.orc.source_and_sink import Output, Sink
 from airflow_hiveacid.orc.statistics import count_statistics
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail
 from airflow_hiveacid.orc.transplant import Written

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.wire import DATA, Message, pack
+from airflow_hiveacid.orc.protobuf import DATA, Message, pack
 
 KEY_INDEX = "hive.acid.key.index"
 STATS = "hive.acid.stats"

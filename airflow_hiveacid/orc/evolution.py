@@ -15,9 +15,9 @@ import numpy as np
 from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.statistics import count_statistics
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail
-from airflow_hiveacid.orc.wire import Message
 
 _TEXTS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
 _NEVER_TEXT = (TypeKind.LIST, TypeKind.MAP, TypeKind.STRUCT, TypeKind.UNION, TypeKind.BINARY)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.output import Source, read_exactly
-from airflow_hiveacid.orc.split_moments import Split
+from airflow_hiveacid.orc.protobuf import Message
+from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.statistics import (
     COUNT,
     HAS_NULL,
@@ -18,8 +18,8 @@ from airflow_hiveacid.orc.statistics import (
 from airflow_hiveacid.orc.streams import StreamKind, describe_stream, row_index
 from airflow_hiveacid.orc.stripe_footer import UTC, PlacedStream, StripeFooter, new_footer
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
+from airflow_hiveacid.orc.timestamps import Split
 from airflow_hiveacid.orc.view import Piece, View, length_of
-from airflow_hiveacid.orc.wire import Message
 
 _SECONDS_OF_2015 = 1_420_070_400
 

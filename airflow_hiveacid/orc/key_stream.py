@@ -12,7 +12,7 @@ from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.envelope import Operation
 from airflow_hiveacid.orc.keys import Keys, key_names
-from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.streams import Integers
 from airflow_hiveacid.orc.tail import OrcTail
 

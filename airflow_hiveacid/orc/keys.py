@@ -11,8 +11,8 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.streams import Integers
-from airflow_hiveacid.orc.wire import Message
 
 
 @dataclass(frozen=True, slots=True)

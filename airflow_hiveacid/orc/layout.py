@@ -7,6 +7,7 @@ from itertools import zip_longest
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind, envelope_root, is_envelope
+from airflow_hiveacid.orc.protobuf import VARINT, Message
 from airflow_hiveacid.orc.statistics import COUNT, DATES, TIMESTAMPS
 from airflow_hiveacid.orc.tail import (
     WRITER_JAVA,
@@ -15,7 +16,6 @@ from airflow_hiveacid.orc.tail import (
     OrcTail,
     PostScriptField,
 )
-from airflow_hiveacid.orc.wire import VARINT, Message
 
 Writer = tuple[int, int]
 

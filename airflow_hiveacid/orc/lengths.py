@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.orc.protobuf import read_varint, unzigzag
 from airflow_hiveacid.orc.streams import WIDTHS
-from airflow_hiveacid.orc.wire import read_varint, unzigzag
 
 # So many runs take a second; Spark reads stripes of more.
 _MOST_RUNS = 500_000

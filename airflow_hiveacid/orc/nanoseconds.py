@@ -10,17 +10,17 @@ from typing import Any
 
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
-from airflow_hiveacid.orc.output import Source, read_exactly
-from airflow_hiveacid.orc.split_moments import (
+from airflow_hiveacid.orc.protobuf import Message, pack
+from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
+from airflow_hiveacid.orc.streams import StreamKind, describe_stream
+from airflow_hiveacid.orc.stripe_footer import UTC, StripeFooter, new_footer
+from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
+from airflow_hiveacid.orc.timestamps import (
     MOMENTS,
     is_finer,
     zeros_for,
 )
-from airflow_hiveacid.orc.streams import StreamKind, describe_stream
-from airflow_hiveacid.orc.stripe_footer import UTC, StripeFooter, new_footer
-from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.view import Piece, View, length_of
-from airflow_hiveacid.orc.wire import Message, pack
 
 # An entry of a file's user metadata: there are no moments of more digits in its rows, whose number
 # stands there. Who makes another file of its stripes may copy the entry, but has other rows.

@@ -6,6 +6,7 @@ from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
 from airflow_hiveacid.orc.key_columns import NewColumns
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.statistics import count_statistics
 from airflow_hiveacid.orc.streams import (
     Encoding,
@@ -15,7 +16,6 @@ from airflow_hiveacid.orc.streams import (
     null_flags,
     row_index,
 )
-from airflow_hiveacid.orc.wire import Message
 
 # For each kind of type: its encoding, and the streams it has even when it holds nothing, each with
 # the numbers that a row index position adds to the place of a byte (run of values, bit).

@@ -12,7 +12,7 @@ import re
 import struct
 
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.wire import FIXED64, Field, Message
+from airflow_hiveacid.orc.protobuf import FIXED64, Field, Message
 
 # Field numbers: of the statistics of a column, and of those of doubles.
 DOUBLES = 3

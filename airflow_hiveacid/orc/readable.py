@@ -6,8 +6,8 @@ their moments are.
 
 from dataclasses import replace
 
-from airflow_hiveacid.orc.output import Output, Sink, Source
 from airflow_hiveacid.orc.row_types import spark_types
+from airflow_hiveacid.orc.source_and_sink import Output, Sink, Source
 from airflow_hiveacid.orc.stripe_copy import copy_stripes
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail
 

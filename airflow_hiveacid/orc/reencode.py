@@ -14,23 +14,23 @@ from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.delete_cursor import DeleteCursor
+from airflow_hiveacid.orc.digests import ValueDigest
 from airflow_hiveacid.orc.evolution import check_clocks, evolved
 from airflow_hiveacid.orc.join_moments import join_moments
 from airflow_hiveacid.orc.keys import Keys, key_names
 from airflow_hiveacid.orc.layout import Layout
 from airflow_hiveacid.orc.nanoseconds import is_marked, mark
-from airflow_hiveacid.orc.output import Output, Sink, Source
+from airflow_hiveacid.orc.source_and_sink import Output, Sink, Source
 from airflow_hiveacid.orc.span import check_ascending
-from airflow_hiveacid.orc.split_moments import (
+from airflow_hiveacid.orc.stripe_footer import UTC
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.timestamps import (
     check_nanos,
     is_finer,
     moment_clock,
     split_moments,
     split_types,
 )
-from airflow_hiveacid.orc.stripe_footer import UTC
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.value_digest import ValueDigest
 
 _CODECS = {
     Codec.NONE: "uncompressed",

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.schema import (
 )
 from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.wire import Message, pack
+from airflow_hiveacid.orc.protobuf import Message, pack
 
 _PRIMITIVES = {
     "boolean": TypeKind.BOOLEAN,

@@ -10,7 +10,7 @@ from airflow_hiveacid.errors import CorruptFile, OutOfOrder
 from airflow_hiveacid.orc.envelope import Column
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.tail import OrcTail
 
 

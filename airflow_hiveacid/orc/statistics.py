@@ -5,8 +5,8 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.orc.protobuf import Message, pack
 from airflow_hiveacid.orc.ranges import DOUBLES, sound_range
-from airflow_hiveacid.orc.wire import Message, pack
 
 # Field numbers of ColumnStatistics.
 COUNT = 1

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from airflow_hiveacid.orc.wire import Message, pack, varint, zigzag
+from airflow_hiveacid.orc.protobuf import Message, pack, varint, zigzag
 
 Integers = NDArray[np.int64]
 

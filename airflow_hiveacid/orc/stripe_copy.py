@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_hiveacid.orc.output import Output, Source, read_exactly
+from airflow_hiveacid.orc.protobuf import DATA, Field, Message
 from airflow_hiveacid.orc.ranges import has_ranges, sound_index
+from airflow_hiveacid.orc.source_and_sink import Output, Source, read_exactly
 from airflow_hiveacid.orc.streams import StreamKind
 from airflow_hiveacid.orc.stripe_footer import PlacedStream, StripeField, StripeFooter
 from airflow_hiveacid.orc.tail import OrcTail, Stripe
-from airflow_hiveacid.orc.wire import DATA, Field, Message
 
 
 @dataclass(frozen=True, slots=True)

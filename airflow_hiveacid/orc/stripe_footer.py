@@ -6,10 +6,10 @@ from functools import lru_cache
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.protobuf import Message
+from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.streams import StreamKind
 from airflow_hiveacid.orc.tail import OrcTail, Stripe
-from airflow_hiveacid.orc.wire import Message
 
 UTC = "UTC"
 # The encodings of a column with a dictionary, and the last of all that there are.

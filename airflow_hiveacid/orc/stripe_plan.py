@@ -16,10 +16,10 @@ from airflow_hiveacid.orc.evolution import check_lossless
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout, is_old, writer_of
-from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.span import Span, read_span
-from airflow_hiveacid.orc.split_moments import moment_clock
 from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.timestamps import moment_clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.bounds import LARGEST_PART, check_statistics, check_stripes, check_types
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import is_envelope
-from airflow_hiveacid.orc.output import Source, read_exactly
+from airflow_hiveacid.orc.limits import LARGEST_PART, check_statistics, check_stripes, check_types
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.ranges import sound_statistics
+from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.statistics import integer_range
-from airflow_hiveacid.orc.wire import Message
 
 MAGIC = b"ORC"
 FILE_VERSION = (0, 12)

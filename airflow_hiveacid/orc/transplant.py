@@ -24,14 +24,14 @@ from airflow_hiveacid.orc.envelope import (
 )
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, NewColumns, row_groups
 from airflow_hiveacid.orc.nanoseconds import mark
-from airflow_hiveacid.orc.output import Output, Sink, Source
-from airflow_hiveacid.orc.retype import retyped
+from airflow_hiveacid.orc.protobuf import DATA, Message
+from airflow_hiveacid.orc.source_and_sink import Output, Sink, Source
+from airflow_hiveacid.orc.spark_files import retyped
 from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
 from airflow_hiveacid.orc.streams import Encoding, describe_encoding
 from airflow_hiveacid.orc.stripe_copy import StripeIndex
 from airflow_hiveacid.orc.stripe_footer import StripeField, StripeFooter
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
-from airflow_hiveacid.orc.wire import DATA, Message
 
 _SHIFT = len(FIELDS)
 

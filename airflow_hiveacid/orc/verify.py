@@ -25,11 +25,11 @@ from airflow_hiveacid.orc.envelope import (
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, row_groups
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.output import Source, read_exactly
+from airflow_hiveacid.orc.protobuf import Message
+from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.statistics import COUNT, HAS_NULL, integer_range
 from airflow_hiveacid.orc.streams import Integers, StreamKind
 from airflow_hiveacid.orc.tail import OrcTail, Stripe
-from airflow_hiveacid.orc.wire import Message
 
 Kind = Literal["insert", "delete"]
 # The row ids of a stripe are looked at all at once, and take 40 bytes each.

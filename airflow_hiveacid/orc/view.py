@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from airflow_hiveacid.orc.output import Source, read_exactly
+from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.tail import OrcTail
 
 # A range of the other file, by offset and length, or bytes of our own.

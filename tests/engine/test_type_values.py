@@ -20,8 +20,8 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.orc.envelope import TypeField
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.wire import Message
 from tests.engine.acid_tables import create, files, folder, left_behind
 from tests.engine.typed_values import (
     FAR_MOMENTS,

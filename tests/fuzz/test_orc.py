@@ -20,6 +20,7 @@ from airflow_hiveacid.orc.envelope import KEY_INDEX, parse_key_index
 from airflow_hiveacid.orc.key_stream import read_deletes, read_keys
 from airflow_hiveacid.orc.layout import Layout
 from airflow_hiveacid.orc.lengths import Lengths
+from airflow_hiveacid.orc.protobuf import DATA, Field, Message
 from airflow_hiveacid.orc.ranges import sound_index, sound_statistics
 from airflow_hiveacid.orc.readable import copy_readable
 from airflow_hiveacid.orc.reencode import reencode
@@ -29,7 +30,6 @@ from airflow_hiveacid.orc.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.transplant import transplant_all
 from airflow_hiveacid.orc.verify import verify_file
-from airflow_hiveacid.orc.wire import DATA, Field, Message
 from tests.fuzz.driver import INPUTS, Source, fuzz
 from tests.orc.hostile import HOSTILE
 from tests.orc.orc_tables import CODECS, flat_file, table

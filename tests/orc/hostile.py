@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyarrow import orc
 
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.protobuf import Message, pack
 from airflow_hiveacid.orc.streams import StreamKind
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.wire import Message, pack
 from tests.orc.orc_tables import flat_file, table, with_tail
 
 # Kind, column and bytes of the streams of a stripe.

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
+from airflow_hiveacid.orc.protobuf import Message, read_varint, unzigzag
 from airflow_hiveacid.orc.streams import StreamKind
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.wire import Message, read_varint, unzigzag
 
 CODECS = ("none", "zlib", "snappy", "lz4", "zstd")
 

@@ -11,12 +11,12 @@ from airflow_hiveacid.orc.delete_file import write_delete_file, write_delete_str
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.envelope import Column, wrap_types
 from airflow_hiveacid.orc.keys import Keys
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.statistics import INTEGERS
 from airflow_hiveacid.orc.streams import null_flag_position
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import transplant_all
 from airflow_hiveacid.orc.verify import verify_file
-from airflow_hiveacid.orc.wire import Message
 from tests.orc.orc_tables import (
     CODECS,
     flat_file,

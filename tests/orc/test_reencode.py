@@ -19,10 +19,10 @@ from airflow_hiveacid.errors import DataError, OutOfOrder
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.layout import Layout
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.reencode import reencode
 from airflow_hiveacid.orc.tail import FooterField, OrcTail
 from airflow_hiveacid.orc.verify import verify_file
-from airflow_hiveacid.orc.wire import Message
 from tests.memory import peak_megabytes
 from tests.orc.bucket_files import BUCKET, compact, inserts, planned, survivors, table
 from tests.orc.orc_tables import CODECS, read, row_ids, with_tail

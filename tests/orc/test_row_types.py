@@ -10,9 +10,9 @@ from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.envelope import TypeField
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.wire import Message
 from tests.orc.orc_tables import CODECS, SCHEMA, flat_file, read, table
 
 COLUMNS = [

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.orc.protobuf import Message, pack
 from airflow_hiveacid.orc.statistics import (
     BINARIES,
     BUCKETS,
@@ -26,7 +27,6 @@ from airflow_hiveacid.orc.statistics import (
     merge_columns,
 )
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.wire import Message, pack
 from tests.orc.orc_tables import flat_file, table
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec
+from airflow_hiveacid.orc.protobuf import DATA, VARINT, Message
 from airflow_hiveacid.orc.tail import OrcTail, PostScriptField
-from airflow_hiveacid.orc.wire import DATA, VARINT, Message
 from tests.orc.orc_tables import CODECS, flat_file, read, table, with_tail
 
 

@@ -27,20 +27,20 @@ from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.delete_file import write_delete_stripes
+from airflow_hiveacid.orc.digests import ValueDigest
 from airflow_hiveacid.orc.envelope import Column, Operation, with_column_names, wrap_types
 from airflow_hiveacid.orc.key_stream import read_deletes
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout
 from airflow_hiveacid.orc.nanoseconds import finer_column, mark
-from airflow_hiveacid.orc.output import Source
 from airflow_hiveacid.orc.readable import copy_readable
 from airflow_hiveacid.orc.reencode import Reencoded, reencode, reencoded_part
-from airflow_hiveacid.orc.retype import retyped
-from airflow_hiveacid.orc.split_moments import split_moments
+from airflow_hiveacid.orc.source_and_sink import Source
+from airflow_hiveacid.orc.spark_files import retyped
 from airflow_hiveacid.orc.stripe_plan import Piece, PlannedFile, StripePlan, plan_stripes
 from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.timestamps import split_moments
 from airflow_hiveacid.orc.transplant import transplant_all
-from airflow_hiveacid.orc.value_digest import ValueDigest
 from airflow_hiveacid.storage import Storage
 
 T = TypeVar("T")

@@ -13,15 +13,16 @@ from airflow_hiveacid.acid.schema import parse_type, row_struct
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.layout import Layout
 from airflow_hiveacid.orc.nanoseconds import finer_column, mark
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.reencode import reencode
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.statistics import TIMESTAMPS
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import Segment, transplant
 from airflow_hiveacid.orc.verify import verify_file
-from airflow_hiveacid.orc.wire import Message
 from tests.orc.bucket_files import BUCKET, compact, planned
-from tests.orc.moment_streams import (
+from tests.orc.orc_tables import CODECS, with_tail
+from tests.orc.timestamp_streams import (
     EPOCH,
     ODD,
     PAIR,
@@ -31,7 +32,6 @@ from tests.orc.moment_streams import (
     moments_in,
     pair,
 )
-from tests.orc.orc_tables import CODECS, with_tail
 
 # Hive's type, Arrow's with moments as pairs, and how a value is made of moments.
 PLACES = {

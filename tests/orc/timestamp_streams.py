@@ -11,8 +11,8 @@ from pyarrow import orc
 
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.join_moments import join_moments
+from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.wire import Message
 
 # Seconds since 2015, and nanoseconds.
 Moment = tuple[int, int]

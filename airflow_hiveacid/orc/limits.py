@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.wire import Message
+from airflow_hiveacid.orc.protobuf import Message
 
 # Both parts of a tail, in the file and decompressed; the largest ones have a few megabytes.
 LARGEST_PART = 64 << 20

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile, DataError, UnsupportedFile
-from airflow_hiveacid.orc import arrow_bounds
-from airflow_hiveacid.orc.arrow_bounds import rows_at_a_time
+from airflow_hiveacid.orc import arrow_memory
+from airflow_hiveacid.orc.arrow_memory import rows_at_a_time
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.lengths import Lengths
+from airflow_hiveacid.orc.protobuf import Message, read_varint
 from airflow_hiveacid.orc.streams import integer_runs
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.wire import Message, read_varint
 from tests.memory import peak_megabytes
 from tests.orc.hostile import HOSTILE, rewritten, texts
 from tests.orc.orc_tables import flat_file, table, with_tail
@@ -34,7 +34,7 @@ LARGE = 16 << 20
 
 def test_hostile_files_are_refused_before_the_library_is_asked():
     # A process of its own: what gets through ends it.
-    code = "from tests.orc.test_bounds import refuse; refuse()"
+    code = "from tests.orc.test_limits import refuse; refuse()"
     done = subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False
     )
@@ -82,7 +82,7 @@ def test_a_chunk_decodes_to_no_more_than_a_block(codec):
 
 def test_a_chunk_that_is_a_bomb_takes_no_memory():
     # A process of its own, because the most memory one ever had does not shrink again.
-    code = "from tests.orc.test_bounds import explode; explode()"
+    code = "from tests.orc.test_limits import explode; explode()"
     done = subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
     )
@@ -232,12 +232,12 @@ def test_wide_rows_are_read_a_few_at_a_time(monkeypatch):
     orc.write_table(rows, file, dictionary_key_size_threshold=0.9)
     tail = OrcTail.read(file)
     assert rows_at_a_time(file, tail, 0) == 1000
-    monkeypatch.setattr(arrow_bounds, "_MEMORY", 1 << 20)
+    monkeypatch.setattr(arrow_memory, "_MEMORY", 1 << 20)
     assert 150 < rows_at_a_time(file, tail, 0) < 210
     batches = list(read_batches(file, tail))
     assert sum(batch.num_rows for batch in batches) == 1000
     assert max(batch.nbytes for batch in batches) < 1 << 20
-    monkeypatch.setattr(arrow_bounds, "_MEMORY", 5000)
+    monkeypatch.setattr(arrow_memory, "_MEMORY", 5000)
     with pytest.raises(BeyondArrow, match="row may take"):
         rows_at_a_time(file, tail, 0)
 

@@ -8,9 +8,9 @@ import pytest
 from airflow_hiveacid.orc.transplant import Segment, transplant
 from tests.orc.bucket_files import BUCKET, compact, planned
 from tests.orc.java_orc import read_rows, write_moments
-from tests.orc.moment_streams import EPOCH, ODD, clocks_of, moments_in
 from tests.orc.orc_tables import CODECS
-from tests.orc.test_moments import acid_moments
+from tests.orc.test_timestamps import acid_moments
+from tests.orc.timestamp_streams import EPOCH, ODD, clocks_of, moments_in
 
 GONE = [0, 7, 1100]
 

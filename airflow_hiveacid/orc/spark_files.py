@@ -10,9 +10,9 @@ from dataclasses import replace
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.layout import joint_types
-from airflow_hiveacid.orc.output import Source
+from airflow_hiveacid.orc.protobuf import Message
+from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.wire import Message
 
 _WRITER_TIME_ZONE = 3
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z"})

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.compression import Compression
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.output import Source, read_exactly
+from airflow_hiveacid.orc.protobuf import Message, pack
+from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.streams import Encoding, StreamKind, describe_encoding, describe_stream
 from airflow_hiveacid.orc.stripe_footer import UTC, StripeFooter, clock_of, new_footer
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.view import Piece, View, with_stripes
-from airflow_hiveacid.orc.wire import Message, pack
 
 T = TypeVar("T")
 

@@ -9,15 +9,15 @@ for hours.
 from dataclasses import dataclass
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
-from airflow_hiveacid.orc.bounds import MOST_DIGITS, most_rows
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.lengths import Lengths
-from airflow_hiveacid.orc.output import Source, read_exactly
+from airflow_hiveacid.orc.limits import MOST_DIGITS, most_rows
+from airflow_hiveacid.orc.protobuf import Message
+from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.streams import StreamKind
 from airflow_hiveacid.orc.stripe_footer import DICTIONARIES, StripeFooter
 from airflow_hiveacid.orc.tail import OrcTail, Stripe
-from airflow_hiveacid.orc.wire import Message
 
 # What a batch and the blocks of all streams may take, and what a value takes beside its text.
 _MEMORY = 512 << 20
