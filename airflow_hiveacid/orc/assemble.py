@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from airflow_hiveacid.errors import OutOfOrder, UnsupportedFile
-from airflow_hiveacid.orc.envelope import Operation, acid_metadata
+from airflow_hiveacid.orc.envelope import RowOperation, acid_metadata
 from airflow_hiveacid.orc.layout import Layout, is_old, joint_writer, writer_of
 from airflow_hiveacid.orc.nanoseconds import is_marked, mark, without_mark
 from airflow_hiveacid.orc.source_and_sink import Output, Sink, Source
-from airflow_hiveacid.orc.span import Span, read_span
+from airflow_hiveacid.orc.span import RowIdRange, read_row_id_range
 from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
 from airflow_hiveacid.orc.stripe_copy import copy_stripes
 from airflow_hiveacid.orc.tail import MAGIC, WRITER_JAVA, WRITER_VERSION_ORC_135, OrcTail
@@ -81,10 +81,12 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
         metadata |= mark(
             sum(part.tail.stripes[each].rows for part in parts for each in part.chosen)
         )
-    spans: list[Span] = []
+    spans: list[RowIdRange] = []
     if layout.is_acid:
         spans = [
-            read_span(part.source, part.tail, number) for part in parts for number in part.chosen
+            read_row_id_range(part.source, part.tail, number)
+            for part in parts
+            for number in part.chosen
         ]
         _check_order(spans)
         rows = sum(part.tail.stripes[number].rows for part in parts for number in part.chosen)
@@ -124,15 +126,15 @@ def _differences(part: Part, layout: Layout) -> list[str]:
     return [name for name in different if name not in ignored]
 
 
-def _check_order(spans: Sequence[Span]) -> None:
+def _check_order(spans: Sequence[RowIdRange]) -> None:
     for before, after in pairwise(spans):
         if after.first <= before.last:
             raise OutOfOrder(f"{after.first} does not come after {before.last}.")
 
 
-def _operation(spans: Sequence[Span]) -> Operation:
+def _operation(spans: Sequence[RowIdRange]) -> RowOperation:
     found = {span.operations for span in spans}
-    for operation in (Operation.INSERT, Operation.DELETE):
+    for operation in (RowOperation.INSERT, RowOperation.DELETE):
         if found <= {(operation, operation)}:
             return operation
     raise UnsupportedFile("The ORC files mix inserts and deletes.")

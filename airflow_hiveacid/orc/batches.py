@@ -20,7 +20,7 @@ from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.statistics import BINARIES, COUNT, STRINGS
 from airflow_hiveacid.orc.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.view import StripeView
+from airflow_hiveacid.orc.view import FileOfStripes
 
 _BATCH_BYTES = 4 << 20
 
@@ -59,7 +59,7 @@ def read_batches(
     else:
         for number in chosen:
             StripeFooter.read(source, tail, tail.stripes[number])
-    view = StripeView(source, tail, chosen)
+    view = FileOfStripes(source, tail, chosen)
     batches: Iterator[Any] = iter(())
     try:
         fragment = OrcFileFormat().make_fragment(PythonFile(view, "r"))

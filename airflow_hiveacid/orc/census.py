@@ -10,7 +10,7 @@ import numpy as np
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.envelope import Column, Operation
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, RowOperation
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
@@ -46,14 +46,18 @@ class Promise:
         """
         low, high = int(keys.operations.min()), int(keys.operations.max())
         # Before Hive 3 an update was an event of its own, and stands in files of rows to this day.
-        allowed = (Operation.DELETE, Operation.DELETE) if self.is_delete else (Operation.INSERT, 1)
+        allowed = (
+            (RowOperation.DELETE, RowOperation.DELETE)
+            if self.is_delete
+            else (RowOperation.INSERT, 1)
+        )
         if low < allowed[0] or high > allowed[1]:
             raise CorruptFile(f"There are operations {low} to {high}, which do not belong here.")
         self._check_range("currentTransaction", keys.current_write_ids)
         if not self.is_delete:
             inserted = keys.original_write_ids
-            if high != Operation.INSERT:
-                inserted = inserted[keys.operations == Operation.INSERT]
+            if high != RowOperation.INSERT:
+                inserted = inserted[keys.operations == RowOperation.INSERT]
             self._check_range("originalTransaction", inserted)
         if self.bucket is not None:
             for bucket in np.unique(keys.buckets).tolist():
@@ -217,7 +221,7 @@ def _fingerprint(source: Source, tail: OrcTail, stripe: Stripe) -> bytes:
     offset = stripe.offset
     for stream in footer.all_messages(1):
         kind, column, length = (stream.number(field) for field in (1, 2, 3))
-        if column <= Column.CURRENT_TRANSACTION and not StreamKind.is_index(kind):
+        if column <= EnvelopeColumn.CURRENT_TRANSACTION and not StreamKind.is_index(kind):
             digest.update(f";{kind} {column} {length}:".encode())
             digest.update(read_exactly(source, offset, length))
         offset += length

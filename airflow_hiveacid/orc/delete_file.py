@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.empty import write_empty_file
-from airflow_hiveacid.orc.envelope import Operation, acid_metadata, wrap_types
+from airflow_hiveacid.orc.envelope import RowOperation, acid_metadata, wrap_types
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, row_groups
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.null_rows import null_rows
@@ -61,7 +61,7 @@ def write_delete_file(
     if not write_ids.shape == buckets.shape == rows.shape or rows.ndim != 1:
         raise ValueError("The three parts of the row ids differ in length.")
     keys = Keys(
-        operations=np.broadcast_to(np.int64(Operation.DELETE), rows.shape),
+        operations=np.broadcast_to(np.int64(RowOperation.DELETE), rows.shape),
         original_write_ids=write_ids,
         buckets=buckets,
         rows=rows,
@@ -119,7 +119,7 @@ def write_delete_stripes(
         stripe_statistics=tuple(statistics),
         file_statistics=merge_columns(statistics),
     )
-    tail = replace(tail, user_metadata=acid_metadata(last_rows, Operation.DELETE, tail.rows))
+    tail = replace(tail, user_metadata=acid_metadata(last_rows, RowOperation.DELETE, tail.rows))
     output.write(tail.encode(output.position))
     return Written(tail.rows, output.position, tuple(last_rows))
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from airflow_hiveacid.orc.compression import Codec, Compression
-from airflow_hiveacid.orc.envelope import Operation, acid_metadata, wrap_types
+from airflow_hiveacid.orc.envelope import RowOperation, acid_metadata, wrap_types
 from airflow_hiveacid.orc.source_and_sink import Output, Sink
 from airflow_hiveacid.orc.statistics import count_statistics
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail
@@ -34,7 +34,7 @@ def write_empty_file(
     tail = replace(
         OrcTail.new(types, Compression(Codec.named(codec), block_size), stride),
         file_statistics=(count_statistics(0).encode(),) * len(types),
-        user_metadata=acid_metadata([], Operation.INSERT, 0),
+        user_metadata=acid_metadata([], RowOperation.INSERT, 0),
     )
     output = Output(sink)
     output.write(MAGIC)

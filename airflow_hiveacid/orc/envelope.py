@@ -53,7 +53,7 @@ class TypeField:
     ATTRIBUTES = 7
 
 
-class Column(IntEnum):
+class EnvelopeColumn(IntEnum):
     """Column numbers of the envelope in the file."""
 
     ROOT = 0
@@ -77,7 +77,7 @@ FIELDS: tuple[tuple[bytes, TypeKind], ...] = (
 _NO_NAME = re.compile(rb"_col[0-9]+")
 
 
-class Operation(IntEnum):
+class RowOperation(IntEnum):
     """What a row of the file stands for."""
 
     INSERT = 0
@@ -110,7 +110,7 @@ def envelope_root() -> bytes:
     return root.encode()
 
 
-def acid_metadata(keys: Sequence[RowId], operation: Operation, rows: int) -> dict[str, bytes]:
+def acid_metadata(keys: Sequence[RowId], operation: RowOperation, rows: int) -> dict[str, bytes]:
     """The user metadata of a file that holds rows of one operation.
 
     Args:
@@ -148,7 +148,7 @@ def with_column_names(types: Sequence[bytes], names: Sequence[str]) -> tuple[byt
         types: The types of a flat file, or of one of a full ACID table.
         names: The names of the table's columns.
     """
-    row = Column.ROW if is_envelope(types) else Column.ROOT
+    row = EnvelopeColumn.ROW if is_envelope(types) else EnvelopeColumn.ROOT
     struct = Message.decode(types[row])
     found = struct.all_data(TypeField.FIELD_NAMES)
     if not found or not all(map(_NO_NAME.fullmatch, found)):

@@ -120,7 +120,7 @@ def _holds(before: Message, after: Message) -> bool:
 
 
 def check_clocks(old: Sequence[bytes], new: Sequence[bytes]) -> None:
-    """Refuse moments by a clock that is not UTC's where moments by UTC are wanted, or vice versa.
+    """Refuse timestamps by a clock that is not UTC's where timestamps by UTC are wanted, or vice versa.
 
     Raises:
         BeyondArrow: There are some; their numbers would mean something else.

@@ -1,4 +1,4 @@
-"""Files that Arrow has written of split moments, shown as what they are meant to be."""
+"""Files that Arrow has written of split timestamps, shown as what they are meant to be."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,24 +13,24 @@ from airflow_hiveacid.orc.statistics import (
     HAS_NULL,
     count_statistics,
     integer_range,
-    moment_statistics,
+    timestamp_statistics,
 )
 from airflow_hiveacid.orc.streams import StreamKind, describe_stream, row_index
 from airflow_hiveacid.orc.stripe_footer import UTC, PlacedStream, StripeFooter, new_footer
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.timestamps import Split
-from airflow_hiveacid.orc.view import Piece, View, length_of
+from airflow_hiveacid.orc.view import FileOfPieces, Piece, length_of
 
 _SECONDS_OF_2015 = 1_420_070_400
 
 
-def join_moments(
+def join_timestamps(
     source: Source, tail: OrcTail, types: Sequence[bytes], clock: str
 ) -> tuple[Source, OrcTail]:
-    """Show a file of split moments as one of moments.
+    """Show a file of split timestamps as one of timestamps.
 
     Args:
-        source: The file; see `split_moments`.
+        source: The file; see `split_timestamps`.
         tail: Its tail.
         types: The types that it shall have.
         clock: The time zone by which its seconds are counted.
@@ -63,7 +63,7 @@ def join_moments(
         stripe_statistics=tuple(map(file.statistics, tail.stripe_statistics)),
         file_statistics=file.statistics(tail.file_statistics),
     )
-    return View(source, [*pieces, shown_tail.encode(position)]), shown_tail
+    return FileOfPieces(source, [*pieces, shown_tail.encode(position)]), shown_tail
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class _SplitFile:
         """The index, the data and the footer of a stripe."""
         footer = StripeFooter.read(self.source, self.tail, stripe)
         columns = {place: column for column, place in enumerate(self.split.places)}
-        # Each moment's seconds and nanoseconds.
+        # Each timestamp's seconds and nanoseconds.
         parts = {
             self.split.places[column] + step: column
-            for column in self.split.moments
+            for column in self.split.timestamps
             for step in (1, 2)
         }
         streams: list[bytes] = []
@@ -92,7 +92,7 @@ class _SplitFile:
                 continue
             column = columns[stream.column]
             piece: Piece = (stream.offset, stream.length)
-            if column in self.split.moments:
+            if column in self.split.timestamps:
                 piece = self._row_index(column, indexes)
             index.append(piece)
             streams.append(describe_stream(stream.kind, column, length_of(piece)))
@@ -104,14 +104,14 @@ class _SplitFile:
             data.append((stream.offset, stream.length))
             streams.append(describe_stream(stream.kind, column, stream.length))
         encodings = [
-            footer.encodings[place + 1 if column in self.split.moments else place]
+            footer.encodings[place + 1 if column in self.split.timestamps else place]
             for column, place in enumerate(self.split.places)
         ]
         encoded = new_footer(streams, encodings, self.clock)
         return index, data, self.tail.compression.compress(encoded)
 
     def _is_kept(self, stream: PlacedStream, column: int) -> bool:
-        """Whether a stream of a part is one of its moment: neither zeros nor flags without nulls."""
+        """Whether a stream of a part is one of its timestamp: neither zeros nor flags without nulls."""
         part = stream.column - self.split.places[column]
         return stream.kind == (StreamKind.DATA if part == 1 else StreamKind.SECONDARY)
 
@@ -133,23 +133,23 @@ class _SplitFile:
                 # Whatever stands in front belongs to streams that are left out.
                 positions += part.all_numbers(1)[-numbers:]
             found = [each.data(2) or b"" for each in (whole, seconds, nanos)]
-            groups.append((positions, self._moments(column, *found)))
+            groups.append((positions, self._timestamps_of(column, *found)))
         return self.tail.compression.compress(row_index(groups))
 
     def statistics(self, columns: Sequence[bytes]) -> tuple[bytes, ...]:
         """The statistics of the columns, from those of the split ones."""
         return tuple(
-            self._moments(column, *columns[place : place + 3])
-            if column in self.split.moments
+            self._timestamps_of(column, *columns[place : place + 3])
+            if column in self.split.timestamps
             else columns[place]
             for column, place in enumerate(self.split.places)
         )
 
-    def _moments(self, column: int, whole: bytes, seconds: bytes, nanos: bytes) -> bytes:
+    def _timestamps_of(self, column: int, whole: bytes, seconds: bytes, nanos: bytes) -> bytes:
         message = Message.decode(whole)
         count, has_null = message.number(COUNT), bool(message.number(HAS_NULL, 1))
         if any(Message.decode(part).number(COUNT) != count for part in (seconds, nanos)):
-            raise CorruptFile("There are moments without seconds, or without nanoseconds.")
+            raise CorruptFile("There are timestamps without seconds, or without nanoseconds.")
         instant = Message.decode(self.types[column]).number(TypeField.KIND) == (
             TypeKind.TIMESTAMP_INSTANT
         )
@@ -160,4 +160,4 @@ class _SplitFile:
         first, last = (each + _SECONDS_OF_2015 for each in range_)
         # Before 1970, seconds are those towards 1970.
         millis = (first - (first <= 0)) * 1000, last * 1000 + 999
-        return moment_statistics(count, millis, has_null=has_null).encode()
+        return timestamp_statistics(count, millis, has_null=has_null).encode()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from airflow_hiveacid.orc.compression import Compression
-from airflow_hiveacid.orc.envelope import Column
+from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.statistics import BYTES_ON_DISK, count_statistics, integer_statistics
 from airflow_hiveacid.orc.streams import (
     Integers,
@@ -16,11 +16,11 @@ from airflow_hiveacid.orc.streams import (
 )
 
 KEY_COLUMNS = (
-    Column.OPERATION,
-    Column.ORIGINAL_TRANSACTION,
-    Column.BUCKET,
-    Column.ROW_ID,
-    Column.CURRENT_TRANSACTION,
+    EnvelopeColumn.OPERATION,
+    EnvelopeColumn.ORIGINAL_TRANSACTION,
+    EnvelopeColumn.BUCKET,
+    EnvelopeColumn.ROW_ID,
+    EnvelopeColumn.CURRENT_TRANSACTION,
 )
 _HALF = 1 << 32
 
@@ -126,11 +126,11 @@ class KeyColumns:
         for column in self._columns.values():
             column.begin_group()
 
-    def add_sequence(self, column: Column, first: int, count: int, step: int = 0) -> None:
+    def add_sequence(self, column: EnvelopeColumn, first: int, count: int, step: int = 0) -> None:
         """Append equal or evenly rising values to one column."""
         self._columns[column].add_sequence(first, count, step)
 
-    def add_values(self, column: Column, values: Integers) -> None:
+    def add_values(self, column: EnvelopeColumn, values: Integers) -> None:
         """Append any values to one column."""
         self._columns[column].add_values(values)
 
@@ -140,7 +140,9 @@ class KeyColumns:
         new.statistics.append(count_statistics(sum(self._group_rows)).encode())
         if stride:
             index = row_index(((), count_statistics(rows).encode()) for rows in self._group_rows)
-            new.index.append(Stream(StreamKind.ROW_INDEX, Column.ROOT, compression.compress(index)))
+            new.index.append(
+                Stream(StreamKind.ROW_INDEX, EnvelopeColumn.ROOT, compression.compress(index))
+            )
         for number, column in self._columns.items():
             column.finish(number, compression, new, stride)
         return new

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.batches import read_batches
-from airflow_hiveacid.orc.envelope import Operation
+from airflow_hiveacid.orc.envelope import RowOperation
 from airflow_hiveacid.orc.keys import Keys, key_names
 from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.streams import Integers
@@ -139,7 +139,7 @@ def _distinct(stream: Iterator[Keys], aborted: Sequence[int]) -> Iterator[Keys]:
     """Drop repetitions and aborted events; no row id is in two of the batches that come out."""
     held: Keys | None = None
     for batch in stream:
-        if (batch.operations != Operation.DELETE).any():
+        if (batch.operations != RowOperation.DELETE).any():
             raise CorruptFile("There are other rows than deletes.")
         keys = batch[~np.isin(batch.current_write_ids, aborted)] if aborted else batch
         if held is not None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, TypeField, TypeKind
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.streams import Integers
@@ -51,7 +51,7 @@ class Keys:
     def __getitem__(self, which: slice | NDArray[Any]) -> "Keys":
         return Keys(*(getattr(self, field.name)[which] for field in fields(self)))
 
-    def columns(self) -> dict[Column, Integers]:
+    def columns(self) -> dict[EnvelopeColumn, Integers]:
         """The columns by their numbers."""
         return dict(
             zip(KEY_COLUMNS, (getattr(self, field.name) for field in fields(self)), strict=True)

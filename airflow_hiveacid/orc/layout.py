@@ -22,7 +22,7 @@ Writer = tuple[int, int]
 _CALENDAR_KINDS = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _TEXT_KINDS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
 _JULIAN = 1
-# From here on the calendars agree: 15 October 1582, and for moments in any time zone the 17th.
+# From here on the calendars agree: 15 October 1582, and for timestamps in any time zone the 17th.
 _REFORM_DAY = -141_427
 _REFORM_MILLIS = (_REFORM_DAY + 2) * 86_400_000
 

@@ -1,4 +1,4 @@
-"""Which files have moments with more digits than microseconds, all that Spark knows of.
+"""Which files have timestamps with more digits than microseconds, all that Spark knows of.
 
 Only the streams of the nanoseconds are read, and what says where they belong.
 """
@@ -9,26 +9,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_hiveacid.orc.batches import read_batches
-from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, TypeField, TypeKind
 from airflow_hiveacid.orc.protobuf import Message, pack
 from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.streams import StreamKind, describe_stream
 from airflow_hiveacid.orc.stripe_footer import UTC, StripeFooter, new_footer
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.timestamps import (
-    MOMENTS,
+    TIMESTAMP_KINDS,
     is_finer,
     zeros_for,
 )
-from airflow_hiveacid.orc.view import Piece, View, length_of
+from airflow_hiveacid.orc.view import FileOfPieces, Piece, length_of
 
-# An entry of a file's user metadata: there are no moments of more digits in its rows, whose number
+# An entry of a file's user metadata: there are no timestamps of more digits in its rows, whose number
 # stands there. Who makes another file of its stripes may copy the entry, but has other rows.
 _MARK = "hiveacid.microseconds"
 
 
 def mark(rows: int) -> dict[str, bytes]:
-    """The user metadata of a file of so many rows whose moments are whole microseconds."""
+    """The user metadata of a file of so many rows whose timestamps are whole microseconds."""
     return {_MARK: b"%d" % rows}
 
 
@@ -38,14 +38,14 @@ def without_mark(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def is_marked(tail: OrcTail) -> bool:
-    """Whether a file says that all its moments are whole microseconds."""
+    """Whether a file says that all its timestamps are whole microseconds."""
     return tail.user_metadata.get(_MARK) == b"%d" % tail.rows
 
 
 def finer_column(
     source: Source, tail: OrcTail, columns: Collection[str] | None = None
 ) -> str | None:
-    """The first column of a file that has moments of more digits than microseconds.
+    """The first column of a file that has timestamps of more digits than microseconds.
 
     Args:
         source: The file.
@@ -54,13 +54,13 @@ def finer_column(
 
     Raises:
         CorruptFile: The file does not decode.
-        UnsupportedFile: There are moments beside the choices of a union.
+        UnsupportedFile: There are timestamps beside the choices of a union.
     """
     if is_marked(tail):
         return None
-    root = Column.ROW if tail.is_acid else Column.ROOT
+    root = EnvelopeColumn.ROW if tail.is_acid else EnvelopeColumn.ROOT
     chosen = _Chosen.of(tail.types, root, columns)
-    if not chosen.moments:
+    if not chosen.timestamps:
         return None
     for stripe in range(len(tail.stripes)):
         with closing(read_batches(*_shown(source, tail, tail.stripes[stripe], chosen))) as batches:
@@ -76,18 +76,18 @@ class _Chosen:
     """Columns of a file, without most others.
 
     Attributes:
-        types: Their types, moments being plain ones.
+        types: Their types, timestamps being plain ones.
         places: Their old numbers, and the new ones.
-        moments: The old numbers of the moments.
+        timestamps: The old numbers of the timestamps.
     """
 
     types: tuple[bytes, ...]
     places: Mapping[int, int]
-    moments: frozenset[int]
+    timestamps: frozenset[int]
 
     @classmethod
     def of(cls, types: Sequence[bytes], root: int, columns: Collection[str] | None) -> "_Chosen":
-        """The moments in some columns, what they are in, and the other halves of maps."""
+        """The timestamps in some columns, what they are in, and the other halves of maps."""
         messages = [Message.decode(type_) for type_ in types]
         parents = {
             child: parent
@@ -103,7 +103,7 @@ class _Chosen:
         )
         kept: set[int] = set()
         for column, message in enumerate(messages):
-            if message.number(TypeField.KIND) in MOMENTS:
+            if message.number(TypeField.KIND) in TIMESTAMP_KINDS:
                 above = _above(column, parents)
                 inside = [
                     names[each].decode(errors="surrogateescape").lower()
@@ -121,9 +121,11 @@ class _Chosen:
             ):
                 kept.add(column)
         places = {old: new for new, old in enumerate(sorted(kept))}
-        moments = {each for each in kept if messages[each].number(TypeField.KIND) in MOMENTS}
-        shown = tuple(_shown_type(messages[old], places, old in moments) for old in places)
-        return cls(shown, places, frozenset(moments))
+        timestamps = {
+            each for each in kept if messages[each].number(TypeField.KIND) in TIMESTAMP_KINDS
+        }
+        shown = tuple(_shown_type(messages[old], places, old in timestamps) for old in places)
+        return cls(shown, places, frozenset(timestamps))
 
 
 def _above(column: int, parents: Mapping[int, int]) -> list[int]:
@@ -134,8 +136,8 @@ def _above(column: int, parents: Mapping[int, int]) -> list[int]:
     return found
 
 
-def _shown_type(type_: Message, places: Mapping[int, int], is_moment: bool) -> bytes:
-    if is_moment:
+def _shown_type(type_: Message, places: Mapping[int, int], is_timestamp: bool) -> bytes:
+    if is_timestamp:
         return Message().add_number(TypeField.KIND, TypeKind.TIMESTAMP).encode()
     inside = type_.all_numbers(TypeField.SUBTYPES)
     names = type_.all_data(TypeField.FIELD_NAMES)
@@ -151,18 +153,18 @@ def _shown_type(type_: Message, places: Mapping[int, int], is_moment: bool) -> b
 def _shown(
     source: Source, tail: OrcTail, stripe: Stripe, chosen: _Chosen
 ) -> tuple[Source, OrcTail]:
-    """A file of nothing but some columns of one stripe, whose moments are all of one second."""
+    """A file of nothing but some columns of one stripe, whose timestamps are all of one second."""
     footer = StripeFooter.read(source, tail, stripe)
     data: list[Piece] = []
     streams: list[bytes] = []
     for stream in footer.data:
         place = chosen.places.get(stream.column)
-        is_moment = stream.column in chosen.moments
-        if place is None or (is_moment and stream.kind == StreamKind.DATA):
+        is_timestamp = stream.column in chosen.timestamps
+        if place is None or (is_timestamp and stream.kind == StreamKind.DATA):
             continue
         data.append((stream.offset, stream.length))
         streams.append(describe_stream(stream.kind, place, stream.length))
-        if is_moment and stream.kind == StreamKind.SECONDARY:
+        if is_timestamp and stream.kind == StreamKind.SECONDARY:
             nanos = read_exactly(source, stream.offset, stream.length)
             zeros = zeros_for(nanos, tail.compression, footer.encodings[stream.column])
             data.append(zeros)
@@ -189,7 +191,7 @@ def _shown(
         file_statistics=tuple(tail.file_statistics[old] for old in chosen.places),
     )
     end = len(MAGIC) + shown.length
-    return View(source, [MAGIC, *data, encoded, shown_tail.encode(end)]), shown_tail
+    return FileOfPieces(source, [MAGIC, *data, encoded, shown_tail.encode(end)]), shown_tail
 
 
 def _named(batch: Any, *, nested: bool) -> Iterator[tuple[str, Any]]:

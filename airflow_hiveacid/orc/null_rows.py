@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
-from airflow_hiveacid.orc.envelope import Column, TypeField, TypeKind
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, TypeField, TypeKind
 from airflow_hiveacid.orc.key_columns import NewColumns
 from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.statistics import count_statistics
@@ -63,13 +63,13 @@ def null_rows(
     """
     new = NewColumns()
     encodings: list[Encoding] = []
-    for column, type_ in enumerate(row_types, Column.ROW):
+    for column, type_ in enumerate(row_types, EnvelopeColumn.ROW):
         kind = Message.decode(type_).number(TypeField.KIND)
         if kind not in _LAYOUT:
             raise UnsupportedFile(f"Files of deletes cannot have columns of ORC type kind {kind}.")
         encoding, streams = _LAYOUT[kind]
         encodings.append(encoding)
-        if column == Column.ROW:
+        if column == EnvelopeColumn.ROW:
             _add_null_flags(new, groups, compression, stride)
             continue
         new.statistics.append(count_statistics(0).encode())
@@ -88,11 +88,13 @@ def _add_null_flags(
     statistics = count_statistics(0, has_null=True).encode()
     new.statistics.append(statistics)
     chunks = compression.chunks(null_flags(sum(groups)))
-    new.data.append(Stream(StreamKind.PRESENT, Column.ROW, chunks.data))
+    new.data.append(Stream(StreamKind.PRESENT, EnvelopeColumn.ROW, chunks.data))
     if stride:
         places = (null_flag_position(group * stride) for group in range(len(groups)))
         index = row_index(
             ([*compression.position(chunks, run), byte, bit], statistics)
             for run, byte, bit in places
         )
-        new.index.append(Stream(StreamKind.ROW_INDEX, Column.ROW, compression.compress(index)))
+        new.index.append(
+            Stream(StreamKind.ROW_INDEX, EnvelopeColumn.ROW, compression.compress(index))
+        )

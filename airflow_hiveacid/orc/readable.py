@@ -1,7 +1,7 @@
 """Files as Spark can read them: whole ones, which say what they are to Spark.
 
 A streaming writer appends to a file after its tail, and other engines than Spark do not say what
-their moments are.
+their timestamps are.
 """
 
 from dataclasses import replace

@@ -16,7 +16,7 @@ from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.delete_cursor import DeleteCursor
 from airflow_hiveacid.orc.digests import ValueDigest
 from airflow_hiveacid.orc.evolution import check_clocks, evolved
-from airflow_hiveacid.orc.join_moments import join_moments
+from airflow_hiveacid.orc.join_moments import join_timestamps
 from airflow_hiveacid.orc.keys import Keys, key_names
 from airflow_hiveacid.orc.layout import Layout
 from airflow_hiveacid.orc.nanoseconds import is_marked, mark
@@ -27,9 +27,9 @@ from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.timestamps import (
     check_nanos,
     is_finer,
-    moment_clock,
-    split_moments,
+    split_timestamps,
     split_types,
+    timestamp_clock,
 )
 
 _CODECS = {
@@ -57,8 +57,8 @@ class Reencoded:
     Attributes:
         rows_read: How many there were.
         values: How many stay, and a digest of all their values.
-        clock: The time zone by which their moments are counted.
-        microseconds: Whether all moments are whole microseconds.
+        clock: The time zone by which their timestamps are counted.
+        microseconds: Whether all timestamps are whole microseconds.
     """
 
     rows_read: int
@@ -78,7 +78,7 @@ def reencode(
     """Decode stripes and write the rows that stay.
 
     The new file is a part to be assembled, not one to be published: it lacks Hive's metadata, and
-    its moments are split. `reencoded_part` shows what it stands for.
+    its timestamps are split. `reencoded_part` shows what it stands for.
 
     Args:
         stripes: Files, their tails and the numbers of the stripes, in the order of the row ids.
@@ -91,7 +91,7 @@ def reencode(
         BeyondArrow: There are values that Arrow cannot hold.
         CorruptFile: A stripe does not decode.
         OutOfOrder: The row ids do not ascend.
-        UnsupportedFile: The moments of the stripes are counted by different clocks.
+        UnsupportedFile: The timestamps of the stripes are counted by different clocks.
     """
     import pyarrow as pa
 
@@ -109,7 +109,7 @@ def reencode(
             uniform = replace(tail, types=layout.types) if same else tail
             if clock != UTC:
                 check_clocks(tail.types, layout.types)
-            shown = split_moments(source, uniform, numbers)
+            shown = split_timestamps(source, uniform, numbers)
             with closing(read_batches(*shown)) as found:
                 for batch in found if same else evolved(found, shown[1].types, types):
                     check_nanos(batch)
@@ -138,7 +138,7 @@ def reencoded_part(source: Source, done: Reencoded, types: tuple[bytes, ...]) ->
     """
     tail = OrcTail.read(source)
     if tail.stripes:
-        source, tail = join_moments(source, tail, types, done.clock)
+        source, tail = join_timestamps(source, tail, types, done.clock)
     metadata = mark(tail.rows) if done.microseconds else {}
     return Part(source, replace(tail, types=types, user_metadata=metadata), reencoded=True)
 
@@ -148,7 +148,7 @@ def _joint_clock(stripes: Sequence[tuple[Source, OrcTail, Sequence[int]]]) -> st
         clock
         for source, tail, numbers in stripes
         for number in numbers
-        if (clock := moment_clock(source, tail, number)) is not None
+        if (clock := timestamp_clock(source, tail, number)) is not None
     }
     if len(clocks) > 1:
         raise UnsupportedFile(f"There are timestamps by the clocks of {', '.join(sorted(clocks))}.")

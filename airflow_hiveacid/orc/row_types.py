@@ -30,7 +30,7 @@ _PRIMITIVES = {
     "timestamp": TypeKind.TIMESTAMP,
     LOCAL_ZONE: TypeKind.TIMESTAMP_INSTANT,
 }
-# Spark cannot read a moment from a file that does not say what to take it for.
+# Spark cannot read a timestamp from a file that does not say what to take it for.
 _SPARK_TYPE = b"spark.sql.catalyst.type"
 _SPARK_TIMESTAMP = Message().add_data(1, _SPARK_TYPE).add_data(2, b"timestamp")
 

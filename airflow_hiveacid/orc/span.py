@@ -7,7 +7,7 @@ import numpy as np
 
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile, OutOfOrder
-from airflow_hiveacid.orc.envelope import Column
+from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.source_and_sink import Source
@@ -15,7 +15,7 @@ from airflow_hiveacid.orc.tail import OrcTail
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RowIdRange:
     """The row ids of a stripe, which ascend.
 
     Attributes:
@@ -34,7 +34,7 @@ class Span:
         return same and self.last.row - self.first.row + 1 == rows
 
 
-def read_span(source: Source, tail: OrcTail, stripe: int) -> Span:
+def read_row_id_range(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
     """Find the span of a stripe, from its statistics if they tell, else from its rows.
 
     The key index of the file is not asked: some engines write wrong ones.
@@ -60,14 +60,14 @@ def check_ascending(keys: Keys, last: RowId | None) -> RowId:
     return keys.row_id(-1)
 
 
-def _from_statistics(tail: OrcTail, stripe: int) -> Span | None:
+def _from_statistics(tail: OrcTail, stripe: int) -> RowIdRange | None:
     operations, write_ids, buckets, rows = (
         tail.int_range(stripe, column)
         for column in (
-            Column.OPERATION,
-            Column.ORIGINAL_TRANSACTION,
-            Column.BUCKET,
-            Column.ROW_ID,
+            EnvelopeColumn.OPERATION,
+            EnvelopeColumn.ORIGINAL_TRANSACTION,
+            EnvelopeColumn.BUCKET,
+            EnvelopeColumn.ROW_ID,
         )
     )
     if not (operations and write_ids and buckets and rows):
@@ -76,10 +76,10 @@ def _from_statistics(tail: OrcTail, stripe: int) -> Span | None:
         # The smallest row id of one write id may stand behind the largest of another.
         return None
     first, last = (RowId(write_ids[0], buckets[0], row) for row in rows)
-    return Span(first, last, operations)
+    return RowIdRange(first, last, operations)
 
 
-def _from_rows(source: Source, tail: OrcTail, stripe: int) -> Span:
+def _from_rows(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
     first: RowId | None = None
     last: RowId | None = None
     operations: set[int] = set()
@@ -90,4 +90,4 @@ def _from_rows(source: Source, tail: OrcTail, stripe: int) -> Span:
             operations.update(np.unique(keys.operations).tolist())
     if first is None or last is None:
         raise CorruptFile("The ORC file has a stripe without rows.")
-    return Span(first, last, (min(operations), max(operations)))
+    return RowIdRange(first, last, (min(operations), max(operations)))

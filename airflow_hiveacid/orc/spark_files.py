@@ -1,7 +1,7 @@
 """The types of a table for files of a writer that knows fewer types than Hive.
 
-Spark writes char and varchar as plain strings, and a moment as the time on its clock. The bytes of
-a text are the same whatever its type, and those of a moment are if the clock is that of UTC.
+Spark writes char and varchar as plain strings, and a timestamp as the time on its clock. The bytes of
+a text are the same whatever its type, and those of a timestamp are if the clock is that of UTC.
 """
 
 from collections.abc import Sequence

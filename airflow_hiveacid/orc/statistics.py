@@ -42,13 +42,13 @@ def integer_statistics(count: int, smallest: int, largest: int, total: int | Non
     return message.add_number(HAS_NULL, 0)
 
 
-def moment_statistics(count: int, millis: tuple[int, int], *, has_null: bool) -> Message:
-    """Statistics of moments from the first to the last millisecond that they may be in."""
+def timestamp_statistics(count: int, millis: tuple[int, int], *, has_null: bool) -> Message:
+    """Statistics of timestamps from the first to the last millisecond that they may be in."""
     message = Message().add_number(COUNT, count)
     if count and all(each in _INT64 for each in millis):
         first, last = millis
-        moments = Message().add_signed(3, first).add_signed(4, last)
-        message.add_data(TIMESTAMPS, moments.encode())
+        timestamps = Message().add_signed(3, first).add_signed(4, last)
+        message.add_data(TIMESTAMPS, timestamps.encode())
     return message.add_number(HAS_NULL, int(has_null))
 
 

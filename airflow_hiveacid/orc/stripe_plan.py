@@ -11,15 +11,15 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile, OutOfOrder
 from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.delete_cursor import DeleteCursor
-from airflow_hiveacid.orc.envelope import Column, Operation
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, RowOperation
 from airflow_hiveacid.orc.evolution import check_lossless
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout, is_old, writer_of
 from airflow_hiveacid.orc.source_and_sink import Source
-from airflow_hiveacid.orc.span import Span, read_span
+from airflow_hiveacid.orc.span import RowIdRange, read_row_id_range
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.timestamps import moment_clock
+from airflow_hiveacid.orc.timestamps import timestamp_clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class PlannedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StripeGroup:
     """Stripes that follow each other and have the same fate.
 
     Attributes:
@@ -61,11 +61,11 @@ class StripePlan:
     """How a bucket is compacted.
 
     Attributes:
-        pieces: All stripes of all files, in their order.
+        groups: All stripes of all files, in their order.
         layout: The layout of the new file.
     """
 
-    pieces: tuple[Piece, ...]
+    groups: tuple[StripeGroup, ...]
     layout: Layout
 
 
@@ -75,22 +75,22 @@ def plan_stripes(
     aborted: Sequence[int],
     *,
     types: tuple[bytes, ...],
-    tiny: int = 1 << 20,
-    piece: int = 16 << 20,
+    tiny_bytes: int = 1 << 20,
+    group_bytes: int = 16 << 20,
 ) -> StripePlan:
     """Choose the stripes that can be copied.
 
     All others are written anew: those that have a deleted or an aborted row, those of other types
-    or of another layout than most, and tiny ones beside each other. Those whose moments are counted
-    by different clocks do not get into one piece.
+    or of another layout than most, and tiny ones beside each other. Those whose timestamps are counted
+    by different clocks do not get into one group.
 
     Args:
         files: At least one file, in the order of the row ids.
         deletes: The delete events in the order of the row ids.
         aborted: Write ids whose rows do not stay.
         types: The types of the table, as a full ACID file has them.
-        tiny: Stripes below so many bytes are put together, since readers pay for each of them.
-        piece: About how many bytes one task writes anew, so that many share a bucket.
+        tiny_bytes: Stripes below so many bytes are put together, since readers pay for each of them.
+        group_bytes: About how many bytes one task writes anew, so that many share a bucket.
 
     Raises:
         CorruptFile: There are delete events among the rows.
@@ -102,8 +102,8 @@ def plan_stripes(
         check_lossless(file.tail.types, types, file.name)
     layout = _layout(files, types)
     candidates = list(_candidates(files, layout, DeleteCursor(deletes), aborted))
-    fated = _with_clocks(_with_tiny_ones(candidates, tiny), files)
-    return StripePlan(tuple(_pieces(fated, piece)), layout)
+    fated = _with_clocks(_with_tiny_ones(candidates, tiny_bytes), files)
+    return StripePlan(tuple(_groups(fated, group_bytes)), layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ def _candidates(
     for number, file in enumerate(files):
         fits = not layout.differences(file.tail) and not is_old(writer_of(file.tail))
         for stripe, found in enumerate(file.tail.stripes):
-            span = read_span(file.source, file.tail, stripe)
-            if span.operations[1] == Operation.DELETE:
+            span = read_row_id_range(file.source, file.tail, stripe)
+            if span.operations[1] == RowOperation.DELETE:
                 raise CorruptFile(f"{file.name} holds delete events among rows.")
             if last is not None and span.first <= last:
                 raise OutOfOrder(
@@ -147,14 +147,14 @@ def _candidates(
 
 
 def _loses_rows(
-    file: PlannedFile, stripe: int, span: Span, deletes: DeleteCursor, aborted: Sequence[int]
+    file: PlannedFile, stripe: int, span: RowIdRange, deletes: DeleteCursor, aborted: Sequence[int]
 ) -> bool:
     named = deletes.reaches(span.first, span.last)
     if named and span.is_dense(file.tail.stripes[stripe].rows):
         return True
     suspects: list[int] = []
     if not file.exact:
-        range_ = file.tail.int_range(stripe, Column.CURRENT_TRANSACTION)
+        range_ = file.tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
         suspects = [each for each in aborted if range_ is None or range_[0] <= each <= range_[1]]
     if not named and not suspects:
         return False
@@ -176,33 +176,33 @@ def _with_tiny_ones(candidates: Sequence[_Candidate], tiny: int) -> Iterator[_Ca
 def _with_clocks(
     candidates: Iterable[_Candidate], files: Sequence[PlannedFile]
 ) -> Iterator[_Candidate]:
-    """Find out by which clocks the moments of stripes are counted that are written anew.
+    """Find out by which clocks the timestamps of stripes are counted that are written anew.
 
     What is written together is counted by one.
     """
     for each in candidates:
         number, stripe = each.place
         file = files[number]
-        clock = None if each.copy else moment_clock(file.source, file.tail, stripe)
+        clock = None if each.copy else timestamp_clock(file.source, file.tail, stripe)
         yield replace(each, clock=clock)
 
 
-def _pieces(candidates: Iterable[_Candidate], largest: int) -> Iterator[Piece]:
+def _groups(candidates: Iterable[_Candidate], largest: int) -> Iterator[StripeGroup]:
     group: list[_Candidate] = []
     size = 0
     for each in candidates:
         full = not each.copy and size + each.bytes > largest
         if group and (full or (each.copy, each.clock) != (group[0].copy, group[0].clock)):
-            yield _piece(group)
+            yield _joined(group)
             group, size = [], 0
         group.append(each)
         size += each.bytes
     if group:
-        yield _piece(group)
+        yield _joined(group)
 
 
-def _piece(group: Sequence[_Candidate]) -> Piece:
-    return Piece(
+def _joined(group: Sequence[_Candidate]) -> StripeGroup:
+    return StripeGroup(
         group[0].copy,
         tuple(each.place for each in group),
         sum(each.bytes for each in group),

@@ -1,11 +1,11 @@
-"""Moments as two numbers, so that rows with them can be written anew to the last digit.
+"""Timestamps as two numbers, so that rows with them can be written anew to the last digit.
 
-ORC keeps a moment as two columns of integers: seconds since 2015 on the clock of its writer, and
+ORC keeps a timestamp as two columns of integers: seconds since 2015 on the clock of its writer, and
 nanoseconds. Arrow makes one number of both, which holds the years 1677 to 2262 only, and takes it
-apart wrongly before 1970. So Arrow is shown something else: in the place of each column of moments
-a struct of the seconds, a plain integer, and of a moment in the first second of 2015 that has their
-nanoseconds. What Arrow then writes is shown with the same streams as a column of moments again; see
-`join_moments`. No number is changed on either way, whatever calendar, clock or era it is of.
+apart wrongly before 1970. So Arrow is shown something else: in the place of each column of timestamps
+a struct of the seconds, a plain integer, and of a timestamp in the first second of 2015 that has their
+nanoseconds. What Arrow then writes is shown with the same streams as a column of timestamps again; see
+`join_timestamps`. No number is changed on either way, whatever calendar, clock or era it is of.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,75 +21,77 @@ from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.streams import Encoding, StreamKind, describe_encoding, describe_stream
 from airflow_hiveacid.orc.stripe_footer import UTC, StripeFooter, clock_of, new_footer
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
-from airflow_hiveacid.orc.view import Piece, View, with_stripes
+from airflow_hiveacid.orc.view import FileOfPieces, Piece, with_stripes
 
 T = TypeVar("T")
 
-# The kinds of columns that hold moments.
-MOMENTS = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
+# The kinds of columns that hold timestamps.
+TIMESTAMP_KINDS = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _SECONDS_OF_2015 = 1_420_070_400
 _NANOS_OF_SECOND = 10**9
 _NANOS_OF_MICROSECOND = 1000
 # No run of integers holds more of them in as many bytes, in either version of the encoding.
-# Which of the columns that a moment becomes takes a stream; the others are flags.
+# Which of the columns that a timestamp becomes takes a stream; the others are flags.
 _PARTS: dict[int, int] = {StreamKind.DATA: 1, StreamKind.SECONDARY: 2}
 _ZEROS: dict[int, bytes] = {Encoding.DIRECT: b"\x7f\0\0", Encoding.DIRECT_V2: b"\xc1\xff\0\0"}
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The columns of a file when its moments are taken apart.
+    """The columns of a file when its timestamps are taken apart.
 
     Attributes:
-        types: The types, each moment being a struct.
+        types: The types, each timestamp being a struct.
         places: For each column of the file the number that it has now.
-        moments: The file's columns of moments.
+        timestamps: The file's columns of timestamps.
     """
 
     types: tuple[bytes, ...]
     places: tuple[int, ...]
-    moments: frozenset[int]
+    timestamps: frozenset[int]
 
     @classmethod
     def of(cls, types: Sequence[bytes]) -> "Split":
-        """Take the moments of a file of some types apart."""
+        """Take the timestamps of a file of some types apart."""
         places: list[int] = []
-        moments: set[int] = set()
+        timestamps: set[int] = set()
         for column, type_ in enumerate(types):
-            places.append(column + 2 * len(moments))
-            if _kind(type_) in MOMENTS:
-                moments.add(column)
+            places.append(column + 2 * len(timestamps))
+            if _kind(type_) in TIMESTAMP_KINDS:
+                timestamps.add(column)
         new: list[bytes] = []
         for column, type_ in enumerate(types):
-            new += _pair(places[column]) if column in moments else [_moved(type_, places)]
-        return cls(tuple(new), tuple(places), frozenset(moments))
+            new += _pair(places[column]) if column in timestamps else [_moved(type_, places)]
+        return cls(tuple(new), tuple(places), frozenset(timestamps))
 
     def spread(self, columns: Iterable[T]) -> tuple[T, ...]:
         """What the file says of each of its columns, for the new ones."""
         return tuple(
             each
             for column, each in enumerate(columns)
-            for _ in range(3 if column in self.moments else 1)
+            for _ in range(3 if column in self.timestamps else 1)
         )
 
 
 def split_types(types: Sequence[bytes]) -> tuple[bytes, ...]:
-    """The types of a file when its moments are taken apart."""
+    """The types of a file when its timestamps are taken apart."""
     return Split.of(types).types
 
 
-def moment_clock(source: Source, tail: OrcTail, stripe: int) -> str | None:
-    """The time zone by which the moments of a stripe are counted; empty if it does not say.
+def timestamp_clock(source: Source, tail: OrcTail, stripe: int) -> str | None:
+    """The time zone by which the timestamps of a stripe are counted; empty if it does not say.
 
-    None if it has no moments, or only those that are counted by UTC whatever the zone.
+    None if it has no timestamps, or only those that are counted by UTC whatever the zone.
     """
     if all(_kind(type_) != TypeKind.TIMESTAMP for type_ in tail.types):
         return None
     return clock_of(tail.stripe_footer(source, tail.stripes[stripe]))
 
 
-def split_moments(source: Source, tail: OrcTail, stripes: Sequence[int]) -> tuple[Source, OrcTail]:
-    """Show some stripes of a file with their moments taken apart.
+def split_timestamps(
+    source: Source, tail: OrcTail, stripes: Sequence[int]
+) -> tuple[Source, OrcTail]:
+    """Show some stripes of a file with their timestamps taken apart.
 
     Args:
         source: The file.
@@ -98,13 +100,13 @@ def split_moments(source: Source, tail: OrcTail, stripes: Sequence[int]) -> tupl
 
     Returns:
         A file of nothing but these stripes and without row indexes, and its tail. Stripes without
-        moments stay as they are.
+        timestamps stay as they are.
 
     Raises:
         CorruptFile: A stripe is not what it says.
     """
     split = Split.of(tail.types)
-    if not split.moments:
+    if not split.timestamps:
         return source, with_stripes(tail, stripes)
     pieces: list[Piece] = [MAGIC]
     shown: list[Stripe] = []
@@ -130,7 +132,7 @@ def split_moments(source: Source, tail: OrcTail, stripes: Sequence[int]) -> tupl
         stripe_statistics=tuple(split.spread(tail.stripe_statistics[each]) for each in stripes),
         file_statistics=split.spread(tail.file_statistics),
     )
-    return View(source, [*pieces, shown_tail.encode(position)]), shown_tail
+    return FileOfPieces(source, [*pieces, shown_tail.encode(position)]), shown_tail
 
 
 def _split_stripe(
@@ -143,7 +145,7 @@ def _split_stripe(
     data = b""
     for stream in old.data:
         place = split.places[stream.column]
-        if stream.column in split.moments:
+        if stream.column in split.timestamps:
             place += _PARTS.get(stream.kind, 0)
             if stream.kind == StreamKind.SECONDARY:
                 nanos = read_exactly(source, stream.offset, stream.length)
@@ -152,7 +154,7 @@ def _split_stripe(
                 data += zeros
         streams.append(describe_stream(stream.kind, place, stream.length))
     encodings = list(split.spread(old.encodings))
-    for column in split.moments:
+    for column in split.timestamps:
         encodings[split.places[column]] = describe_encoding(Encoding.DIRECT)
     return data, tail.compression.compress(new_footer([*streams, *added], encodings, UTC))
 
@@ -161,11 +163,13 @@ def zeros_for(nanos: bytes, compression: Compression, encoding: bytes) -> bytes:
     """A stream of seconds that are all zero, at least as many as a stream of nanoseconds has.
 
     Raises:
-        CorruptFile: The encoding is none of moments.
+        CorruptFile: The encoding is none of timestamps.
     """
     kind = Message.decode(encoding).number(1)
     if kind not in _ZEROS:
-        raise CorruptFile(f"A column of moments has the encoding {kind}, which is none of theirs.")
+        raise CorruptFile(
+            f"A column of timestamps has the encoding {kind}, which is none of theirs."
+        )
     plain = _ZEROS[kind] * max(compression.chunk_size // len(_ZEROS[kind]), 1)
     return _compressed(plain, compression) * (compression.plain_limit(nanos) // len(plain) + 1)
 
@@ -176,7 +180,7 @@ def _compressed(plain: bytes, compression: Compression) -> bytes:
 
 
 def check_nanos(batch: Any) -> None:
-    """Make sure that all nanoseconds in a batch of split moments are fewer than a second has.
+    """Make sure that all nanoseconds in a batch of split timestamps are fewer than a second has.
 
     Raises:
         CorruptFile: Some are not, so that no reader would take them.
@@ -184,16 +188,16 @@ def check_nanos(batch: Any) -> None:
     for column in batch.columns:
         for nanos in nanos_in(column):
             if len(nanos) and not 0 <= nanos.min() <= nanos.max() < _NANOS_OF_SECOND:
-                raise CorruptFile("A moment has a negative number of nanoseconds, or too many.")
+                raise CorruptFile("A timestamp has a negative number of nanoseconds, or too many.")
 
 
 def is_finer(array: Any) -> bool:
-    """Whether split moments in an Arrow array have more digits than microseconds."""
+    """Whether split timestamps in an Arrow array have more digits than microseconds."""
     return any((nanos % _NANOS_OF_MICROSECOND).any() for nanos in nanos_in(array))
 
 
 def nanos_in(array: Any) -> Iterator[Any]:
-    """The nanoseconds of all split moments in an Arrow array, at any depth."""
+    """The nanoseconds of all split timestamps in an Arrow array, at any depth."""
     for known in timestamps_in(array):
         yield known - _SECONDS_OF_2015 * _NANOS_OF_SECOND
 

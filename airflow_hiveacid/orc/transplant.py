@@ -16,8 +16,8 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.envelope import (
     FIELDS,
-    Column,
-    Operation,
+    EnvelopeColumn,
+    RowOperation,
     acid_metadata,
     with_column_names,
     wrap_types,
@@ -54,7 +54,7 @@ class Segment:
     bucket: int
     first_row: int
     current_write_id: int
-    operation: Operation = Operation.INSERT
+    operation: RowOperation = RowOperation.INSERT
 
     def split(self, rows: int) -> "tuple[Segment, Segment]":
         """The first `rows` of the segment, and what remains."""
@@ -117,7 +117,7 @@ def transplant_all(
         first_row: The row id of the first row.
         columns: The names that the columns get if the file has none for them.
         types: What the table calls the types of the columns of a file that Spark has just written,
-            whose moments are whole microseconds; by default those of the file.
+            whose timestamps are whole microseconds; by default those of the file.
     """
     tail = OrcTail.read(source)
     tail = replace(tail, types=with_column_names(tail.types, columns))
@@ -152,7 +152,7 @@ class _Transplant:
         self._source = source
         self._tail = tail
         self._index = StripeIndex(source, tail)
-        self._operation = segments[0].operation if segments else Operation.INSERT
+        self._operation = segments[0].operation if segments else RowOperation.INSERT
         self._pieces = _Pieces(segments)
 
     def write(self, output: Output) -> Written:
@@ -188,13 +188,15 @@ class _Transplant:
         for group in row_groups(rows, self._tail.stride):
             columns.begin_group(group)
             for piece in self._pieces.take(group):
-                columns.add_sequence(Column.OPERATION, piece.operation, piece.rows)
+                columns.add_sequence(EnvelopeColumn.OPERATION, piece.operation, piece.rows)
                 columns.add_sequence(
-                    Column.ORIGINAL_TRANSACTION, piece.original_write_id, piece.rows
+                    EnvelopeColumn.ORIGINAL_TRANSACTION, piece.original_write_id, piece.rows
                 )
-                columns.add_sequence(Column.BUCKET, piece.bucket, piece.rows)
-                columns.add_sequence(Column.ROW_ID, piece.first_row, piece.rows, step=1)
-                columns.add_sequence(Column.CURRENT_TRANSACTION, piece.current_write_id, piece.rows)
+                columns.add_sequence(EnvelopeColumn.BUCKET, piece.bucket, piece.rows)
+                columns.add_sequence(EnvelopeColumn.ROW_ID, piece.first_row, piece.rows, step=1)
+                columns.add_sequence(
+                    EnvelopeColumn.CURRENT_TRANSACTION, piece.current_write_id, piece.rows
+                )
                 last = piece
         if last is None:
             raise CorruptFile("The ORC file has a stripe without rows.")

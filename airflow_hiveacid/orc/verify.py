@@ -17,8 +17,8 @@ from airflow_hiveacid.orc.envelope import (
     KEY_INDEX,
     STATS,
     VERSION,
-    Column,
-    Operation,
+    EnvelopeColumn,
+    RowOperation,
     TypeField,
     parse_key_index,
 )
@@ -34,7 +34,7 @@ from airflow_hiveacid.orc.tail import OrcTail, Stripe
 Kind = Literal["insert", "delete"]
 # The row ids of a stripe are looked at all at once, and take 40 bytes each.
 _MOST_ROWS = 16_000_000
-_OPERATIONS = {"insert": Operation.INSERT, "delete": Operation.DELETE}
+_OPERATIONS = {"insert": RowOperation.INSERT, "delete": RowOperation.DELETE}
 
 
 def verify_file(
@@ -68,7 +68,7 @@ class _Verification:
         self._write_ids = write_ids
         self._last: RowId | None = None
         self._last_rows: list[RowId] = []
-        self._file_ranges: dict[Column, list[tuple[int, int]]] = {}
+        self._file_ranges: dict[EnvelopeColumn, list[tuple[int, int]]] = {}
 
     def problems(self) -> Iterator[str]:
         """All problems, the graver ones first."""
@@ -134,7 +134,7 @@ class _Verification:
         if self._write_ids is None:
             return
         columns = {"currentTransaction": keys.current_write_ids}
-        if self._operation is Operation.INSERT:
+        if self._operation is RowOperation.INSERT:
             columns["originalTransaction"] = keys.original_write_ids
         for name, values in columns.items():
             smallest, largest = _range(values)
@@ -153,9 +153,9 @@ class _Verification:
 
     def _row_statistics(self, number: int, stripe: Stripe) -> Iterator[str]:
         """Deletes have no row, inserts always have one; the statistics tell without decoding."""
-        row = Message.decode(self._tail.stripe_statistics[number][Column.ROW])
+        row = Message.decode(self._tail.stripe_statistics[number][EnvelopeColumn.ROW])
         present = row.number(COUNT)
-        expected = 0 if self._operation is Operation.DELETE else stripe.rows
+        expected = 0 if self._operation is RowOperation.DELETE else stripe.rows
         if present != expected:
             yield f"{present} of {stripe.rows} rows are not null; it should be {expected}."
         if present < stripe.rows and not row.number(HAS_NULL, 1):
@@ -172,7 +172,9 @@ class _Verification:
                 found.add(column)
                 data = self._tail.compression.decompress(read_exactly(self._source, offset, length))
                 entries = Message.decode(data).all_messages(1)
-                yield from _wrong_groups(Column(column), entries, sizes, columns[Column(column)])
+                yield from _wrong_groups(
+                    EnvelopeColumn(column), entries, sizes, columns[EnvelopeColumn(column)]
+                )
             offset += length
         for column in KEY_COLUMNS:
             if column not in found:
@@ -203,7 +205,7 @@ class _Verification:
 
 
 def _wrong_groups(
-    column: Column, entries: list[Message], sizes: Sequence[int], values: Integers
+    column: EnvelopeColumn, entries: list[Message], sizes: Sequence[int], values: Integers
 ) -> Iterator[str]:
     if len(entries) != len(sizes):
         yield f"The row index of {_name(column)} has {len(entries)} row groups, not {len(sizes)}."
@@ -224,5 +226,5 @@ def _range(values: Integers) -> tuple[int, int]:
     return int(values.min()), int(values.max())
 
 
-def _name(column: Column) -> str:
+def _name(column: EnvelopeColumn) -> str:
     return FIELDS[column - 1][0].decode()

@@ -14,7 +14,7 @@ from airflow_hiveacid.orc.tail import OrcTail
 Piece = tuple[int, int] | bytes
 
 
-class View(io.RawIOBase):
+class FileOfPieces(io.RawIOBase):
     """Shows pieces of a file, and bytes in between, as one file.
 
     The pieces stay where they are. Closing the view leaves the file open.
@@ -66,7 +66,7 @@ class View(io.RawIOBase):
         return True
 
 
-class StripeView(View):
+class FileOfStripes(FileOfPieces):
     """An ORC file that seems to have only some of its stripes.
 
     The stripes stay where they are; behind the last of them stands a tail that lists no others.

@@ -21,7 +21,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.transplant import transplant_all
 from tests.engine.acid_tables import create, folder, left_behind
-from tests.orc.java_orc import read_rows, write_moments
+from tests.orc.java_orc import read_rows, write_timestamps
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
@@ -52,7 +52,7 @@ def foreign(spark: SparkSession, client: MetastoreClient, hms: EmbeddedMetastore
 def replace_file(spark, table, directory, write_id, moments, tmp_path):
     (file,) = [*folder(table).glob(f"{directory}/bucket_*"), *folder(table).glob(f"{directory}/0*")]
     flat = tmp_path / file.parent.name
-    write_moments(spark, flat, moments, orc_compress="ZLIB")
+    write_timestamps(spark, flat, moments, orc_compress="ZLIB")
     if table.kind is TableKind.INSERT_ONLY:
         shutil.copy(flat, file)
     else:

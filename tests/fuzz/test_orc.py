@@ -24,7 +24,7 @@ from airflow_hiveacid.orc.protobuf import DATA, Field, Message
 from airflow_hiveacid.orc.ranges import sound_index, sound_statistics
 from airflow_hiveacid.orc.readable import copy_readable
 from airflow_hiveacid.orc.reencode import reencode
-from airflow_hiveacid.orc.span import read_span
+from airflow_hiveacid.orc.span import read_row_id_range
 from airflow_hiveacid.orc.statistics import merge
 from airflow_hiveacid.orc.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
@@ -278,7 +278,7 @@ def test_row_ids_and_deletes(inputs):
         if not tail.is_acid:
             return
         for number in range(len(tail.stripes)):
-            read_span(file, tail, number)
+            read_row_id_range(file, tail, number)
         for _ in read_keys(file, tail):
             pass
         for _ in read_deletes([(file, tail), (io.BytesIO(acid_files()[-1]), tail)]):

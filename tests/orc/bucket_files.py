@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.envelope import Operation
+from airflow_hiveacid.orc.envelope import RowOperation
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.reencode import reencode, reencoded_part
 from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripePlan, plan_stripes
@@ -51,7 +51,7 @@ def events(row_ids: Sequence[tuple[int, int, int]], batch: int = 1000) -> Iterat
     for start in range(0, len(ordered), batch):
         columns = np.array(ordered[start : start + batch], dtype=np.int64).T
         same = np.ones(columns.shape[1], dtype=np.int64)
-        yield Keys(same * Operation.DELETE, *columns, same * 999)
+        yield Keys(same * RowOperation.DELETE, *columns, same * 999)
 
 
 def compact(
@@ -65,21 +65,21 @@ def compact(
     types = types or files[0].tail.types
     plan = plan_stripes(files, events(deleted), aborted, types=types, **limits)
     parts = []
-    for piece in plan.pieces:
+    for group in plan.groups:
         chosen = {
-            number: [stripe for file, stripe in piece.stripes if file == number]
-            for number, _ in piece.stripes
+            number: [stripe for file, stripe in group.stripes if file == number]
+            for number, _ in group.stripes
         }
         places = [
             (files[number].source, files[number].tail, stripes)
             for number, stripes in chosen.items()
         ]
-        if piece.copy:
+        if group.copy:
             parts += [Part(*place) for place in places]
             continue
         anew = io.BytesIO()
         done = reencode(places, anew, layout=plan.layout, deletes=events(deleted), aborted=aborted)
-        assert done.rows_read == piece.rows
+        assert done.rows_read == group.rows
         part = reencoded_part(anew, done, plan.layout.types)
         assert done.values.rows == part.tail.rows
         parts.append(part)

@@ -1,4 +1,4 @@
-"""ORC's own Java library, as it stands in Spark: it writes and reads moments to the nanosecond."""
+"""ORC's own Java library, as it stands in Spark: it writes and reads timestamps to the nanosecond."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +10,8 @@ TYPE = "struct<id:bigint,at:timestamp,more:array<timestamp>,st:struct<at:timesta
 _BATCH = 1000
 
 
-def write_moments(
-    spark: SparkSession, path: Path, moments: Sequence[tuple[int, int] | None], **options: object
+def write_timestamps(
+    spark: SparkSession, path: Path, timestamps: Sequence[tuple[int, int] | None], **options: object
 ) -> None:
     """Write a flat file of `TYPE`, a row for each moment: seconds since 1970, and nanoseconds.
 
@@ -26,8 +26,8 @@ def write_moments(
         jvm.org.apache.hadoop.fs.Path(str(path)),
         jvm.org.apache.orc.OrcFile.writerOptions(configuration).setSchema(schema),
     )
-    for start in range(0, len(moments), _BATCH):
-        part = moments[start : start + _BATCH]
+    for start in range(0, len(timestamps), _BATCH):
+        part = timestamps[start : start + _BATCH]
         batch = schema.createRowBatch(_BATCH)
         ids, at, more, struct = get_field(batch, "cols")
         elements, (inside,) = get_field(more, "child"), get_field(struct, "fields")

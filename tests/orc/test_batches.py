@@ -11,7 +11,7 @@ from pyarrow import orc
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.view import StripeView
+from airflow_hiveacid.orc.view import FileOfStripes
 from tests.orc.bucket_files import table
 from tests.orc.orc_tables import CODECS, flat_file, read
 
@@ -40,7 +40,7 @@ def test_chosen_stripes_are_read_alone(stripes):
     expected = [row for n in stripes for row in orc.ORCFile(file).read_stripe(n).to_pylist()]
     found = [row for batch in read_batches(file, tail, stripes) for row in batch.to_pylist()]
     assert found == expected
-    assert OrcTail.read(StripeView(file, tail, stripes)).rows == len(expected)
+    assert OrcTail.read(FileOfStripes(file, tail, stripes)).rows == len(expected)
 
 
 def test_batches_of_wide_rows_are_smaller():
@@ -78,7 +78,7 @@ def test_a_file_that_ends_early_is_corrupt():
 def test_a_view_is_a_file(reads):
     content = bytes(range(60))
     tail = OrcTail.read(flat_file(table(0)))
-    view = StripeView(io.BytesIO(content), tail, [])
+    view = FileOfStripes(io.BytesIO(content), tail, [])
     plain = io.BytesIO(view.read())
     for position, size in reads:
         assert view.seek(position) == plain.seek(position)

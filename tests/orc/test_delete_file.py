@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.row_id import RowId, encode_bucket
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.delete_file import write_delete_file, write_delete_stripes
 from airflow_hiveacid.orc.empty import write_empty_file
-from airflow_hiveacid.orc.envelope import Column, wrap_types
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, wrap_types
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.statistics import INTEGERS
@@ -61,7 +61,7 @@ def test_row_ids_are_read_back_and_the_rows_are_null(keys, codec, stride, block_
     assert found["operation"].to_pylist() == [2] * len(keys)
     assert found["currentTransaction"].to_pylist() == [9] * len(keys)
     assert found["row"].null_count == len(keys)
-    for name, column in (("rowId", Column.ROW_ID), ("bucket", Column.BUCKET)):
+    for name, column in (("rowId", EnvelopeColumn.ROW_ID), ("bucket", EnvelopeColumn.BUCKET)):
         statistics = Message.decode(OrcTail.read(file).file_statistics[column])
         total = sum(found[name].to_pylist())
         if keys and total < 1 << 63:
@@ -83,8 +83,8 @@ def test_row_indexes_lead_to_the_first_row_of_their_group(codec, stride, block_s
     keys = rows_of(1, rows[:7000]) + rows_of(2, rows[7000:])
     file = delete_file(keys, codec=codec, stride=stride, block_size=block_size)
     assert row_ids(read(file)) == keys
-    assert list(group_starts(file, Column.ROW_ID)) == [key[2] for key in keys[::stride]]
-    assert list(group_starts(file, Column.ORIGINAL_TRANSACTION)) == [
+    assert list(group_starts(file, EnvelopeColumn.ROW_ID)) == [key[2] for key in keys[::stride]]
+    assert list(group_starts(file, EnvelopeColumn.ORIGINAL_TRANSACTION)) == [
         key[0] for key in keys[::stride]
     ]
 
@@ -95,7 +95,7 @@ def test_row_indexes_lead_to_the_null_flags_of_their_group(codec, stride):
     file = delete_file(rows_of(1, range(2500)), codec=codec, stride=stride, block_size=64)
     place = [0] if codec == "none" else [0, 0]
     expected = [[*place[1:], *null_flag_position(group * stride)] for group in range(3)]
-    assert list(index_positions(file, Column.ROW)) == expected
+    assert list(index_positions(file, EnvelopeColumn.ROW)) == expected
     assert null_flag_position(stride) != (0, 0, 0)
 
 
@@ -111,11 +111,11 @@ def test_the_user_metadata_tells_the_deletes():
 def test_statistics_let_readers_pass_over_the_file():
     keys = [(2, BUCKETS[0], 700), (2, BUCKETS[1], 3), (5, BUCKETS[0], 9)]
     tail = OrcTail.read(delete_file(keys))
-    assert tail.int_range(0, Column.OPERATION) == (2, 2)
-    assert tail.int_range(0, Column.ORIGINAL_TRANSACTION) == (2, 5)
-    assert tail.int_range(0, Column.BUCKET) == (BUCKETS[0], BUCKETS[1])
-    assert tail.int_range(0, Column.ROW_ID) == (3, 700)
-    assert tail.int_range(0, Column.CURRENT_TRANSACTION) == (9, 9)
+    assert tail.int_range(0, EnvelopeColumn.OPERATION) == (2, 2)
+    assert tail.int_range(0, EnvelopeColumn.ORIGINAL_TRANSACTION) == (2, 5)
+    assert tail.int_range(0, EnvelopeColumn.BUCKET) == (BUCKETS[0], BUCKETS[1])
+    assert tail.int_range(0, EnvelopeColumn.ROW_ID) == (3, 700)
+    assert tail.int_range(0, EnvelopeColumn.CURRENT_TRANSACTION) == (9, 9)
     assert tail.file_statistics == tail.stripe_statistics[0]
 
 

@@ -28,7 +28,7 @@ def evolve(rows: pa.Table, *columns: tuple[str, str], deleted=()) -> list[dict[s
     """The rows as they are after a compaction of a table with other columns."""
     files = [planned(inserts(rows, [1]))]
     plan, found = compact(files, [(1, BUCKET, row) for row in deleted], types=types_of(*columns))
-    assert not any(piece.copy for piece in plan.pieces)
+    assert not any(group.copy for group in plan.groups)
     assert verify_file(found, kind="insert", bucket=0) == []
     # The types may be spelled in several ways; their meaning is the table's.
     assert plan.layout.stores_as(OrcTail.read(found).types)

@@ -1,4 +1,4 @@
-"""Moments that were written anew, read by ORC's Java library; it seeks by our row indexes."""
+"""Timestamps that were written anew, read by ORC's Java library; it seeks by our row indexes."""
 
 import io
 import random
@@ -7,7 +7,7 @@ import pytest
 
 from airflow_hiveacid.orc.transplant import Segment, transplant
 from tests.orc.bucket_files import BUCKET, compact, planned
-from tests.orc.java_orc import read_rows, write_moments
+from tests.orc.java_orc import read_rows, write_timestamps
 from tests.orc.orc_tables import CODECS
 from tests.orc.test_timestamps import acid_moments
 from tests.orc.timestamp_streams import EPOCH, ODD, clocks_of, moments_in
@@ -29,17 +29,17 @@ def check_compaction(spark, folder, old):
 def test_what_java_wrote(spark, tmp_path):
     draw = random.Random(8)
     # From far apart to nearly equal, so that all kinds of runs of integers occur.
-    moments = [(seconds + EPOCH, nanos) for seconds, nanos in ODD]
-    moments += [(draw.randrange(-(10**11), 10**11), draw.randrange(10**9)) for _ in range(300)]
-    moments += [(1_700_000_000 + n, n % 3 * 10**8) for n in range(300)]
-    moments += [(1_700_000_000, draw.randrange(200) or 999_999_999) for _ in range(300)]
-    moments += [(-n * 86_400 - 1, 10 ** (n % 9)) for n in range(200)] + [None] * 30
-    write_moments(spark, tmp_path / "flat", moments, orc_row_index_stride=1000)
+    timestamps = [(seconds + EPOCH, nanos) for seconds, nanos in ODD]
+    timestamps += [(draw.randrange(-(10**11), 10**11), draw.randrange(10**9)) for _ in range(300)]
+    timestamps += [(1_700_000_000 + n, n % 3 * 10**8) for n in range(300)]
+    timestamps += [(1_700_000_000, draw.randrange(200) or 999_999_999) for _ in range(300)]
+    timestamps += [(-n * 86_400 - 1, 10 ** (n % 9)) for n in range(200)] + [None] * 30
+    write_timestamps(spark, tmp_path / "flat", timestamps, orc_row_index_stride=1000)
     flat, old = io.BytesIO((tmp_path / "flat").read_bytes()), io.BytesIO()
     # So much for the decoder that the other tests rely on.
     found = moments_in(flat)
-    assert [nanos for _, nanos in found[2]] == [each[1] for each in moments if each]
-    transplant(flat, old, [Segment(len(moments), 1, BUCKET, 0, 1)])
+    assert [nanos for _, nanos in found[2]] == [each[1] for each in timestamps if each]
+    transplant(flat, old, [Segment(len(timestamps), 1, BUCKET, 0, 1)])
     expected, _ = check_compaction(spark, tmp_path, old)
     assert expected[1].startswith(f"[0, 1, {BUCKET}, 2, 1, [2, 1970-01-01 00:00:00.000000001,")
 

@@ -120,11 +120,11 @@ def test_many_chunks_decode_to_no_more_than_fits_into_memory():
 @pytest.mark.parametrize("zone", ["../../../dev/zero", "Europe/../../../../dev/zero"])
 def test_a_time_zone_is_no_path_to_another_file(zone):
     # The library would open it: a pipe keeps it waiting for ever.
-    moments = flat_file(table(50, columns=["moment"]), "none")
-    file = rewritten(moments, zone=zone.encode())
+    timestamps = flat_file(table(50, columns=["moment"]), "none")
+    file = rewritten(timestamps, zone=zone.encode())
     with pytest.raises(CorruptFile, match="as its time zone"):
         list(read_batches(file, OrcTail.read(file)))
-    file = rewritten(moments, zone=b"America/Argentina/Buenos_Aires")
+    file = rewritten(timestamps, zone=b"America/Argentina/Buenos_Aires")
     assert sum(batch.num_rows for batch in read_batches(file, OrcTail.read(file))) == 50
 
 

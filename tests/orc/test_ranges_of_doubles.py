@@ -90,8 +90,8 @@ def copied_as_it_is(codec: str) -> io.BytesIO:
 
 
 def encoded_anew(codec: str) -> io.BytesIO:
-    plan, sink = compact([planned(acid(codec))], [(1, BUCKET, 7)], tiny=0)
-    assert [piece.copy for piece in plan.pieces] == [False]
+    plan, sink = compact([planned(acid(codec))], [(1, BUCKET, 7)], tiny_bytes=0)
+    assert [group.copy for group in plan.groups] == [False]
     return sink
 
 
@@ -122,8 +122,8 @@ def test_stripes_that_are_mended_stand_among_those_that_are_not():
         sink = io.BytesIO()
         transplant_all(source, sink, write_id=write_id, bucket=BUCKET)
         files.append(planned(sink))
-    plan, found = compact(files, tiny=0)
-    assert all(piece.copy for piece in plan.pieces)
+    plan, found = compact(files, tiny_bytes=0)
+    assert all(group.copy for group in plan.groups)
     assert str(read(found).to_pylist()) == str(survivors(files).to_pylist())
     assert verify_file(found, kind="insert", bucket=0) == []
     assert misled(found) == []

@@ -59,10 +59,10 @@ def test_what_is_left_are_the_rows_nobody_deleted_or_aborted(data):
         [pickle.loads(pickle.dumps(file)) for file in files],
         deleted,
         aborted,
-        tiny=data.draw(st.sampled_from([0, 30 << 10])),
-        piece=data.draw(st.sampled_from([1, 100 << 10])),
+        tiny_bytes=data.draw(st.sampled_from([0, 30 << 10])),
+        group_bytes=data.draw(st.sampled_from([1, 100 << 10])),
     )
-    assert [place for piece in plan.pieces for place in piece.stripes] == [
+    assert [place for group in plan.groups for place in group.stripes] == [
         (number, stripe)
         for number, file in enumerate(files)
         for stripe in range(len(file.tail.stripes))
@@ -81,8 +81,8 @@ def test_new_stripes_join_those_of_any_layout(codec, stride):
             file = with_tail(file, replace(OrcTail.read(file), stride=0))
         files.append(planned(file))
     deleted = [(1, BUCKET, 3), (3, BUCKET, 600)]
-    plan, found = compact(files, deleted, tiny=0)
-    assert [piece.copy for piece in plan.pieces] == [False, True, False]
+    plan, found = compact(files, deleted, tiny_bytes=0)
+    assert [group.copy for group in plan.groups] == [False, True, False]
     tail = OrcTail.read(found)
     assert (tail.codec, tail.stride) == (Codec.named(codec), stride)
     assert read(found).combine_chunks().equals(survivors(files, deleted))
@@ -100,7 +100,7 @@ def test_blocks_of_new_stripes_are_no_larger_than_usual_whatever_the_old_ones_cl
 def test_nothing_left_is_a_lawful_file_without_rows():
     files = [planned(inserts(table(700), [1]))]
     plan, found = compact(files, [(1, BUCKET, row) for row in range(700)])
-    assert [piece.copy for piece in plan.pieces] == [False]
+    assert [group.copy for group in plan.groups] == [False]
     assert read(found).num_rows == 0
     assert OrcTail.read(found).user_metadata["hive.acid.stats"] == b"0,0,0"
     assert verify_file(found, kind="insert", bucket=0) == []
@@ -125,13 +125,13 @@ def test_types_that_arrow_does_not_know_and_the_calendar_are_declared_as_before(
 
 
 def test_times_before_and_after_1970_are_kept():
-    moments = [
+    timestamps = [
         datetime(1883, 11, 18, 12, 3, 58) + timedelta(days=1000 * k, seconds=k) for k in range(60)
     ]
-    moments += [datetime(1970, 1, 1, microsecond=1), datetime(2024, 2, 29, microsecond=999_999)]
-    file = inserts(pa.table({"moment": pa.array(moments, pa.timestamp("ns"))}), [1])
+    timestamps += [datetime(1970, 1, 1, microsecond=1), datetime(2024, 2, 29, microsecond=999_999)]
+    file = inserts(pa.table({"moment": pa.array(timestamps, pa.timestamp("ns"))}), [1])
     _, found = compact([planned(file)], [(1, BUCKET, 0)])
-    assert [row["moment"] for row in read(found)["row"].to_pylist()] == moments[1:]
+    assert [row["moment"] for row in read(found)["row"].to_pylist()] == timestamps[1:]
 
 
 def test_rows_out_of_order_are_not_rewritten():

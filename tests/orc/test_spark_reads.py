@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.empty import write_empty_file
-from airflow_hiveacid.orc.envelope import Column
+from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import Segment, transplant
@@ -220,8 +220,8 @@ def test_copied_and_new_stripes_are_read_together(
         if declared_stride == 0:
             file = with_tail(file, replace(OrcTail.read(file), stride=0))
         files.append(planned(file, exact=True))
-    plan, found = compact(files, [(2, BUCKET, row) for row in range(0, ROWS, 10)], tiny=0)
-    assert [piece.copy for piece in plan.pieces] == [True, False, True]
+    plan, found = compact(files, [(2, BUCKET, row) for row in range(0, ROWS, 10)], tiny_bytes=0)
+    assert [group.copy for group in plan.groups] == [True, False, True]
     file = tmp_path / "bucket_00001"
     file.write_bytes(found.getvalue())
     ids = [(w, BUCKET, n) for w in (1, 2, 3) for n in range(ROWS) if w != 2 or n % 10]
@@ -262,7 +262,7 @@ def test_deletes_are_read(spark, tmp_path, codec):
     ]
     assert {(row.operation, row.currentTransaction, row.row) for row in found} == {(2, 8, None)}
     with open(file, "rb") as written:
-        starts = list(group_starts(written, Column.ROW_ID))
+        starts = list(group_starts(written, EnvelopeColumn.ROW_ID))
     assert starts == rows[::STRIDE].tolist()
 
 

@@ -23,13 +23,15 @@ def several_stripes(write_id: int) -> PlannedFile:
     return planned(file)
 
 
-def plan(files, deleted=(), aborted=(), tiny=0, types=None, **limits) -> StripePlan:
+def plan(files, deleted=(), aborted=(), tiny_bytes=0, types=None, **limits) -> StripePlan:
     types = types or files[0].tail.types
-    return plan_stripes(files, events(deleted, batch=2), aborted, types=types, tiny=tiny, **limits)
+    return plan_stripes(
+        files, events(deleted, batch=2), aborted, types=types, tiny_bytes=tiny_bytes, **limits
+    )
 
 
 def fates(found: StripePlan) -> list[bool]:
-    return [piece.copy for piece in found.pieces for _ in piece.stripes]
+    return [group.copy for group in found.groups for _ in group.stripes]
 
 
 def changed(file: PlannedFile, **values) -> PlannedFile:
@@ -45,13 +47,13 @@ def unreadable(file: PlannedFile) -> PlannedFile:
     return replace(file, source=io.BytesIO(content))
 
 
-def test_without_reason_everything_is_copied_in_one_piece():
+def test_without_reason_everything_is_copied_in_one_group():
     files = [several_stripes(1), several_stripes(2)]
-    (piece,) = plan(files).pieces
-    assert piece.copy
-    assert piece.stripes == ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2))
-    assert piece.rows == 500
-    assert piece.bytes == sum(each.length for file in files for each in file.tail.stripes)
+    (group,) = plan(files).groups
+    assert group.copy
+    assert group.stripes == ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2))
+    assert group.rows == 500
+    assert group.bytes == sum(each.length for file in files for each in file.tail.stripes)
 
 
 @pytest.mark.parametrize(
@@ -100,13 +102,13 @@ def test_aborted_rows_are_looked_for_where_they_may_be(exact, copied):
 def test_a_tiny_stripe_joins_a_new_one_beside_it(deleted, copied):
     files = [several_stripes(1), several_stripes(2)]
     sizes = [stripe.length for stripe in files[0].tail.stripes]
-    assert fates(plan(files, deleted, tiny=sizes[2] + 1)) == copied
+    assert fates(plan(files, deleted, tiny_bytes=sizes[2] + 1)) == copied
 
 
 def test_tiny_stripes_beside_each_other_are_put_together():
     files = [planned(inserts(table(10), [number])) for number in (1, 2, 3)]
-    (piece,) = plan(files, tiny=1 << 20).pieces
-    assert not piece.copy
+    (group,) = plan(files, tiny_bytes=1 << 20).groups
+    assert not group.copy
     _, joined = compact(files)
     assert len(OrcTail.read(joined).stripes) == 1
 
@@ -115,8 +117,8 @@ def test_what_is_written_anew_is_cut_into_pieces():
     files = [several_stripes(1), several_stripes(2)]
     deleted = [(number, BUCKET, row) for number in (1, 2) for row in (0, 100, 200)]
     largest = max(sum(stripe.length for stripe in file.tail.stripes[1:]) for file in files)
-    found = plan(files, deleted, piece=largest)
-    assert [piece.stripes for piece in found.pieces] == [
+    found = plan(files, deleted, group_bytes=largest)
+    assert [group.stripes for group in found.groups] == [
         ((0, 0),),
         ((0, 1), (0, 2)),
         ((1, 0),),
@@ -180,7 +182,7 @@ def test_dates_before_1582_of_two_calendars_do_not_mix():
 )
 def test_later_dates_are_the_same_in_any_calendar(one, other, declared):
     files = [dates(1, *one), dates(2, *other)]
-    found, joined = compact(files, tiny=0)
+    found, joined = compact(files, tiny_bytes=0)
     assert fates(found) == [True, True]
     assert found.layout.calendar == declared
     assert OrcTail.read(joined).footer.number(FooterField.CALENDAR) == declared

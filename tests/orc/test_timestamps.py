@@ -1,4 +1,4 @@
-"""Stripes with moments are written anew without a change of their numbers."""
+"""Stripes with timestamps are written anew without a change of their numbers."""
 
 import io
 from dataclasses import replace
@@ -33,7 +33,7 @@ from tests.orc.timestamp_streams import (
     pair,
 )
 
-# Hive's type, Arrow's with moments as pairs, and how a value is made of moments.
+# Hive's type, Arrow's with timestamps as pairs, and how a value is made of timestamps.
 PLACES = {
     "timestamp": (PAIR, lambda a, b: pair(a)),
     "timestamp with local time zone": (PAIR, lambda a, b: pair(a)),
@@ -61,25 +61,25 @@ assert all(map(parse_type, PLACES))
 
 
 def acid_moments(
-    moments: list[tuple[Moment | None, Moment | None]],
+    timestamps: list[tuple[Moment | None, Moment | None]],
     write_id: int,
     acid: bool = True,
     **options: object,
 ) -> io.BytesIO:
-    """A file of one write id whose rows have moments at all places."""
-    columns = {"id": pa.array(range(len(moments)), pa.int64())}
+    """A file of one write id whose rows have timestamps at all places."""
+    columns = {"id": pa.array(range(len(timestamps)), pa.int64())}
     for number, (type_, value) in enumerate(PLACES.values()):
-        columns[f"c{number}"] = pa.array([value(a, b) for a, b in moments], type_)
+        columns[f"c{number}"] = pa.array([value(a, b) for a, b in timestamps], type_)
     flat = flat_moments(pa.table(columns), TYPES, **options)
     if not acid:
         return flat
     sink = io.BytesIO()
-    transplant(flat, sink, [Segment(len(moments), write_id, BUCKET, 0, write_id)])
+    transplant(flat, sink, [Segment(len(timestamps), write_id, BUCKET, 0, write_id)])
     return sink
 
 
 def values_of(rows: list[tuple[Moment | None, Moment | None]]) -> list[list[Moment]]:
-    """What stands in the columns of moments, in their order."""
+    """What stands in the columns of timestamps, in their order."""
     return [
         [a for a, _ in rows if a is not None],
         [a for a, _ in rows if a is not None],
@@ -90,7 +90,7 @@ def values_of(rows: list[tuple[Moment | None, Moment | None]]) -> list[list[Mome
     ]
 
 
-moments = (
+timestamps = (
     st.none()
     | st.sampled_from(ODD)
     | st.tuples(
@@ -105,7 +105,7 @@ moments = (
 def test_every_moment_that_stays_is_the_one_that_was(data):
     files, rows = [], []
     for write_id in range(1, data.draw(st.integers(2, 4))):
-        seeds = data.draw(st.lists(st.tuples(moments, moments), min_size=1, max_size=30))
+        seeds = data.draw(st.lists(st.tuples(timestamps, timestamps), min_size=1, max_size=30))
         found = seeds * data.draw(st.sampled_from([1, 40, 200]))
         file = acid_moments(
             found,
@@ -123,8 +123,10 @@ def test_every_moment_that_stays_is_the_one_that_was(data):
         for write_id, found in enumerate(rows, 1)
         for row in data.draw(st.lists(st.integers(0, len(found) - 1), min_size=1, max_size=5))
     }
-    plan, found = compact(files, sorted(deleted), piece=data.draw(st.sampled_from([1, 1 << 20])))
-    assert not any(piece.copy for piece in plan.pieces)
+    plan, found = compact(
+        files, sorted(deleted), group_bytes=data.draw(st.sampled_from([1, 1 << 20]))
+    )
+    assert not any(group.copy for group in plan.groups)
     left = [
         row
         for write_id, given_ in enumerate(rows, 1)
@@ -144,7 +146,7 @@ def test_stripes_keep_the_clock_that_they_are_counted_by(clock):
     ]
     deleted = [(write_id, BUCKET, 0) for write_id in range(1, 5)]
     plan, found = compact(files, deleted)
-    assert [len(piece.stripes) for piece in plan.pieces] == [1, 2, 1]
+    assert [len(group.stripes) for group in plan.groups] == [1, 2, 1]
     kept = clock.encode() or None
     assert clocks_of(found) == [kept, b"UTC", kept]
     assert list(moments_in(found).values()) == values_of(rows[1:] * 4)
@@ -160,7 +162,7 @@ def test_stripes_keep_the_clock_that_they_are_counted_by(clock):
         reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted=[])
 
 
-@given(st.lists(moments.filter(bool), min_size=1, max_size=20))
+@given(st.lists(timestamps.filter(bool), min_size=1, max_size=20))
 @settings(max_examples=100, deadline=None)
 def test_statistics_reach_from_before_the_first_to_behind_the_last(found):
     file = planned(acid_moments([(each, None) for each in found] + [(None, None)], 1))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.acid.row_id import RowId, encode_bucket
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.envelope import Column, parse_key_index
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, parse_key_index
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import Segment, transplant, transplant_all
 from tests.orc.orc_tables import (
@@ -107,11 +107,15 @@ def test_row_indexes_lead_to_the_first_row_of_their_group(codec, block_size):
     acid = transplanted(small, segments)
     ids = [(1, BUCKET, 0)] + [(2, BUCKET, (1 << 40) + k) for k in range(8999)]
     firsts = ids[::300]
-    assert list(group_starts(acid, Column.ORIGINAL_TRANSACTION)) == [key[0] for key in firsts]
-    assert list(group_starts(acid, Column.BUCKET)) == [key[1] for key in firsts]
-    assert list(group_starts(acid, Column.ROW_ID)) == [key[2] for key in firsts]
-    assert list(group_starts(acid, Column.CURRENT_TRANSACTION)) == [key[0] for key in firsts]
-    assert list(group_starts(acid, Column.OPERATION)) == [0] * 30
+    assert list(group_starts(acid, EnvelopeColumn.ORIGINAL_TRANSACTION)) == [
+        key[0] for key in firsts
+    ]
+    assert list(group_starts(acid, EnvelopeColumn.BUCKET)) == [key[1] for key in firsts]
+    assert list(group_starts(acid, EnvelopeColumn.ROW_ID)) == [key[2] for key in firsts]
+    assert list(group_starts(acid, EnvelopeColumn.CURRENT_TRANSACTION)) == [
+        key[0] for key in firsts
+    ]
+    assert list(group_starts(acid, EnvelopeColumn.OPERATION)) == [0] * 30
 
 
 def test_the_schema_is_the_one_hive_knows():
@@ -164,7 +168,7 @@ def test_a_sum_beyond_64_bits_does_not_break_the_statistics():
     huge = (1 << 63) - 1000
     acid = transplanted(flat_file(table(900)), [Segment(900, huge, BUCKET, huge, huge)])
     assert row_ids(read(acid)) == [(huge, BUCKET, huge + row) for row in range(900)]
-    assert OrcTail.read(acid).int_range(0, Column.ROW_ID) == (huge, huge + 899)
+    assert OrcTail.read(acid).int_range(0, EnvelopeColumn.ROW_ID) == (huge, huge + 899)
 
 
 @pytest.mark.parametrize(

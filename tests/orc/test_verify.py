@@ -11,7 +11,7 @@ from pyarrow import orc
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.empty import write_empty_file
-from airflow_hiveacid.orc.envelope import Operation, acid_metadata
+from airflow_hiveacid.orc.envelope import RowOperation, acid_metadata
 from airflow_hiveacid.orc.statistics import count_statistics, integer_statistics
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import Segment, transplant
@@ -62,7 +62,7 @@ def handmade(
     last = (write_ids[-1], buckets[-1], rows[-1])
     return with_tail(
         file,
-        replace(tail, user_metadata=acid_metadata([last], Operation(operations[0] or 0), count)),
+        replace(tail, user_metadata=acid_metadata([last], RowOperation(operations[0] or 0), count)),
     )
 
 

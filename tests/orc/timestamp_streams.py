@@ -1,4 +1,4 @@
-"""Moments to the nanosecond: files of any of them, and the numbers that stand in a file.
+"""Timestamps to the nanosecond: files of any of them, and the numbers that stand in a file.
 
 What is read here is read by ORC's specification in plain Python, not by any library or code of ours.
 """
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.join_moments import join_moments
+from airflow_hiveacid.orc.join_moments import join_timestamps
 from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.tail import OrcTail
 
@@ -47,12 +47,12 @@ def pair(moment: Moment | None) -> dict | None:
 def flat_moments(
     rows: pa.Table, types: tuple[bytes, ...], clock: str = "UTC", **layout: object
 ) -> io.BytesIO:
-    """A flat file of rows with `PAIR` wherever the types have moments."""
+    """A flat file of rows with `PAIR` wherever the types have timestamps."""
     layout.setdefault("compression", "zlib")
     sink = io.BytesIO()
     columns = [_masked(column.combine_chunks()) for column in rows.columns]
     orc.write_table(pa.table(columns, rows.column_names), sink, **layout)
-    view, _ = join_moments(sink, OrcTail.read(sink), types, clock)
+    view, _ = join_timestamps(sink, OrcTail.read(sink), types, clock)
     view.seek(0)
     return io.BytesIO(view.read())
 
@@ -71,7 +71,7 @@ def _masked(array: pa.Array) -> pa.Array:
 
 
 def moments_in(file: io.BytesIO) -> dict[int, list[Moment]]:
-    """The numbers of all moments of a file that are not null, by the numbers of their columns."""
+    """The numbers of all timestamps of a file that are not null, by the numbers of their columns."""
     tail = OrcTail.read(file)
     kinds = [Message.decode(each).number(TypeField.KIND) for each in tail.types]
     wanted = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
@@ -88,13 +88,13 @@ def moments_in(file: io.BytesIO) -> dict[int, list[Moment]]:
             offset += length
             if column in found and kind in (1, 5):
                 streams[column, kind] = tail.compression.decompress(data)
-        for column, moments in found.items():
+        for column, timestamps in found.items():
             seconds = list(_integers(streams.get((column, 1), b""), signed=True))
             nanos = [
                 (each >> 3) * (10 ** ((each & 7) + 1) if each & 7 else 1)
                 for each in _integers(streams.get((column, 5), b""), signed=False)
             ]
-            moments.extend(zip(seconds, nanos, strict=True))
+            timestamps.extend(zip(seconds, nanos, strict=True))
     return found
 
 

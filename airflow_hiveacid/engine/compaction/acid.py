@@ -38,7 +38,7 @@ from airflow_hiveacid.engine.compaction.tasks import (
     check_digits,
     copy_file,
     count_rows,
-    encode_piece,
+    encode_group,
     give_row_ids,
     merge_deletes,
     plan_bucket,
@@ -55,7 +55,7 @@ from airflow_hiveacid.listing import DataFile, data_files
 from airflow_hiveacid.orc.census import Promise, StripeCensus
 from airflow_hiveacid.orc.empty import write_empty_file
 from airflow_hiveacid.orc.row_types import row_types
-from airflow_hiveacid.orc.stripe_plan import Piece, StripePlan
+from airflow_hiveacid.orc.stripe_plan import StripeGroup, StripePlan
 
 
 class AcidCompactor(PartitionCompactor):
@@ -294,22 +294,24 @@ class AcidCompactor(PartitionCompactor):
             else:
                 plans[bucket] = result_of(tried)
         work = [
-            EncodeTask(bucket, found.layout, piece, parts)
+            EncodeTask(bucket, found.layout, group, parts)
             for bucket, found in plans.items()
-            for piece in found.pieces
-            if not piece.copy
+            for group in found.groups
+            if not group.copy
         ]
         if work:
-            stripes = sum(len(each.piece.stripes) for each in work)
+            stripes = sum(len(each.group.stripes) for each in work)
             self.phases.note(f"Writing {stripes} stripes anew in {len(work)} tasks")
-        encoded: dict[tuple[BucketInputs, Piece], EncodedPart] = {}
-        for each, done in zip(work, self.tasks.tried(encode_piece, work), strict=True):
+        encoded: dict[tuple[BucketInputs, StripeGroup], EncodedPart] = {}
+        for each, done in zip(work, self.tasks.tried(encode_group, work), strict=True):
             if isinstance(done, BeyondArrow):
                 sorting[each.inputs] = done
             else:
-                encoded[each.inputs, each.piece] = result_of(done)
+                encoded[each.inputs, each.group] = result_of(done)
         assembling = [
-            AssembleTask(bucket, found, tuple(encoded.get((bucket, p)) for p in found.pieces), out)
+            AssembleTask(
+                bucket, found, tuple(encoded.get((bucket, group)) for group in found.groups), out
+            )
             for bucket, found in plans.items()
             if bucket not in sorting
         ]
@@ -362,11 +364,11 @@ class AcidCompactor(PartitionCompactor):
 
     def _keep_rows(self, plan: CompactionPlan, work: AssembleTask, file: StagedFile) -> None:
         """Keep a file, and note how it came about."""
-        for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
+        for group, encoded in zip(work.plan.groups, work.encoded, strict=True):
             if encoded is None:
-                self.stripes_copied += len(piece.stripes)
+                self.stripes_copied += len(group.stripes)
             else:
-                self.stripes_encoded += len(piece.stripes)
+                self.stripes_encoded += len(group.stripes)
                 self.values += encoded.done.values
         self._keep_filled(plan.inserts, file)
 

@@ -18,7 +18,7 @@ from airflow_hiveacid.engine.compaction.tasks import InputFile, naming, open_fil
 from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.errors import ProofFailed
 from airflow_hiveacid.orc.census import Promise, StripeCensus, hashes_of, take_census
-from airflow_hiveacid.orc.envelope import Column
+from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.row_hash import Hashes, HashSet, hash_row_ids, tally
@@ -154,7 +154,8 @@ def _deleted(work: CensusTask, write_ids: range) -> Iterator[Hashes]:
 def _write_ids(tail: OrcTail) -> range:
     """The write ids that rows of a file may have, by its statistics."""
     ranges = [
-        tail.int_range(stripe, Column.ORIGINAL_TRANSACTION) for stripe in range(len(tail.stripes))
+        tail.int_range(stripe, EnvelopeColumn.ORIGINAL_TRANSACTION)
+        for stripe in range(len(tail.stripes))
     ]
     known = [each for each in ranges if each is not None]
     if len(known) < len(ranges) or not known:

@@ -28,7 +28,12 @@ from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.delete_file import write_delete_stripes
 from airflow_hiveacid.orc.digests import ValueDigest
-from airflow_hiveacid.orc.envelope import Column, Operation, with_column_names, wrap_types
+from airflow_hiveacid.orc.envelope import (
+    EnvelopeColumn,
+    RowOperation,
+    with_column_names,
+    wrap_types,
+)
 from airflow_hiveacid.orc.key_stream import read_deletes
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout
@@ -37,9 +42,9 @@ from airflow_hiveacid.orc.readable import copy_readable
 from airflow_hiveacid.orc.reencode import Reencoded, reencode, reencoded_part
 from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.spark_files import retyped
-from airflow_hiveacid.orc.stripe_plan import Piece, PlannedFile, StripePlan, plan_stripes
+from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripeGroup, StripePlan, plan_stripes
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.timestamps import split_moments
+from airflow_hiveacid.orc.timestamps import split_timestamps
 from airflow_hiveacid.orc.transplant import transplant_all
 from airflow_hiveacid.storage import Storage
 
@@ -116,7 +121,7 @@ class EncodeTask:
 
     inputs: BucketInputs
     layout: Layout
-    piece: Piece
+    group: StripeGroup
     folder: Folder
 
 
@@ -135,7 +140,7 @@ class EncodedPart:
 
 @dataclass(frozen=True, slots=True)
 class AssembleTask:
-    """All pieces of a bucket, those that were written anew replaced by their files."""
+    """All groups of stripes of a bucket, those that were written anew replaced by their files."""
 
     inputs: BucketInputs
     plan: StripePlan
@@ -219,21 +224,21 @@ def plan_bucket(folder: Folder, inputs: BucketInputs) -> StripePlan | CopiedBuck
         ]
         types = wrap_types(inputs.types)
         plan = plan_stripes(files, _events(stack, inputs), inputs.aborted, types=types)
-    if not all(piece.copy for piece in plan.pieces):
+    if not all(group.copy for group in plan.groups):
         return plan
-    work = AssembleTask(inputs, plan, (None,) * len(plan.pieces), folder)
+    work = AssembleTask(inputs, plan, (None,) * len(plan.groups), folder)
     return CopiedBucket(work, assemble_bucket(work))
 
 
-def encode_piece(work: EncodeTask) -> EncodedPart:
+def encode_group(work: EncodeTask) -> EncodedPart:
     """Write some stripes anew, without the rows that must not stay."""
     inputs = work.inputs
-    numbers = sorted({number for number, _ in work.piece.stripes})
+    numbers = sorted({number for number, _ in work.group.stripes})
     files = [inputs.inserts[number] for number in numbers]
     with ExitStack() as stack:
         opened = dict(zip(numbers, _open(stack, inputs, files), strict=True))
         stripes = [
-            (*opened[number], [stripe for file, stripe in work.piece.stripes if file == number])
+            (*opened[number], [stripe for file, stripe in work.group.stripes if file == number])
             for number in numbers
         ]
         path = f"{work.folder.path}/{inputs.bucket}-{uuid.uuid4().hex}"
@@ -255,7 +260,7 @@ def _check_values(work: EncodeTask, path: str, done: Reencoded) -> None:
     with Storage.of(work.folder.root).open_input(path) as source:
         part = reencoded_part(source, done, work.layout.types)
         if part.tail.stripes:
-            shown = split_moments(part.source, part.tail, part.chosen)
+            shown = split_timestamps(part.source, part.tail, part.chosen)
             with closing(read_batches(*shown)) as batches:
                 for batch in batches:
                     digest.add(batch)
@@ -274,13 +279,13 @@ def assemble_bucket(work: AssembleTask) -> StagedFile:
     with ExitStack() as stack:
         opened = _open(stack, inputs, inputs.inserts)
         parts: list[Part] = []
-        for piece, encoded in zip(work.plan.pieces, work.encoded, strict=True):
+        for group, encoded in zip(work.plan.groups, work.encoded, strict=True):
             if encoded is not None:
                 source = stack.enter_context(storage.open_input(encoded.path))
                 parts.append(reencoded_part(source, encoded.done, work.plan.layout.types))
                 continue
-            for number in sorted({number for number, _ in piece.stripes}):
-                stripes = tuple(stripe for file, stripe in piece.stripes if file == number)
+            for number in sorted({number for number, _ in group.stripes}):
+                stripes = tuple(stripe for file, stripe in group.stripes if file == number)
                 parts.append(Part(*opened[number], stripes, reencoded=False))
         path = f"{work.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
         with _sink(work.folder, path) as sink, naming(inputs.root, *_paths(inputs.inserts)):
@@ -335,8 +340,8 @@ def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:
     opened = _open(stack, inputs, inputs.deletes)
     for file, (_, tail) in zip(inputs.deletes, opened, strict=True):
         for stripe in range(len(tail.stripes)):
-            found = tail.int_range(stripe, Column.OPERATION)
-            if found is not None and found != (Operation.DELETE, Operation.DELETE):
+            found = tail.int_range(stripe, EnvelopeColumn.OPERATION)
+            if found is not None and found != (RowOperation.DELETE, RowOperation.DELETE):
                 raise CorruptFile(f"{inputs.root}/{file.path} holds other events than deletes.")
     events = read_deletes(opened, inputs.aborted)
     # Arrow reads ahead, and must have stopped before the files are closed.
