@@ -1,6 +1,6 @@
-"""How many rows of a stripe the ORC library of Arrow may be asked for at a time, if any.
+"""How many rows of a stripe Arrow's ORC library may decode at a time without taking all memory.
 
-It makes room for whatever the lengths in a stripe say, and for whole blocks however short a stream
+The library makes room for whatever the lengths in a stripe say, and for whole blocks however short a stream
 is, without a look at how much there is: made-up ones end the process, and true ones may take all
 memory. It takes decimals times ten as often as their scales say: those of a few bytes keep it busy
 for hours.

@@ -1,4 +1,4 @@
-"""What stands in ACID files, stripe by stripe: how many rows, which ones, and whether they may."""
+"""Count the rows of ACID files stripe by stripe, with digests that prove that none is lost."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -10,11 +10,11 @@ import numpy as np
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.orc.digests import Hashes, HashSet, hash_row_ids, tally
 from airflow_hiveacid.orc.envelope import EnvelopeColumn, RowOperation
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.row_hash import Hashes, HashSet, hash_row_ids, tally
 from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.streams import Integers, StreamKind
 from airflow_hiveacid.orc.tail import OrcTail, Stripe

@@ -1,4 +1,7 @@
-"""Write a file of deletes from nothing but the row ids of the deleted rows."""
+"""Write files without the user's columns: files of deletes, from row ids alone, and empty files.
+
+The column `row` of a file of deletes is null everywhere, and so are all columns below it.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -8,22 +11,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
+from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
-from airflow_hiveacid.orc.empty import write_empty_file
-from airflow_hiveacid.orc.envelope import RowOperation, acid_metadata, wrap_types
-from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, row_groups
+from airflow_hiveacid.orc.envelope import (
+    EnvelopeColumn,
+    RowOperation,
+    TypeField,
+    TypeKind,
+    acid_metadata,
+    wrap_types,
+)
+from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, NewColumns, row_groups
 from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.null_rows import null_rows
 from airflow_hiveacid.orc.protobuf import DATA, Message
 from airflow_hiveacid.orc.source_and_sink import Output, Sink
-from airflow_hiveacid.orc.statistics import merge_columns
-from airflow_hiveacid.orc.streams import Encoding, describe_encoding
+from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
+from airflow_hiveacid.orc.streams import (
+    Encoding,
+    Stream,
+    StreamKind,
+    describe_encoding,
+    null_flag_position,
+    null_flags,
+    row_index,
+)
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.transplant import Written
 
 # A stripe is built in memory, where its events take some 100 bytes each.
 STRIPE_EVENTS = 1_000_000
 _TIME_ZONE = b"UTC"
+# For each kind of type: its encoding, and the streams it has even when it holds nothing, each with
+# the numbers that a row index position adds to the place of a byte (run of values, bit).
+_RUNS, _BYTES, _BITS = 1, 0, 2
+_INTEGERS = (Encoding.DIRECT_V2, ((StreamKind.DATA, _RUNS),))
+_TEXT = (Encoding.DIRECT_V2, ((StreamKind.DATA, _BYTES), (StreamKind.LENGTH, _RUNS)))
+_TIME = (Encoding.DIRECT_V2, ((StreamKind.DATA, _RUNS), (StreamKind.SECONDARY, _RUNS)))
+_LENGTHS = (Encoding.DIRECT_V2, ((StreamKind.LENGTH, _RUNS),))
+_LAYOUT: dict[int, tuple[Encoding, tuple[tuple[StreamKind, int], ...]]] = {
+    TypeKind.BOOLEAN: (Encoding.DIRECT, ((StreamKind.DATA, _BITS),)),
+    TypeKind.BYTE: (Encoding.DIRECT, ((StreamKind.DATA, _RUNS),)),
+    TypeKind.SHORT: _INTEGERS,
+    TypeKind.INT: _INTEGERS,
+    TypeKind.LONG: _INTEGERS,
+    TypeKind.DATE: _INTEGERS,
+    TypeKind.FLOAT: (Encoding.DIRECT, ((StreamKind.DATA, _BYTES),)),
+    TypeKind.DOUBLE: (Encoding.DIRECT, ((StreamKind.DATA, _BYTES),)),
+    TypeKind.STRING: _TEXT,
+    TypeKind.VARCHAR: _TEXT,
+    TypeKind.CHAR: _TEXT,
+    TypeKind.BINARY: _TEXT,
+    TypeKind.TIMESTAMP: _TIME,
+    TypeKind.TIMESTAMP_INSTANT: _TIME,
+    TypeKind.DECIMAL: (
+        Encoding.DIRECT_V2,
+        ((StreamKind.DATA, _BYTES), (StreamKind.SECONDARY, _RUNS)),
+    ),
+    TypeKind.LIST: _LENGTHS,
+    TypeKind.MAP: _LENGTHS,
+    TypeKind.STRUCT: (Encoding.DIRECT, ()),
+    TypeKind.UNION: (Encoding.DIRECT, ((StreamKind.DATA, _RUNS),)),
+}
 
 
 def write_delete_file(
@@ -124,13 +172,44 @@ def write_delete_stripes(
     return Written(tail.rows, output.position, tuple(last_rows))
 
 
+def write_empty_file(
+    sink: Sink,
+    row_types: Sequence[bytes],
+    *,
+    codec: str = "zlib",
+    block_size: int = 262_144,
+    stride: int = 10_000,
+) -> Written:
+    """Write a full ACID file with the right schema and no rows, for inserts or for deletes.
+
+    Every reader understands such a file in a new base as "there is nothing".
+
+    Args:
+        sink: Takes the file.
+        row_types: The types of the table's row, as `row_types` or a flat file gives them.
+        codec: ORC's name of the compression.
+        block_size: Plain bytes of a compressed chunk.
+        stride: The row group size that the file declares.
+    """
+    types = wrap_types(row_types)
+    tail = replace(
+        OrcTail.new(types, Compression(Codec.named(codec), block_size), stride),
+        file_statistics=(count_statistics(0).encode(),) * len(types),
+        user_metadata=acid_metadata([], RowOperation.INSERT, 0),
+    )
+    output = Output(sink)
+    output.write(MAGIC)
+    output.write(tail.encode(output.position))
+    return Written(0, output.position, ())
+
+
 def _write_stripe(
     output: Output, keys: Keys, row_types: Sequence[bytes], compression: Compression, stride: int
 ) -> tuple[Stripe, tuple[bytes, ...]]:
     """Write a stripe; the answer has the statistics of its columns."""
     groups = row_groups(len(keys), stride)
     new = _key_columns(keys, groups).finish(compression, stride)
-    nulls, encodings = null_rows(row_types, groups, compression, stride)
+    nulls, encodings = _null_rows(row_types, groups, compression, stride)
     index, data = new.index + nulls.index, new.data + nulls.data
     footer = Message((1, DATA, stream.describe()) for stream in index + data)
     for encoding in (Encoding.DIRECT, *[Encoding.DIRECT_V2] * len(KEY_COLUMNS), *encodings):
@@ -159,6 +238,56 @@ def _key_columns(keys: Keys, groups: Sequence[int]) -> KeyColumns:
             columns.add_values(column, values)
         start += group
     return columns
+
+
+def _null_rows(
+    row_types: Sequence[bytes], groups: Sequence[int], compression: Compression, stride: int
+) -> tuple[NewColumns, list[Encoding]]:
+    """Build column 6 and all columns below it for rows that are null.
+
+    Args:
+        row_types: The types of the row, as in a flat file.
+        groups: The sizes of the row groups.
+        compression: The compression of the file.
+        stride: Rows of a row group; 0 for a file without row indexes.
+    """
+    new = NewColumns()
+    encodings: list[Encoding] = []
+    for column, type_ in enumerate(row_types, EnvelopeColumn.ROW):
+        kind = Message.decode(type_).number(TypeField.KIND)
+        if kind not in _LAYOUT:
+            raise UnsupportedFile(f"Files of deletes cannot have columns of ORC type kind {kind}.")
+        encoding, streams = _LAYOUT[kind]
+        encodings.append(encoding)
+        if column == EnvelopeColumn.ROW:
+            _add_null_flags(new, groups, compression, stride)
+            continue
+        new.statistics.append(count_statistics(0).encode())
+        new.data += [Stream(stream, column, b"") for stream, _ in streams]
+        if stride:
+            place = 1 if compression.codec is Codec.NONE else 2
+            start = [0] * sum(place + extra for _, extra in streams)
+            index = row_index((start, count_statistics(0).encode()) for _ in groups)
+            new.index.append(Stream(StreamKind.ROW_INDEX, column, compression.compress(index)))
+    return new, encodings
+
+
+def _add_null_flags(
+    new: NewColumns, groups: Sequence[int], compression: Compression, stride: int
+) -> None:
+    statistics = count_statistics(0, has_null=True).encode()
+    new.statistics.append(statistics)
+    chunks = compression.chunks(null_flags(sum(groups)))
+    new.data.append(Stream(StreamKind.PRESENT, EnvelopeColumn.ROW, chunks.data))
+    if stride:
+        places = (null_flag_position(group * stride) for group in range(len(groups)))
+        index = row_index(
+            ([*compression.position(chunks, run), byte, bit], statistics)
+            for run, byte, bit in places
+        )
+        new.index.append(
+            Stream(StreamKind.ROW_INDEX, EnvelopeColumn.ROW, compression.compress(index))
+        )
 
 
 def _in_stripes(chunks: Iterable[Keys]) -> Iterator[Keys]:

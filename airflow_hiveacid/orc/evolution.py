@@ -1,4 +1,4 @@
-"""Rows of a file that is older than the table's columns, as rows of the columns of today.
+"""Bring rows of files that are older than the table's columns to the columns of today.
 
 Fields are found by their names, in any case, as Hive finds them: what a file lacks is null, and
 what the table lacks is left out. Of the types only those changes are made here whose outcome is

@@ -1,4 +1,4 @@
-"""The columns 0 to 5 of a stripe: the root of the envelope and the five that make a row id."""
+"""Write the columns 0 to 5 of a stripe: the root of the envelope and the five key columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
-"""Row ids of more rows than fit into memory: read, merged and looked up piece by piece."""
+"""Row ids of more rows than fit into memory: read, merged and looked up batch by batch."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.batches import read_batches
-from airflow_hiveacid.orc.envelope import RowOperation
-from airflow_hiveacid.orc.keys import Keys, key_names
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, RowOperation
+from airflow_hiveacid.orc.keys import Keys, check_ascending, key_names
 from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.streams import Integers
 from airflow_hiveacid.orc.tail import OrcTail
@@ -91,7 +91,7 @@ def merge_keys(
         ready: list[Keys] = []
         rest: list[tuple[Keys, Iterator[Keys]]] = []
         for keys, stream in heads:
-            end = position_behind(keys, limit)
+            end = _position_behind(keys, limit)
             if end:
                 ready.append(keys[:end])
             following = keys[end:] if end < len(keys) else next(stream, None)
@@ -99,6 +99,38 @@ def merge_keys(
                 rest.append((following, stream))
         heads = rest
         yield ready[0] if len(ready) == 1 else _first_of_each(_sorted(Keys.joined(ready)))
+
+
+@dataclass(frozen=True, slots=True)
+class RowIdRange:
+    """The row ids of a stripe, which ascend.
+
+    Attributes:
+        first: The first of them.
+        last: The last of them.
+        operations: The smallest and the largest operation.
+    """
+
+    first: RowId
+    last: RowId
+    operations: tuple[int, int]
+
+    def is_dense(self, rows: int) -> bool:
+        """Whether so many rows take up all row ids in between."""
+        same = self.first[:2] == self.last[:2]
+        return same and self.last.row - self.first.row + 1 == rows
+
+
+def read_row_id_range(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
+    """Find the span of a stripe, from its statistics if they tell, else from its rows.
+
+    The key index of the file is not asked: some engines write wrong ones.
+
+    Raises:
+        CorruptFile: The rows do not decode.
+        OutOfOrder: The row ids do not ascend.
+    """
+    return _range_from_statistics(tail, stripe) or _range_from_rows(source, tail, stripe)
 
 
 class KeySet:
@@ -126,6 +158,40 @@ class KeySet:
             place = _search(values, part, found)
             codes = _search(distinct, codes * len(values) + place, found)
         return found
+
+
+class DeleteCursor:
+    """Tells which rows are deleted. It must be asked in the order of the row ids.
+
+    However many events there are, no more than a batch of them is held.
+    """
+
+    def __init__(self, deletes: Iterable[Keys]) -> None:
+        self._batches = (keys for keys in deletes if len(keys))
+        self._events = next(self._batches, None)
+
+    def reaches(self, first: RowId, last: RowId) -> bool:
+        """Whether an event names a row within a range, be it there or not."""
+        before_first = first._replace(row=first.row - 1)
+        while self._events is not None:
+            passed = _position_behind(self._events, before_first)
+            if passed < len(self._events):
+                self._events = self._events[passed:]
+                return self._events.row_id(0) <= last
+            self._events = next(self._batches, None)
+        return False
+
+    def hits(self, keys: Keys) -> NDArray[np.bool_]:
+        """For each of some ascending rows whether an event names it."""
+        first, last = keys.row_id(0), keys.row_id(-1)
+        hit = np.zeros(len(keys), dtype=np.bool_)
+        while self._events is not None and self.reaches(first, last):
+            upto = _position_behind(self._events, last)
+            hit |= KeySet(self._events[:upto]).contains(keys)
+            if upto < len(self._events):
+                break
+            self._events = next(self._batches, None)
+        return hit
 
 
 def _search(sorted_values: Integers, wanted: Integers, found: _Mask) -> Integers:
@@ -183,7 +249,7 @@ def _sorted(keys: Keys) -> Keys:
     return keys[np.lexsort(tuple(reversed(keys.row_ids())))]
 
 
-def position_behind(keys: Keys, limit: RowId) -> int:
+def _position_behind(keys: Keys, limit: RowId) -> int:
     """How many of the ascending row ids do not come after `limit`."""
     start, end = 0, len(keys)
     for part, value in zip(keys.row_ids(), limit, strict=True):
@@ -191,3 +257,36 @@ def position_behind(keys: Keys, limit: RowId) -> int:
         below, upto = np.searchsorted(place, value), np.searchsorted(place, value, "right")
         start, end = start + int(below), start + int(upto)
     return end
+
+
+def _range_from_statistics(tail: OrcTail, stripe: int) -> RowIdRange | None:
+    operations, write_ids, buckets, rows = (
+        tail.int_range(stripe, column)
+        for column in (
+            EnvelopeColumn.OPERATION,
+            EnvelopeColumn.ORIGINAL_TRANSACTION,
+            EnvelopeColumn.BUCKET,
+            EnvelopeColumn.ROW_ID,
+        )
+    )
+    if not (operations and write_ids and buckets and rows):
+        return None
+    if write_ids[0] != write_ids[1] or buckets[0] != buckets[1]:
+        # The smallest row id of one write id may stand behind the largest of another.
+        return None
+    first, last = (RowId(write_ids[0], buckets[0], row) for row in rows)
+    return RowIdRange(first, last, operations)
+
+
+def _range_from_rows(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
+    first: RowId | None = None
+    last: RowId | None = None
+    operations: set[int] = set()
+    with closing(read_keys(source, tail, [stripe])) as batches:
+        for keys in batches:
+            last = check_ascending(keys, last)
+            first = first or keys.row_id(0)
+            operations.update(np.unique(keys.operations).tolist())
+    if first is None or last is None:
+        raise CorruptFile("The ORC file has a stripe without rows.")
+    return RowIdRange(first, last, (min(operations), max(operations)))

@@ -1,4 +1,4 @@
-"""The five key columns of a file that somebody wrote, decoded."""
+"""The five key columns of some rows, decoded: who wrote each row, and its row id."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile, OutOfOrder
 from airflow_hiveacid.orc.envelope import EnvelopeColumn, TypeField, TypeKind
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 from airflow_hiveacid.orc.protobuf import Message
@@ -85,3 +85,17 @@ def first_disorder(columns: Sequence[Integers]) -> int | None:
     for column in reversed(columns):
         ascends = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & ascends)
     return None if ascends.all() else int(np.argmin(ascends)) + 1
+
+
+def check_ascending(keys: Keys, last: RowId | None) -> RowId:
+    """Make sure that rows ascend, and come after the last row before them; tell their last one.
+
+    Raises:
+        OutOfOrder: They do not.
+    """
+    if last is not None and keys.row_id(0) <= last:
+        raise OutOfOrder(f"{keys.row_id(0)} does not come after {last}.")
+    at = keys.first_disorder()
+    if at is not None:
+        raise OutOfOrder(f"{keys.row_id(at)} does not come after {keys.row_id(at - 1)}.")
+    return keys.row_id(-1)

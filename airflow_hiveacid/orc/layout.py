@@ -1,4 +1,4 @@
-"""What all stripes of a file have in common, and which stripes of other files fit in."""
+"""The layout of a file: what all of its stripes share, and which stripes of other files fit in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a file may claim about itself: found out before anything is made as large as it says.
+"""Limits of what a file may claim about itself, checked before memory is taken for it.
 
 A file may come from anybody who may write into the folder of a table. Libraries that read it trust
 its numbers, and end the process, or take all memory, where these are wrong.

@@ -1,4 +1,4 @@
-"""Which files have timestamps with more digits than microseconds, all that Spark knows of.
+"""Find out which files have timestamps with more digits than microseconds, all that Spark keeps.
 
 Only the streams of the nanoseconds are read, and what says where they belong.
 """
@@ -8,23 +8,21 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_hiveacid.orc.batches import read_batches
+from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.orc.batches import FileOfPieces, Piece, length_of, read_batches
 from airflow_hiveacid.orc.envelope import EnvelopeColumn, TypeField, TypeKind
 from airflow_hiveacid.orc.protobuf import Message, pack
 from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.streams import StreamKind, describe_stream
 from airflow_hiveacid.orc.stripe_footer import UTC, StripeFooter, new_footer
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
-from airflow_hiveacid.orc.timestamps import (
-    TIMESTAMP_KINDS,
-    is_finer,
-    zeros_for,
-)
-from airflow_hiveacid.orc.view import FileOfPieces, Piece, length_of
+from airflow_hiveacid.orc.timestamps import SECONDS_OF_2015, TIMESTAMP_KINDS, zeros_for
 
 # An entry of a file's user metadata: there are no timestamps of more digits in its rows, whose number
 # stands there. Who makes another file of its stripes may copy the entry, but has other rows.
 _MARK = "hiveacid.microseconds"
+_NANOS_OF_SECOND = 10**9
+_NANOS_OF_MICROSECOND = 1000
 
 
 def mark(rows: int) -> dict[str, bytes]:
@@ -69,6 +67,55 @@ def finer_column(
                     if is_finer(values):
                         return name
     return None
+
+
+def check_nanos(batch: Any) -> None:
+    """Make sure that all nanoseconds in a batch of split timestamps are fewer than a second has.
+
+    Raises:
+        CorruptFile: Some are not, so that no reader would take them.
+    """
+    for column in batch.columns:
+        for nanos in _nanos_in(column):
+            if len(nanos) and not 0 <= nanos.min() <= nanos.max() < _NANOS_OF_SECOND:
+                raise CorruptFile("A timestamp has a negative number of nanoseconds, or too many.")
+
+
+def is_finer(array: Any) -> bool:
+    """Whether split timestamps in an Arrow array have more digits than microseconds."""
+    return any((nanos % _NANOS_OF_MICROSECOND).any() for nanos in _nanos_in(array))
+
+
+def _nanos_in(array: Any) -> Iterator[Any]:
+    """The nanoseconds of all split timestamps in an Arrow array, at any depth."""
+    for known in timestamps_in(array):
+        yield known - SECONDS_OF_2015 * _NANOS_OF_SECOND
+
+
+def timestamps_in(array: Any) -> Iterator[Any]:
+    """The numbers of all timestamps in an Arrow array that are not null, at any depth."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(array.type):
+        known = array.drop_null() if array.null_count else array
+        yield known.view(pa.int64()).to_numpy()
+    elif _has_timestamps(array.type):
+        if pa.types.is_struct(array.type):
+            parts = array.flatten()
+        elif pa.types.is_map(array.type):
+            parts = [array.keys, array.items]
+        else:
+            parts = [array.flatten()]
+        for part in parts:
+            yield from timestamps_in(part)
+
+
+def _has_timestamps(type_: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_timestamp(type_):
+        return True
+    return any(_has_timestamps(type_.field(number).type) for number in range(type_.num_fields))
 
 
 @dataclass(frozen=True, slots=True)

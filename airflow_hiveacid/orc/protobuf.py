@@ -1,4 +1,4 @@
-"""Protocol buffers as ORC stores them: a flat list of numbered fields.
+"""Read and write protocol buffers, the form of ORC's structures: lists of numbered fields.
 
 ORC's structures are small and we change only a few of their fields, so a message stays the list of
 fields it was read from. What we do not know about is written back as it was found.

@@ -1,4 +1,4 @@
-"""Write stripes anew, without the rows that do not stay."""
+"""Rewrite stripes without the rows that are deleted or aborted, by decoding them."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
@@ -13,20 +13,17 @@ from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.compression import Codec
-from airflow_hiveacid.orc.delete_cursor import DeleteCursor
 from airflow_hiveacid.orc.digests import ValueDigest
 from airflow_hiveacid.orc.evolution import check_clocks, evolved
-from airflow_hiveacid.orc.join_moments import join_timestamps
-from airflow_hiveacid.orc.keys import Keys, key_names
+from airflow_hiveacid.orc.key_stream import DeleteCursor
+from airflow_hiveacid.orc.keys import Keys, check_ascending, key_names
 from airflow_hiveacid.orc.layout import Layout
-from airflow_hiveacid.orc.nanoseconds import is_marked, mark
+from airflow_hiveacid.orc.nanoseconds import check_nanos, is_finer, is_marked, mark
 from airflow_hiveacid.orc.source_and_sink import Output, Sink, Source
-from airflow_hiveacid.orc.span import check_ascending
 from airflow_hiveacid.orc.stripe_footer import UTC
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.timestamps import (
-    check_nanos,
-    is_finer,
+    join_timestamps,
     split_timestamps,
     split_types,
     timestamp_clock,

@@ -1,4 +1,4 @@
-"""ORC's types of a table's row, from Hive's."""
+"""The ORC types of a table's rows, made from Hive's types."""
 
 from airflow_hiveacid.acid.schema import (
     LOCAL_ZONE,

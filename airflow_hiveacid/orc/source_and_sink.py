@@ -1,4 +1,4 @@
-"""The two ends of a rewrite: where bytes come from and where they go."""
+"""The two ends of a copy: the file that bytes come from, and the one that they go to."""
 
 import io
 import os

@@ -1,7 +1,10 @@
-"""The types of a table for files of a writer that knows fewer types than Hive.
+"""Files that Spark wrote, with the types of the table; and files as Spark can read them.
 
-Spark writes char and varchar as plain strings, and a timestamp as the time on its clock. The bytes of
-a text are the same whatever its type, and those of a timestamp are if the clock is that of UTC.
+Spark writes char and varchar as plain strings, and a timestamp as the time on its clock. The bytes
+of a text are the same whatever its type, and so are those of a timestamp if the clock is UTC's.
+
+Spark reads whole files only, and only those that say what their timestamps are to Spark: a
+streaming writer appends to a file after its tail, and other engines do not say it.
 """
 
 from collections.abc import Sequence
@@ -11,11 +14,11 @@ from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.layout import joint_types
 from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.source_and_sink import Source
-from airflow_hiveacid.orc.tail import OrcTail
-
-_WRITER_TIME_ZONE = 3
-_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z"})
+from airflow_hiveacid.orc.row_types import spark_types
+from airflow_hiveacid.orc.source_and_sink import Output, Sink, Source
+from airflow_hiveacid.orc.stripe_copy import copy_stripes
+from airflow_hiveacid.orc.stripe_footer import UTC, clock_of
+from airflow_hiveacid.orc.tail import MAGIC, OrcTail
 
 
 def retyped(source: Source, tail: OrcTail, types: Sequence[bytes]) -> OrcTail:
@@ -40,13 +43,36 @@ def retyped(source: Source, tail: OrcTail, types: Sequence[bytes]) -> OrcTail:
     return replace(tail, types=tuple(types))
 
 
+def readable(tail: OrcTail) -> OrcTail:
+    """A tail of the same file that says what Spark asks for; the same one if it does already."""
+    types = spark_types(tail.types)
+    return tail if types == tail.types else replace(tail, types=types)
+
+
+def copy_readable(source: Source, tail: OrcTail, sink: Sink) -> int:
+    """Copy the stripes of a file, and write a tail that Spark understands.
+
+    Args:
+        source: The file.
+        tail: Its tail, or an earlier one of a file that has grown since.
+        sink: Takes the copy.
+
+    Returns:
+        The bytes of the copy.
+    """
+    output = Output(sink)
+    output.write(MAGIC)
+    stripes = tuple(copy_stripes(source, tail, range(len(tail.stripes)), output))
+    output.write(replace(readable(tail), stripes=stripes).encode(output.position))
+    return output.position
+
+
 def _check_clock(source: Source, tail: OrcTail) -> None:
     if all(_kind(type_) != TypeKind.TIMESTAMP for type_ in tail.types):
         return
     for stripe in tail.stripes[:1]:
-        footer = tail.stripe_footer(source, stripe)
-        zone = (footer.data(_WRITER_TIME_ZONE) or b"").decode()
-        if zone not in _UTC:
+        zone = clock_of(tail.stripe_footer(source, stripe))
+        if zone != UTC:
             raise UnsupportedFile(
                 f"A task of Spark wrote timestamps by the clock of {zone or 'an unknown zone'}: "
                 "Hive would show them shifted.",

@@ -1,16 +1,27 @@
-"""Column statistics: those we compute, and the union of those we find."""
+"""The statistics of columns: computed, united, and without what misleads readers.
 
+Ranges of doubles may mislead. A value that is not a number is neither less nor greater than any
+other. Writers that meet one first take it for the smallest and the largest value, those that meet
+one later leave it out, and readers that look no further than at such a range skip rows that do
+match. ORC's Java reader also tells the two zeros apart, which SQL does not. So nothing that we write
+or copy says NaN in its statistics, and a range that ends in a zero includes both.
+"""
+
+import math
+import re
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.protobuf import Message, pack
-from airflow_hiveacid.orc.ranges import DOUBLES, sound_range
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.protobuf import FIXED64, Field, Message, pack
 
 # Field numbers of ColumnStatistics.
 COUNT = 1
 INTEGERS = 2
+DOUBLES = 3
 STRINGS = 4
 BUCKETS = 5
 DECIMALS = 6
@@ -26,6 +37,19 @@ _EXACT = Context(prec=80)
 _MOST_DIGITS = 100
 _LARGEST_DECIMAL = Decimal(10) ** 38
 _FIRST_NANO, _LAST_NANO = 0, 999_999
+
+# Field numbers of the statistics of doubles.
+_SMALLEST, _LARGEST, _SUM = 1, 2, 3
+
+_INDEX_ENTRY = 1
+_INDEX_STATISTICS = 2
+
+_LOWEST_ZERO = struct.pack("<d", -0.0)
+_HIGHEST_ZERO = struct.pack("<d", 0.0)
+# Where a double may be NaN or infinite, or a range may end in a zero: most bytes have neither.
+_SUSPECT = re.compile(
+    rb"[\x09\x11\x19].{6}[\xf0-\xff][\x7f\xff]|[\x09\x11]\0{7}[\0\x80]", re.DOTALL
+)
 
 
 def count_statistics(count: int, *, has_null: bool = False) -> Message:
@@ -89,6 +113,55 @@ def merge(parts: Sequence[Message]) -> bytes:
         united.add_number(BYTES_ON_DISK, sum(part.number(BYTES_ON_DISK) for part in parts))
     united.fields.sort(key=lambda field: field[0])
     return united.encode()
+
+
+def has_ranges(type_: bytes) -> bool:
+    """Whether the statistics of a column of this type are those of doubles."""
+    return Message.decode(type_).number(TypeField.KIND) in (TypeKind.FLOAT, TypeKind.DOUBLE)
+
+
+def sound_statistics(statistics: bytes) -> bytes:
+    """The statistics of a column, without the range of doubles if it misleads."""
+    if not _SUSPECT.search(statistics):
+        return statistics
+    message = Message.decode(statistics)
+    doubles = message.message(DOUBLES)
+    if doubles is None:
+        return statistics
+    sound = sound_range(doubles)
+    if sound is None:
+        # An empty range would be one from zero to zero to some readers.
+        return message.without(DOUBLES).encode()
+    return message.with_data({DOUBLES: sound.encode()}).encode()
+
+
+def sound_range(doubles: Message) -> Message | None:
+    """The statistics of doubles that readers can trust; None if they know nothing for certain.
+
+    The sum is NaN if any value is, even if the range hides it.
+    """
+    if any(math.isnan(doubles.real(field)) for field in (_SMALLEST, _LARGEST, _SUM)):
+        return None
+    widened: list[Field] = []
+    for field in doubles.fields:
+        number, wire_type, _ = field
+        if wire_type == FIXED64 and number in (_SMALLEST, _LARGEST) and doubles.real(number) == 0:
+            zero = _LOWEST_ZERO if number == _SMALLEST else _HIGHEST_ZERO
+            widened.append((number, wire_type, zero))
+        else:
+            widened.append(field)
+    return Message(widened)
+
+
+def sound_index(index: bytes) -> bytes:
+    """A row index of a column of doubles, without ranges that mislead; the same one if it has none.
+
+    Args:
+        index: The stream, decompressed.
+    """
+    if not _SUSPECT.search(index):
+        return index
+    return Message(map(_sound_entry, Message.decode(index).fields)).encode()
 
 
 def _all_have(parts: Iterable[Message], *fields: int) -> bool:
@@ -215,6 +288,18 @@ def _collections(parts: Sequence[Message]) -> Message:
     merged = Message().add_number(1, min(part.number(1) for part in parts))
     merged.add_number(2, max(part.number(2) for part in parts))
     return merged.add_number(3, sum(part.number(3) for part in parts))
+
+
+def _sound_entry(field: Field) -> Field:
+    number, wire_type, value = field
+    if number != _INDEX_ENTRY or not isinstance(value, bytes):
+        return field
+    entry = Message.decode(value)
+    statistics = entry.data(_INDEX_STATISTICS)
+    if statistics is None:
+        return field
+    sound = entry.with_data({_INDEX_STATISTICS: sound_statistics(statistics)})
+    return number, wire_type, sound.encode()
 
 
 _UNIONS: tuple[tuple[int, Callable[[Sequence[Message]], Any]], ...] = (

@@ -1,4 +1,4 @@
-"""The streams of a stripe that we write ourselves: integers, null flags and row indexes."""
+"""Encode the streams of a stripe that we write ourselves: integers, null flags, row indexes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

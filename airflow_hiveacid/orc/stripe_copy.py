@@ -1,11 +1,11 @@
-"""Copy stripes as they are, but for row indexes that mislead readers."""
+"""Copy stripes as they are, except for row indexes that mislead readers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.orc.protobuf import DATA, Field, Message
-from airflow_hiveacid.orc.ranges import has_ranges, sound_index
 from airflow_hiveacid.orc.source_and_sink import Output, Source, read_exactly
+from airflow_hiveacid.orc.statistics import has_ranges, sound_index
 from airflow_hiveacid.orc.streams import StreamKind
 from airflow_hiveacid.orc.stripe_footer import PlacedStream, StripeField, StripeFooter
 from airflow_hiveacid.orc.tail import OrcTail, Stripe
@@ -13,7 +13,7 @@ from airflow_hiveacid.orc.tail import OrcTail, Stripe
 
 @dataclass(frozen=True, slots=True)
 class SoundIndex:
-    """The index part of a stripe, written anew.
+    """The index part of a stripe, rewritten.
 
     Attributes:
         data: Its streams.

@@ -1,4 +1,4 @@
-"""Which stripes of a bucket stay as they are when it is compacted, and which are written anew."""
+"""Plan the compaction of a bucket: which stripes are copied as they are, and which are rewritten."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,14 +10,12 @@ import numpy as np
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile, OutOfOrder
 from airflow_hiveacid.orc.compression import Codec
-from airflow_hiveacid.orc.delete_cursor import DeleteCursor
 from airflow_hiveacid.orc.envelope import EnvelopeColumn, RowOperation
 from airflow_hiveacid.orc.evolution import check_lossless
-from airflow_hiveacid.orc.key_stream import read_keys
+from airflow_hiveacid.orc.key_stream import DeleteCursor, RowIdRange, read_keys, read_row_id_range
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout, is_old, writer_of
 from airflow_hiveacid.orc.source_and_sink import Source
-from airflow_hiveacid.orc.span import RowIdRange, read_row_id_range
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.timestamps import timestamp_clock
 

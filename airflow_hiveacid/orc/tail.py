@@ -13,9 +13,8 @@ from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import is_envelope
 from airflow_hiveacid.orc.limits import LARGEST_PART, check_statistics, check_stripes, check_types
 from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.ranges import sound_statistics
 from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
-from airflow_hiveacid.orc.statistics import integer_range
+from airflow_hiveacid.orc.statistics import integer_range, sound_statistics
 
 MAGIC = b"ORC"
 FILE_VERSION = (0, 12)
@@ -276,7 +275,7 @@ class OrcTail:
     def encode(self, content_length: int) -> bytes:
         """Write the tail of a file whose stripes end at `content_length`.
 
-        No statistics leave us that mislead readers; see `ranges`.
+        No statistics that mislead readers are written; see `sound_statistics`.
 
         Raises:
             UnsupportedFile: The post script was as long as it may be, and would become longer.

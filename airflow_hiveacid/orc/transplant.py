@@ -1,4 +1,4 @@
-"""Turn a flat ORC file into a file of a full ACID table without decoding its columns.
+"""Turn a flat ORC file into one of a full ACID table, its columns copied without decoding.
 
 The row ids of a new file are known by position, so the five key columns are made here, and the
 streams of the user's columns are copied as they are. Per stripe the result is

@@ -327,7 +327,9 @@ def test_copied_stripes_are_counted_too(make: Callable[..., Case]) -> None:
     before = everything(table)
     # Small stripes are put together; let them be large enough.
     with pytest.MonkeyPatch.context() as large:
-        large.setattr(compact_tasks.plan_stripes, "__kwdefaults__", {"tiny": 0, "piece": 1 << 20})
+        large.setattr(
+            compact_tasks.plan_stripes, "__kwdefaults__", {"tiny_bytes": 0, "group_bytes": 1 << 20}
+        )
         for sabotage in (forgets_a_stripe, takes_a_file_twice, takes_a_stripe_of_another_file):
             with pytest.MonkeyPatch.context() as patch:
                 sabotage(patch)

@@ -17,15 +17,13 @@ from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.envelope import KEY_INDEX, parse_key_index
-from airflow_hiveacid.orc.key_stream import read_deletes, read_keys
+from airflow_hiveacid.orc.key_stream import read_deletes, read_keys, read_row_id_range
 from airflow_hiveacid.orc.layout import Layout
 from airflow_hiveacid.orc.lengths import Lengths
 from airflow_hiveacid.orc.protobuf import DATA, Field, Message
-from airflow_hiveacid.orc.ranges import sound_index, sound_statistics
-from airflow_hiveacid.orc.readable import copy_readable
 from airflow_hiveacid.orc.reencode import reencode
-from airflow_hiveacid.orc.span import read_row_id_range
-from airflow_hiveacid.orc.statistics import merge
+from airflow_hiveacid.orc.spark_files import copy_readable
+from airflow_hiveacid.orc.statistics import merge, sound_index, sound_statistics
 from airflow_hiveacid.orc.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.transplant import transplant_all

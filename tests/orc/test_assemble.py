@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.errors import OutOfOrder, UnsupportedFile
 from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.delete_file import write_delete_file
-from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.delete_file import write_delete_file, write_empty_file
 from airflow_hiveacid.orc.statistics import count_statistics
 from airflow_hiveacid.orc.tail import FooterField, OrcTail, PostScriptField
 from airflow_hiveacid.orc.transplant import Segment, transplant, transplant_all

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
-from airflow_hiveacid.orc.batches import read_batches
+from airflow_hiveacid.orc.batches import FileOfStripes, read_batches
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.view import FileOfStripes
 from tests.orc.bucket_files import table
 from tests.orc.orc_tables import CODECS, flat_file, read
 

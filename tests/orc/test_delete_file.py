@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.acid.row_id import RowId, encode_bucket
 from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.orc.delete_file import write_delete_file, write_delete_stripes
-from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.delete_file import (
+    write_delete_file,
+    write_delete_stripes,
+    write_empty_file,
+)
 from airflow_hiveacid.orc.envelope import EnvelopeColumn, wrap_types
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.protobuf import Message

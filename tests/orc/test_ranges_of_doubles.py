@@ -10,9 +10,8 @@ import pytest
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.ranges import sound_range, sound_statistics
-from airflow_hiveacid.orc.readable import copy_readable
-from airflow_hiveacid.orc.statistics import merge
+from airflow_hiveacid.orc.spark_files import copy_readable
+from airflow_hiveacid.orc.statistics import merge, sound_range, sound_statistics
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import transplant_all
 from airflow_hiveacid.orc.verify import verify_file

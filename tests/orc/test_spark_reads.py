@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.delete_file import write_delete_file
-from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.delete_file import write_delete_file, write_empty_file
 from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail

@@ -9,8 +9,7 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.orc.delete_file import write_delete_file
-from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.delete_file import write_delete_file, write_empty_file
 from airflow_hiveacid.orc.envelope import RowOperation, acid_metadata
 from airflow_hiveacid.orc.statistics import count_statistics, integer_statistics
 from airflow_hiveacid.orc.tail import OrcTail

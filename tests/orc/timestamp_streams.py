@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyarrow import orc
 
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.join_moments import join_timestamps
 from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.timestamps import join_timestamps
 
 # Seconds since 2015, and nanoseconds.
 Moment = tuple[int, int]

@@ -53,7 +53,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.listing import DataFile, data_files
 from airflow_hiveacid.orc.census import Promise, StripeCensus
-from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.delete_file import write_empty_file
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.stripe_plan import StripeGroup, StripePlan
 

@@ -26,7 +26,7 @@ from airflow_hiveacid.errors import HiveAcidError, NanosecondsLost, UnsupportedF
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.census import digest_of_stripe
-from airflow_hiveacid.orc.readable import readable
+from airflow_hiveacid.orc.spark_files import readable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
 

@@ -18,10 +18,10 @@ from airflow_hiveacid.engine.compaction.tasks import InputFile, naming, open_fil
 from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.errors import ProofFailed
 from airflow_hiveacid.orc.census import Promise, StripeCensus, hashes_of, take_census
+from airflow_hiveacid.orc.digests import Hashes, HashSet, hash_row_ids, tally
 from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.row_hash import Hashes, HashSet, hash_row_ids, tally
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
 

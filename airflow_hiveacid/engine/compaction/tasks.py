@@ -38,10 +38,9 @@ from airflow_hiveacid.orc.key_stream import read_deletes
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.layout import Layout
 from airflow_hiveacid.orc.nanoseconds import finer_column, mark
-from airflow_hiveacid.orc.readable import copy_readable
 from airflow_hiveacid.orc.reencode import Reencoded, reencode, reencoded_part
 from airflow_hiveacid.orc.source_and_sink import Source
-from airflow_hiveacid.orc.spark_files import retyped
+from airflow_hiveacid.orc.spark_files import copy_readable, retyped
 from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripeGroup, StripePlan, plan_stripes
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.timestamps import split_timestamps

@@ -14,7 +14,7 @@ from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.filesystems import storage_error
 from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.orc.readable import copy_readable, readable
+from airflow_hiveacid.orc.spark_files import copy_readable, readable
 from airflow_hiveacid.orc.tail import OrcTail
 
 

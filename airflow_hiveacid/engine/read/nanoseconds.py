@@ -21,8 +21,7 @@ from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.envelope import with_column_names
-from airflow_hiveacid.orc.nanoseconds import finer_column, is_marked
-from airflow_hiveacid.orc.timestamps import timestamps_in
+from airflow_hiveacid.orc.nanoseconds import finer_column, is_marked, timestamps_in
 from airflow_hiveacid.storage import ReadOnlyStorage
 
 AnySnapshot = AcidSnapshot | FlatSnapshot

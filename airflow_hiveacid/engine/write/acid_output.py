@@ -24,7 +24,7 @@ from airflow_hiveacid.engine.write.staged_files import (
 )
 from airflow_hiveacid.engine.write.table_output import BUCKET_NUMBER, TableOutput
 from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
-from airflow_hiveacid.orc.empty import write_empty_file
+from airflow_hiveacid.orc.delete_file import write_empty_file
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage

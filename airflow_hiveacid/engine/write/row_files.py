@@ -19,7 +19,7 @@ from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.write.staged_files import FlatFile, StagedFile
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.readable import copy_readable
+from airflow_hiveacid.orc.spark_files import copy_readable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
 
