@@ -18,7 +18,6 @@ from airflow_hiveacid.storage import SMALL_FILE, ReadOnlyStorage, Storage
 # Replaced by the application's id, which its submitter learns only later on.
 APPLICATION_ID = "{application_id}"
 
-_FORMAT = 1
 # One line for each partition of a table of a hundred thousand.
 _LARGEST_REPORT = 64 << 20
 
@@ -74,7 +73,7 @@ class RunFiles:
 
     def write_started(self, started: Started) -> None:
         """Tell what has begun, in place of what was told before."""
-        self._write(_started(self._name), codec.encode(started))
+        self._write(_started(self._name), codec.to_record(started))
 
     def write_report(self, report: Report) -> None:
         """Leave the report."""
@@ -84,22 +83,20 @@ class RunFiles:
         """What the application has begun; None when it has not said anything that we understand."""
         data = self._read(_started(self._name), SMALL_FILE)
         try:
-            started: Started = codec.decode(Started, data, "started", tolerant=True)
+            return codec.from_record(Started, data, "started")
         except InvalidJob:
             return None
-        return started
 
     def read_report(self, kind: type[ReportT]) -> ReportT | None:
         """The report; None when there is none that we understand."""
         data = self._read(self._name, _LARGEST_REPORT)
         try:
-            return kind.from_dict(data) if isinstance(data, dict) else None
+            return kind.from_dict(data)
         except InvalidJob:
             return None
 
     def _write(self, name: str, data: Any) -> None:
-        content = json.dumps({"format": _FORMAT, **data}).encode()
-        Storage.of(self._folder).write_file(name, content, replace=True)
+        Storage.of(self._folder).write_file(name, json.dumps(data).encode(), replace=True)
 
     def _read(self, name: str, limit: int) -> Any:
         content = ReadOnlyStorage.of(self._folder).read_small(name, limit)

@@ -1,7 +1,7 @@
-"""Jobs and reports as JSON: what does not fit is an error that names the place.
+"""Jobs and records as JSON: what does not fit is an error that names the field.
 
-Jobs, which people write, are read strictly. What a program of another version may have written is
-read tolerantly: keys that are not known are passed over.
+People and DAGs write jobs, so those are read strictly: an unknown key is a mistake. Programs write
+records (reports, needs and notes), perhaps those of another version: see ``from_record``.
 """
 
 import json
@@ -10,7 +10,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.errors import InvalidJob
@@ -23,6 +23,11 @@ from airflow_hiveacid.jobs import (
     write_jobs,
 )
 from airflow_hiveacid.jobs.job import Job
+
+# Of all records; raised when a field of one of them is given up or gets another name.
+FORMAT = 1
+
+RecordT = TypeVar("RecordT")
 
 _JOBS: dict[str, type] = {
     "insert": write_jobs.InsertJob,
@@ -76,6 +81,40 @@ def from_json(text: str) -> Job:
         raise InvalidJob(f"The job must be a JSON object, not {data!r}.")
     job: Job = decode(_tagged_class(data, "job", list(_JOBS.values()), "job"), data, "job")
     return job
+
+
+def to_record(value: Any) -> dict[str, Any]:
+    """What one program leaves for another one: plain values, with the number of their format.
+
+    Args:
+        value: A report, a need or a note.
+    """
+    return {"format": FORMAT, **encode(value)}
+
+
+def from_record(class_: type[RecordT], data: Any, where: str) -> RecordT:
+    """Read what to_record made, in this version or in another one.
+
+    Keys that are not known are passed over, and a record without a format is of the first one. A
+    higher format than ours is read as well, because no field ever changes its meaning: a later
+    version gives it another name, and raises the format. So what we know by its name is right, and
+    the record of a version that has given up a field which we can't do without is an error.
+
+    Args:
+        class_: What it should be.
+        data: What JSON gave.
+        where: What the error calls it, "report".
+
+    Raises:
+        InvalidJob: It is something else, or lacks a field; the message names the field.
+    """
+    if not isinstance(data, Mapping):
+        raise _wrong("an object", data, where)
+    format_ = data.get("format", FORMAT)
+    if not isinstance(format_, int) or isinstance(format_, bool) or format_ < 1:
+        raise InvalidJob(f"{where}.format must be a whole number from 1 on, not {format_!r}.")
+    record: RecordT = decode(class_, dict(data), where, tolerant=True)
+    return record
 
 
 def encode(value: Any) -> Any:

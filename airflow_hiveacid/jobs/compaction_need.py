@@ -67,12 +67,11 @@ class CompactionNeed:
 
     def to_dict(self) -> dict[str, Any]:
         """The need as plain values, fit for JSON and XCom."""
-        plain: dict[str, Any] = codec.encode(self)
-        return plain
+        return codec.to_record(self)
 
 
 def parse_needs(data: object) -> list[CompactionNeed]:
-    """Read one need, or a list of needs of one table, as to_dict made them.
+    """Read one need, or a list of needs of one table, as to_dict of any version made them.
 
     Raises:
         InvalidJob: It is something else, or of several tables.
@@ -84,10 +83,10 @@ def parse_needs(data: object) -> list[CompactionNeed]:
             remedy="Pass one element of a compaction sensor's output, or a list of such.",
         )
     needs: list[CompactionNeed] = [
-        codec.decode(CompactionNeed, dict(each), f"need[{index}]")
-        for index, each in enumerate(listed)
+        codec.from_record(CompactionNeed, need, f"need[{index}]")
+        for index, need in enumerate(listed)
     ]
-    if tables := sorted({each.table for each in needs} - {needs[0].table}):
+    if tables := sorted({need.table for need in needs} - {needs[0].table}):
         raise InvalidJob(
             f"need has partitions of {needs[0].table} and of {tables[0]}.",
             remedy="Group what the sensor found by table: one task works on one table.",
@@ -97,4 +96,4 @@ def parse_needs(data: object) -> list[CompactionNeed]:
 
 def partitions_of(needs: Sequence[CompactionNeed]) -> list[str] | None:
     """The partitions that are named; None is a table without partitions."""
-    return [each.partition for each in needs if each.partition is not None] or None
+    return [need.partition for need in needs if need.partition is not None] or None

@@ -47,18 +47,16 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, fit for JSON and XCom."""
-        plain: dict[str, Any] = codec.encode(self)
-        return plain
+        return codec.to_record(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what to_dict made, of this version or of a later one.
+        """Read what to_dict made, in this version or in another one.
 
         Raises:
             InvalidJob: It is no report.
         """
-        report: Self = codec.decode(cls, dict(data), "report", tolerant=True)
-        return report
+        return codec.from_record(cls, data, "report")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

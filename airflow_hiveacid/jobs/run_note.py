@@ -11,7 +11,6 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import RunReport
 
-FORMAT = 1
 # What is larger is none of ours, and is not read.
 MOST_BYTES = 1 << 20
 # One directory of a transaction is as good a proof as all of them.
@@ -60,7 +59,7 @@ class RunNote:
         return replace(few, report=report)._encoded()
 
     def _encoded(self) -> bytes:
-        return json.dumps({"format": FORMAT, **codec.encode(self)}, indent=1).encode()
+        return json.dumps(codec.to_record(self), indent=1).encode()
 
     @classmethod
     def parse(cls, content: bytes) -> Self | None:
@@ -74,10 +73,9 @@ class RunNote:
             if not isinstance(data, dict):
                 return None
             data = _of_first_version(data) if "format" not in data else data
-            note: Self = codec.decode(cls, data, "note", tolerant=True)
+            return codec.from_record(cls, data, "note")
         except (ValueError, RecursionError, InvalidJob):
             return None
-        return note
 
     @staticmethod
     def is_of_later_format(content: bytes) -> bool:
@@ -90,7 +88,7 @@ class RunNote:
         except (ValueError, RecursionError):
             return False
         given = data.get("format") if isinstance(data, dict) else None
-        return type(given) is int and given > FORMAT
+        return type(given) is int and given > codec.FORMAT
 
     def is_of(self, digest: str, txn_id: int | None) -> bool:
         """Whether the name of the file fits."""

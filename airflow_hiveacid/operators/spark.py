@@ -196,7 +196,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         from airflow_hiveacid.cluster.cluster_run import ClusterRun, Submitted
 
         if "error" in event:
-            raise task_failure(codec.decode(ErrorReport, event["error"], "error"))
+            raise task_failure(codec.from_record(ErrorReport, event["error"], "error"))
         application_id = event["application_id"]
         assert job.token is not None
         run = ClusterRun(

@@ -107,7 +107,7 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> list[dict[str, Any]]:
         """Return what the trigger has found."""
         if event["status"] == "error":
-            raise task_failure(codec.decode(ErrorReport, event["error"], "event"))
+            raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
         needs: list[dict[str, Any]] = event["needs"]
         return needs
 
