@@ -88,15 +88,15 @@ def emit_assets(context: "Context", report: Mapping[str, Any], metastore: Metast
     tables = by_table(report)
     for outlet in context["task"].outlets:
         if isinstance(outlet, AssetAlias):
-            for each in tables:
-                asset = asset_of(each["target"], metastore.uris)
-                context["outlet_events"][outlet].add(asset, extra=_extra(each))
+            for table in tables:
+                asset = asset_of(table["target"], metastore.uris)
+                context["outlet_events"][outlet].add(asset, extra=_extra(table))
         elif isinstance(outlet, Asset | AssetRef):
             # Any other asset stands for all that was done.
             named = urlsplit(getattr(outlet, "uri", "")).scheme == SCHEME
-            for each in tables if named else [report]:
-                if not named or _is(outlet, each["target"]):
-                    _tell(context, outlet, each)
+            for part in tables if named else [report]:
+                if not named or _is(outlet, part["target"]):
+                    _tell(context, outlet, part)
 
 
 def _tell(context: "Context", outlet: Asset | AssetRef, report: Mapping[str, Any]) -> None:
@@ -129,10 +129,10 @@ def _add_partitions(event: Any, partitions: list[str]) -> None:
 def _partitions(report: Mapping[str, Any]) -> list[str]:
     """The names of the partitions that were touched."""
     names = (
-        (each["partition"] if each["outcome"] == "compacted" else None)
-        if isinstance(each, Mapping)
-        else each
-        for each in report.get("partitions", ())
+        (partition["partition"] if partition["outcome"] == "compacted" else None)
+        if isinstance(partition, Mapping)
+        else partition
+        for partition in report.get("partitions", ())
     )
     return [name for name in names if name is not None]
 
@@ -154,10 +154,10 @@ def _extra(report: Mapping[str, Any]) -> dict[str, Any]:
     }
     extra |= {"table": report["target"], "partitions": _partitions(report)}
     if report["job"] == "compact":
-        done = [each for each in report["partitions"] if each["outcome"] == "compacted"]
-        extra["txn_ids"] = [each["txn_id"] for each in done]
+        done = [entry for entry in report["partitions"] if entry["outcome"] == "compacted"]
+        extra["txn_ids"] = [entry["txn_id"] for entry in done]
         for key in ("rows", "deletes", "bytes_read", "bytes_written"):
-            extra[key] = sum(each[key] for each in done)
+            extra[key] = sum(entry[key] for entry in done)
     return extra
 
 

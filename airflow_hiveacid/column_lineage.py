@@ -80,9 +80,9 @@ def _through_query(sql: str, origins: dict[str, set[Origin]]) -> dict[str, set[O
     returned = _parse(sql)
     return {
         column: {
-            each
+            origin
             for name, field in read
-            for each in ([(name, field)] if name == TARGET else returned.get(field, []))
+            for origin in ([(name, field)] if name == TARGET else returned.get(field, []))
         }
         for column, read in origins.items()
     }

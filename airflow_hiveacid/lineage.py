@@ -56,24 +56,25 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
     from airflow.providers.common.compat.openlineage.facet import SQLJobFacet
 
     assert job.metastore is not None
-    statements = [(each, _sources(each)) for each in _statements(job)]
+    statements = [(statement, _sources(statement)) for statement in _statements(job)]
     named = [source for _, sources in statements for source in sources.values()]
     tables = _look_up(
         job.metastore,
-        {each.target for each, _ in statements}
+        {statement.target for statement, _ in statements}
         | {source.name for source in named if isinstance(source, TableSource)},
     )
     reports = [] if report is None else _reports(report)
     inputs: dict[str, Dataset] = {}
     written: dict[str, list[tuple[Job, dict[str, Dataset]]]] = {}
-    for each, sources in statements:
+    for statement, sources in statements:
         for source in sources.values():
             key = _key(source)
             if key not in inputs:
                 inputs[key] = _input(source, job.metastore, tables)
         read = {name: inputs[_key(source)] for name, source in sources.items()}
-        written.setdefault(each.target, []).append((each, read))
-    queries = [query.text for each, _ in statements if (query := _query(each)) is not None]
+        written.setdefault(statement.target, []).append((statement, read))
+    asked = [_query(statement) for statement, _ in statements]
+    queries = [query.text for query in asked if query is not None]
     return import_module("airflow.providers.openlineage.extractors").OperatorLineage(
         inputs=list(inputs.values()),
         outputs=[
@@ -81,7 +82,7 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
                 target,
                 job.metastore,
                 changes,
-                [each for each in reports if each["target"] == target],
+                [done for done in reports if done["target"] == target],
                 tables,
             )
             for target, changes in written.items()
@@ -93,7 +94,7 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
 def _statements(job: Job) -> list[Job]:
     """The jobs that a job is made of, each of which changes one table."""
     if isinstance(job, MultiTableJob | ScriptJob):
-        return [inner for each in job.statements for inner in _statements(each)]
+        return [inner for outer in job.statements for inner in _statements(outer)]
     return [job]
 
 
@@ -102,17 +103,17 @@ def _reports(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     parts = report.get("statements")
     if parts is None:
         return by_table(report)
-    return [each for part in parts for each in by_table(part["run"] or part["compaction"])]
+    return [table for part in parts for table in by_table(part["run"] or part["compaction"])]
 
 
 def _sources(job: Job) -> dict[str, TableSource | PathSource]:
     """What a job reads besides its table, by the name that its expressions know it under."""
     if isinstance(job, UpdateJob | DeleteJob):
-        return {name.lower(): each for name, each in job.inputs.items()}
+        return {name.lower(): source for name, source in job.inputs.items()}
     if not isinstance(job, InsertJob | MergeJob):
         return {}
     if isinstance(job.source, QuerySource):
-        return {name.lower(): each for name, each in job.source.inputs.items()}
+        return {name.lower(): source for name, source in job.source.inputs.items()}
     return {SOURCE: job.source}
 
 
@@ -149,7 +150,7 @@ def _input(
         named = to_openlineage(asset_of(source.name, metastore.uris), None)
         facets = _table_facets(tables.get(source.name))
         return InputDataset(namespace=named.namespace, name=named.name, facets=facets)
-    namespace, name = _place(source.path)
+    namespace, name = _dataset_name(source.path)
     return InputDataset(namespace=namespace, name=name)
 
 
@@ -210,13 +211,13 @@ def _table_facets(table: "HiveTable | None") -> dict[str, Any]:
     ]
     facets: dict[str, Any] = {"schema": SchemaDatasetFacet(fields=columns)}
     if table.location:
-        namespace, name = _place(table.location)
+        namespace, name = _dataset_name(table.location)
         location = Identifier(namespace=namespace, name=name, type="LOCATION")
         facets["symlinks"] = SymlinksDatasetFacet(identifiers=[location])
     return facets
 
 
-def _place(path: str) -> tuple[str, str]:
+def _dataset_name(path: str) -> tuple[str, str]:
     """Namespace and name of a path, as OpenLineage spells them."""
     uri = urlsplit(path)
     if not uri.netloc:
@@ -228,15 +229,15 @@ def _place(path: str) -> tuple[str, str]:
 
 def _written(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     figures = [_figures(report) for report in reports]
-    return {key: sum(each.get(key, 0) for each in figures) for key in figures[0]}
+    return {key: sum(figure.get(key, 0) for figure in figures) for key in figures[0]}
 
 
 def _figures(report: Mapping[str, Any]) -> dict[str, Any]:
     if report["job"] == "compact":
         done = report["partitions"]
         return {
-            "rowCount": sum(each["rows"] for each in done),
-            "size": sum(each["bytes_written"] for each in done),
+            "rowCount": sum(partition["rows"] for partition in done),
+            "size": sum(partition["bytes_written"] for partition in done),
         }
     if report["job"] == "clean":
         return {"rowCount": 0, "size": 0}

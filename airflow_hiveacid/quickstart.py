@@ -1,7 +1,7 @@
 """A first look: a real metastore, a demo table; Airflow merges, compacts and cleans it.
 
 ``make quickstart``, or ``python -m airflow_hiveacid.quickstart`` where Java 17 is installed. All it
-makes is in one folder, which each run begins anew; only the metastore's distribution is kept.
+makes is in one folder, which each run empties first; only the metastore's distribution is kept.
 """
 
 import argparse

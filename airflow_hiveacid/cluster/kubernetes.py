@@ -121,12 +121,12 @@ class KubernetesApplications:
         return {f"spark.kubernetes.driverEnv.{name}": value for name, value in environment.items()}
 
     def _drivers(self, api: Any, label: str, value: str) -> list[Any]:
-        found = api.list_namespaced_pod(
+        pods = api.list_namespaced_pod(
             self._namespace,
             label_selector=f"{_DRIVER_LABEL},{label}={value}",
             _request_timeout=TIMEOUT_SECONDS,
         )
-        return sorted(found.items, key=lambda pod: pod.metadata.creation_timestamp)
+        return sorted(pods.items, key=lambda pod: pod.metadata.creation_timestamp)
 
     def _application(self, api: Any, pod: Any) -> Application:
         state, diagnostics = _state_of(pod)
@@ -178,7 +178,7 @@ class KubernetesApplications:
                 "the cluster with a service account.",
             ) from error
         except ApiException as error:
-            # Tokens expire: next time they are read anew.
+            # Tokens expire: next time they are read again.
             self._api = None
             if error.status == 403:
                 raise InvalidConnection(

@@ -78,15 +78,15 @@ class YarnApplications:
 
     def find(self, tag: str) -> list[Application]:
         """Return the applications that carry a tag, the oldest first."""
-        found = self._ask("GET", "", {"applicationTags": tag})
-        listed = ((found or {}).get("apps") or {}).get("app") or []
+        answer = self._ask("GET", "", {"applicationTags": tag})
+        listed = ((answer or {}).get("apps") or {}).get("app") or []
         ours = [app for app in listed if app["user"] in self._submitters]
         return [self._application(app) for app in sorted(ours, key=lambda app: app["startedTime"])]
 
     def get(self, application_id: str) -> Application | None:
         """Return an application; None when the ResourceManager does not know it."""
-        found = self._ask("GET", f"/{application_id}")
-        return None if found is None else self._application(found["app"])
+        answer = self._ask("GET", f"/{application_id}")
+        return None if answer is None else self._application(answer["app"])
 
     def kill(self, application_id: str) -> None:
         """Ask YARN to end an application; quiet when it has ended or is not known."""
@@ -98,10 +98,10 @@ class YarnApplications:
         The node that ran the driver is asked. When it has handed its logs on, it says to whom.
         """
         try:
-            found = self._ask("GET", f"/{application_id}") or {"app": {}}
+            asked = self._ask("GET", f"/{application_id}") or {"app": {}}
             # http://<node>/node/containerlogs/<container>/<user>, once there is a container.
             node, _, rest = (
-                found["app"].get("amContainerLogs", "").partition("/node/containerlogs/")
+                asked["app"].get("amContainerLogs", "").partition("/node/containerlogs/")
             )
             for name in ("stdout", "stderr") if rest else ():
                 query = urlencode({"size": -_LOG_BYTES, "user.name": self._user})
@@ -155,7 +155,7 @@ class YarnApplications:
             )
             try:
                 with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
-                    found = json.load(answer)
+                    told = json.load(answer)
             except urllib.error.HTTPError as error:
                 with error:
                     if error.code == 404:
@@ -176,7 +176,7 @@ class YarnApplications:
             else:
                 # The next question goes first to the one that is active.
                 self._addresses = [address, *(a for a in self._addresses if a != address)]
-                return found if isinstance(found, dict) else {}
+                return told if isinstance(told, dict) else {}
         raise ClusterUnreachable(f"No YARN ResourceManager answers ({'; '.join(trouble)}).")
 
 

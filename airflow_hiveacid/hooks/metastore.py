@@ -170,10 +170,10 @@ class HiveAcidMetastoreHook(BaseHook):
         """
         from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
-        found = CompactionPoll(self.options(), policy or CompactionPolicy()).look([table])
-        for line in found.log:
+        result = CompactionPoll(self.options(), policy or CompactionPolicy()).look([table])
+        for line in result.log:
             self.log.info("%s", line)
-        return [need.to_dict() for need in found.needs]
+        return [need.to_dict() for need in result.needs]
 
     def locks(self, table: str | None = None) -> "list[HeldLock]":
         """List the locks that are held or waited for, on one table or on all."""

@@ -50,17 +50,17 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
         if self.need is None:
             return job
         needs = parse_needs(self.need)
-        if len({each.type for each in needs}) > 1:
+        if len({need.type for need in needs}) > 1:
             raise InvalidJob(
                 f"need asks for minor and for major compactions of {needs[0].table}.",
                 remedy="Group what the sensor found by table and type.",
             )
-        for each in needs:
-            self.log.info("%s, %s: %s", each.name, each.type, each.reason)
+        for need in needs:
+            self.log.info("%s, %s: %s", need.name, need.type, need.reason)
         return dataclasses.replace(
             job,
             target=needs[0].table,
             partitions=partitions_of(needs),
             type=needs[0].type,
-            reason=job.reason or " ".join(dict.fromkeys(each.reason for each in needs)),
+            reason=job.reason or " ".join(dict.fromkeys(need.reason for need in needs)),
         )

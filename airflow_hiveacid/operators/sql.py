@@ -126,10 +126,10 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     def _tell(self, job: ScriptJob, report: dict[str, Any], context: "Context") -> None:
         assert job.metastore is not None
         self._report = report
-        for each in _reports(report):
-            emit_assets(context, each, job.metastore)
+        for statement in _reports(report):
+            emit_assets(context, statement, job.metastore)
 
 
 def _reports(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The reports of the statements."""
-    return [each["run"] or each["compaction"] for each in report["statements"]]
+    return [part["run"] or part["compaction"] for part in report["statements"]]

@@ -46,9 +46,9 @@ def tables_of(serialized: Mapping[str, Any]) -> list[str] | None:
         for name, param in dag.get("params") or ()
     }
 
-    def default(found: re.Match[str]) -> str:
-        value = params.get(found[1])
-        return value if isinstance(value, str) else found[0]
+    def default(param: re.Match[str]) -> str:
+        value = params.get(param[1])
+        return value if isinstance(value, str) else param[0]
 
     texts = (_PARAM.sub(default, text).strip().lower() for text in _texts(dag))
     return sorted({text for text in texts if "{{" not in text and "." in text}) or None
@@ -72,8 +72,8 @@ def _texts(dag: Mapping[str, Any]) -> Iterator[str]:
 def _assets(value: Any) -> Iterator[str]:
     """The tables of assets, and those that their watchers of ours watch, wherever they are."""
     if isinstance(value, list | tuple):
-        for each in value:
-            yield from _assets(each)
+        for entry in value:
+            yield from _assets(entry)
     elif isinstance(value, dict):
         uri = value.get("uri")
         if isinstance(uri, str) and uri.startswith("hiveacid://"):
@@ -82,5 +82,5 @@ def _assets(value: Any) -> Iterator[str]:
             table = value.get("kwargs", {}).get("table")
             if isinstance(table, str):
                 yield table
-        for each in value.values():
-            yield from _assets(each)
+        for entry in value.values():
+            yield from _assets(entry)

@@ -47,11 +47,11 @@ function facts(health) {
 function owner(txn) {
   if (txn === null) return null;
   const what = txn.txn_id === null ? "A lock" : `Transaction ${txn.txn_id}`;
-  const since = txn.opened_at === null ? "" : `, for ${age(txn.opened_at)}`;
+  const opened = txn.opened_at === null ? "" : `, for ${age(txn.opened_at)}`;
   const task = txn.run_token ? run(txn.run_token) : null;
   return make("section", {},
     make("h3", {}, "At work the longest"),
-    make("p", {}, `${what} of ${txn.user} on ${txn.host}${since}.`),
+    make("p", {}, `${what} of ${txn.user} on ${txn.host}${opened}.`),
     task && make("p", {}, `It is the Airflow task ${task.task}${task.run ? ` of run ${task.run}` : ""}.`));
 }
 
@@ -87,7 +87,7 @@ function versions(entries) {
         entry.operation && entry.operation !== entry.kind ? `${entry.operation} (${entry.kind})` : entry.kind,
         entry.rows === null ? entry.proof || "—" : number.format(entry.rows),
         size(entry.bytes),
-        moment(entry.time) || "—",
+        timestamp(entry.time) || "—",
         entry.run_token ? run(entry.run_token).task : entry.user || "—",
         entry.state,
       ])),

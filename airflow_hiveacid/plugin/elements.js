@@ -45,8 +45,8 @@ function duration(seconds) {
 }
 
 const now = () => Date.now() / 1000;
-const age = (since) => (since === null ? "" : duration(now() - since));
-const moment = (since) => (since === null ? "" : calendar.format(since * 1000));
+const age = (time) => (time === null ? "" : duration(now() - time));
+const timestamp = (time) => (time === null ? "" : calendar.format(time * 1000));
 
 // "dag/run/task/map index", behind "airflow:" where it has an id: only the first and the last two parts are sure to be free of slashes.
 function run(token) {

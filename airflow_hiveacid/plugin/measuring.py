@@ -20,7 +20,7 @@ class Measured:
         tables: The tables; None before they were measured for the first time.
         at: When that was, in seconds since 1970.
         seconds: How long it took.
-        running: They are being measured anew.
+        running: They are being measured again.
         done: How many tables that has measured so far.
         error: Why the latest try failed; the tables are those of an earlier one then.
     """
@@ -61,7 +61,7 @@ class Measuring:
         self._lock = threading.Lock()
 
     def look(self) -> Measured:
-        """What is known; measures anew in the background when that is too old."""
+        """What is known; measures again in the background when that is too old."""
         with self._lock:
             now = self._clock()
             due = self._tried_at is None or now - self._tried_at >= self._refresh_seconds

@@ -85,7 +85,7 @@ def connection_ids() -> list[str]:
 
 
 @cache
-def metastore(conn_id: str) -> Metastore:
+def metastore_of(conn_id: str) -> Metastore:
     """The metastore of a connection; there is one for all who look.
 
     Args:

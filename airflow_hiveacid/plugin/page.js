@@ -171,9 +171,9 @@ function show(answer) {
     : `All tables: the DAG ${dag} does not tell of its own before it runs.`;
   choices("connection", answer.connections.map((name) => [name, name]), state.connection || answer.connections[0]);
   byId("connection-label").hidden = answer.connections.length < 2;
-  const all = answer.databases.reduce((sum, each) => sum + each.tables, 0);
+  const all = answer.databases.reduce((sum, database) => sum + database.tables, 0);
   choices("database", [["", `All (${number.format(all)})`],
-    ...answer.databases.map((each) => [each.name, `${each.name} (${number.format(each.tables)})`])], state.database);
+    ...answer.databases.map(({ name, tables }) => [name, `${name} (${number.format(tables)})`])], state.database);
   for (const [name] of FILTERS) byId(`count-${name}`).textContent = answer.measured ? number.format(answer.counts[name]) : "";
   byId("obsolete").textContent = answer.measured ? `${size(answer.obsolete_bytes)} obsolete` : "";
   if (answer.error && answer.measured) stale(answer.error);
@@ -188,7 +188,7 @@ function show(answer) {
 function status(answer) {
   const parts = [];
   if (answer.measured) parts.push(`Measured ${age(answer.measured_at)} ago in ${answer.seconds.toFixed(answer.seconds < 10 ? 1 : 0)} s`);
-  if (answer.running) parts.push(answer.measured ? "measuring anew…" : `Measuring: ${plural(answer.done, "table")} so far…`);
+  if (answer.running) parts.push(answer.measured ? "measuring again…" : `Measuring: ${plural(answer.done, "table")} so far…`);
   const text = parts.join(", ");
   if (byId("status").textContent !== text) byId("status").textContent = text;
 }
@@ -283,8 +283,8 @@ async function open(name) {
     aside.hidden = false;
     aside.scrollTop = 0;
     aside.focus({ preventScroll: true });
-    const found = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));
-    if (opened === name) showHistory(found);
+    const tableHistory = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));
+    if (opened === name) showHistory(tableHistory);
   } catch (error) {
     if (!("remedy" in error)) throw error;
     aside.replaceChildren(make("div", { class: "heading" }, make("h2", { id: "details-title" }, name),

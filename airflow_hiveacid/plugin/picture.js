@@ -147,7 +147,7 @@ function steps(chart, entries) {
 // Partitions compacted up to the same write id are one mark.
 function compactions(chart, entries) {
   const marks = new Map();
-  for (const entry of entries.filter((each) => each.compaction)) {
+  for (const entry of entries.filter((written) => written.compaction)) {
     const key = `${entry.kind} ${entry.max_write_id}`;
     const mark = marks.get(key) || { kind: entry.kind, first: entry.min_write_id, last: entry.max_write_id };
     mark.first = Math.min(mark.first, entry.min_write_id);
@@ -193,7 +193,7 @@ function hints(chart, entries) {
         entry.partition || "",
         size(entry.bytes),
         entry.rows === null ? "" : plural(entry.rows, "row"),
-        moment(entry.time),
+        timestamp(entry.time),
         entry.run_token ? run(entry.run_token).task : entry.user || "",
         entry.state === "current" ? "" : entry.state,
         entry.proof || "",

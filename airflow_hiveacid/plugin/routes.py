@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
 from airflow_hiveacid.plugin.measuring import Measured
-from airflow_hiveacid.plugin.metastores import Metastore, connection_ids, metastore
+from airflow_hiveacid.plugin.metastores import Metastore, connection_ids, metastore_of
 from airflow_hiveacid.plugin.page import CONTENT_SECURITY_POLICY, page
 from airflow_hiveacid.plugin.table_list import Show, Sort, TableQuery, listing
 
@@ -47,10 +47,10 @@ def _metastore(
 ) -> Metastore:
     known = connection_ids()
     if connection is None and known:
-        return metastore(known[0])
+        return metastore_of(known[0])
     if connection not in known:
         raise HTTPException(404, "No such metastore is on this page.")
-    return metastore(connection)
+    return metastore_of(connection)
 
 
 OfMetastore = Annotated[Metastore, Depends(_metastore)]

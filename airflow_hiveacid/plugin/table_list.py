@@ -15,7 +15,7 @@ Sort = Literal[
 Show = Literal["all", "needs", "busy", "queued", "failed"]
 
 
-def _since(health: TableHealth) -> float | None:
+def _opened_at(health: TableHealth) -> float | None:
     return None if health.oldest_txn is None else health.oldest_txn.opened_at
 
 
@@ -36,7 +36,7 @@ _SORTS: Mapping[Sort, Callable[[TableHealth], Any]] = {
     "delete_ratio": lambda health: health.delete_ratio,
     "base": lambda health: health.base_written_at,
     "obsolete": lambda health: health.obsolete_bytes,
-    "txn": _since,
+    "txn": _opened_at,
     "queue": lambda health: (_failed(health), _unfinished(health)),
 }
 _FILTERS: Mapping[Show, Callable[[TableHealth], bool]] = {
@@ -97,20 +97,20 @@ def listing(tables: Sequence[TableHealth], query: TableQuery) -> dict[str, Any]:
         for health in tables
         if query.database in (None, _database(health)) and text in health.table
     ]
-    found = list(filter(_FILTERS[query.show], inside))
+    fitting = list(filter(_FILTERS[query.show], inside))
     # By name first, so that equal ones keep an order that everybody can follow.
-    found.sort(key=_SORTS["table"])
+    fitting.sort(key=_SORTS["table"])
     value = _SORTS[query.sort]
-    known = [health for health in found if value(health) is not None]
+    known = [health for health in fitting if value(health) is not None]
     known.sort(key=value, reverse=query.descending)
-    found = known + [health for health in found if value(health) is None]
+    fitting = known + [health for health in fitting if value(health) is None]
     first = (query.page - 1) * query.size
     return {
         "databases": [{"name": name, "tables": databases[name]} for name in sorted(databases)],
         "counts": {name: sum(map(fits, inside)) for name, fits in _FILTERS.items()},
         "obsolete_bytes": sum(health.obsolete_bytes for health in inside),
-        "total": len(found),
-        "rows": [_row(health) for health in found[first : first + query.size]],
+        "total": len(fitting),
+        "rows": [_row(health) for health in fitting[first : first + query.size]],
     }
 
 

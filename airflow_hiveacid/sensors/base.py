@@ -70,24 +70,24 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
         store: Any = context.get("task_state_store") if self.reschedule else None
         try:
             poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
-            found = poll.look([self.table], self.partitions)
+            result = poll.look([self.table], self.partitions)
         except HiveAcidError as error:
             raise task_failure(error) from error
         if store is not None:
             store.set(_QUIET, poll.quiet)
-        for line in found.log:
+        for line in result.log:
             self.log.info("%s", line)
-        for line in found.problems:
+        for line in result.problems:
             self.log.warning("%s", line)
-        return PokeReturnValue(bool(found.needs), [need.to_dict() for need in found.needs])
+        return PokeReturnValue(bool(result.needs), [need.to_dict() for need in result.needs])
 
     def execute(self, context: "Context") -> Any:
         """Wait on the worker or, when deferrable, in the triggerer."""
         if not self.deferrable:
             return super().execute(context)
-        found = self.poke(context)
-        if found.is_done:
-            return found.xcom_value
+        poked = self.poke(context)
+        if poked.is_done:
+            return poked.xcom_value
         # Like the poll, it is needed only when a task runs.
         from airflow_hiveacid.triggers.compaction import HiveAcidCompactionTrigger
 

@@ -71,15 +71,15 @@ class HiveAcidCompactionTrigger(BaseTrigger):
                 codec.decode(Budget, self.budget, "budget"),
             )
             while True:
-                found = await asyncio.to_thread(poll.look, [self.table], self.partitions)
-                for line in found.log:
+                result = await asyncio.to_thread(poll.look, [self.table], self.partitions)
+                for line in result.log:
                     self.log.info("%s", line)
-                for line in found.problems:
+                for line in result.problems:
                     self.log.warning("%s", line)
-                if found.needs:
+                if result.needs:
                     break
                 await asyncio.sleep(self.poke_interval)
-            event = {"status": "found", "needs": [need.to_dict() for need in found.needs]}
+            event = {"status": "found", "needs": [need.to_dict() for need in result.needs]}
         except HiveAcidError as error:
             event = {"status": "error", "error": codec.encode(ErrorReport.of(error))}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]

@@ -107,12 +107,12 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
                 if poll is None:
                     policy = _decode_policy(kwargs["policy"])
                     poll = await prepare_poll(kwargs["metastore_conn_id"], policy, Budget())
-                found = await asyncio.to_thread(poll.look, sorted(watched))
+                result = await asyncio.to_thread(poll.look, sorted(watched))
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
                 log.error("Looking for compactions failed, will try again: %s", error)
             else:
-                yield [need.to_dict() for need in found.needs]
+                yield [need.to_dict() for need in result.needs]
             await asyncio.sleep(kwargs["poke_interval"])
 
     async def filter_shared_stream(

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.plugin import app as page_app
 from airflow_hiveacid.plugin import metastores
+from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
 
 pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
 
-ROUTES = [route for route in page_app.app.routes if isinstance(route, APIRoute)]
+ROUTES = [route for route in page_routes.app.routes if isinstance(route, APIRoute)]
 PATHS = [
     re.sub(r"\{dag_id\}", "some_dag", re.sub(r"\{table\}", "shop.orders", f"/hiveacid{route.path}"))
     for route in ROUTES
@@ -65,9 +65,9 @@ def measured(airflow):
     """A metastore whose tables are known, and that does not answer any more."""
     known = SimpleNamespace(look=lambda: Measured(TABLES, 1.0, 0.5))
     fake = SimpleNamespace(measuring=known, history=unreachable)
-    page_app.app.dependency_overrides[page_app._metastore] = lambda: fake
+    page_routes.app.dependency_overrides[page_routes._metastore] = lambda: fake
     yield
-    page_app.app.dependency_overrides.clear()
+    page_routes.app.dependency_overrides.clear()
 
 
 def test_airflow_mounts_the_page_and_shows_its_two_views(browser):
@@ -80,7 +80,7 @@ def test_airflow_mounts_the_page_and_shows_its_two_views(browser):
 
 
 def test_the_page_has_these_routes_and_no_others():
-    assert {route.path for route in page_app.app.routes} == {
+    assert {route.path for route in page_routes.app.routes} == {
         "/",
         "/api/tables",
         "/api/dags/{dag_id}/tables",
@@ -208,7 +208,7 @@ def ask_until_measured(browser, eventually, path="/hiveacid/api/tables"):
 
 
 def test_it_shows_real_tables_and_no_secret(browser, orders, metastore_connection, eventually):
-    metastores.metastore.cache_clear()
+    metastores.metastore_of.cache_clear()
     orders.insert()
     listed = ask_until_measured(browser, eventually)
     (row,) = [row for row in listed["rows"] if row["table"] == "shop.orders"]
@@ -222,7 +222,7 @@ def test_it_shows_real_tables_and_no_secret(browser, orders, metastore_connectio
 
 
 def test_a_metastore_that_does_not_answer_is_an_answer(browser, monkeypatch, eventually):
-    metastores.metastore.cache_clear()
+    metastores.metastore_of.cache_clear()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     connection = {"conn_type": "hive_acid_metastore", "host": "127.0.0.1", "port": port}
@@ -245,7 +245,7 @@ def test_only_the_configured_metastores_are_shown(browser, monkeypatch):
 
 
 def test_a_policy_that_makes_no_sense_is_shown(browser, monkeypatch, eventually):
-    metastores.metastore.cache_clear()
+    metastores.metastore_of.cache_clear()
     monkeypatch.setenv(
         "AIRFLOW_CONN_HIVE_ACID_DEFAULT", '{"conn_type": "hive_acid_metastore", "host": "h"}'
     )

@@ -13,7 +13,7 @@ import pytest
 from airflow_hiveacid.cli import main as command_line
 from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.plugin import app as page_app
+from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
 from tests.fuzz.driver import INPUTS, WORDS, Source, fuzz
 
@@ -52,12 +52,12 @@ def get():
     )
     allow = {
         dependency.dependency: lambda: None
-        for route in page_app.app.routes
+        for route in page_routes.app.routes
         for dependency in getattr(route, "dependencies", ())
-        if dependency.dependency is not page_app._dag_id
+        if dependency.dependency is not page_routes._dag_id
     }
-    page_app.app.dependency_overrides |= allow | {
-        page_app._metastore: lambda: fake,
+    page_routes.app.dependency_overrides |= allow | {
+        page_routes._metastore: lambda: fake,
         get_user: lambda: None,
     }
 
@@ -77,10 +77,10 @@ def get():
         for module in (routing, utils):
             patch.setattr(module, "run_in_threadpool", here)
         patch.setattr(utils, "get_dependant", known)
-        patch.setattr(page_app, "tables_of_dag", lambda dag_id: ["shop.*"])
+        patch.setattr(page_routes, "tables_of_dag", lambda dag_id: ["shop.*"])
         with asyncio.Runner() as runner:
-            yield lambda url: runner.run(_answer(page_app.app, url))
-    page_app.app.dependency_overrides.clear()
+            yield lambda url: runner.run(_answer(page_routes.app, url))
+    page_routes.app.dependency_overrides.clear()
 
 
 async def _answer(app, url):
