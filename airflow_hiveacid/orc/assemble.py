@@ -79,18 +79,20 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
     metadata = without_mark(parts[0].tail.user_metadata) if parts else {}
     if all(is_marked(part.tail) for part in parts):
         metadata |= mark(
-            sum(part.tail.stripes[each].rows for part in parts for each in part.chosen)
+            sum(part.tail.stripes[number].rows for part in parts for number in part.chosen)
         )
-    spans: list[RowIdRange] = []
+    row_ids: list[RowIdRange] = []
     if layout.is_acid:
-        spans = [
+        row_ids = [
             read_row_id_range(part.source, part.tail, number)
             for part in parts
             for number in part.chosen
         ]
-        _check_order(spans)
+        _check_order(row_ids)
         rows = sum(part.tail.stripes[number].rows for part in parts for number in part.chosen)
-        metadata |= acid_metadata([span.last for span in spans], _operation(spans), rows)
+        metadata |= acid_metadata(
+            [stripe_ids.last for stripe_ids in row_ids], _operation(row_ids), rows
+        )
 
     output = Output(sink)
     output.write(MAGIC)
@@ -114,7 +116,7 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
         user_metadata=metadata,
     )
     output.write(tail.encode(output.position))
-    return Written(tail.rows, output.position, tuple(span.last for span in spans))
+    return Written(tail.rows, output.position, tuple(stripe_ids.last for stripe_ids in row_ids))
 
 
 def _differences(part: Part, layout: Layout) -> list[str]:
@@ -126,15 +128,15 @@ def _differences(part: Part, layout: Layout) -> list[str]:
     return [name for name in different if name not in ignored]
 
 
-def _check_order(spans: Sequence[RowIdRange]) -> None:
-    for before, after in pairwise(spans):
+def _check_order(row_ids: Sequence[RowIdRange]) -> None:
+    for before, after in pairwise(row_ids):
         if after.first <= before.last:
             raise OutOfOrder(f"{after.first} does not come after {before.last}.")
 
 
-def _operation(spans: Sequence[RowIdRange]) -> RowOperation:
-    found = {span.operations for span in spans}
+def _operation(row_ids: Sequence[RowIdRange]) -> RowOperation:
+    operations = {stripe_ids.operations for stripe_ids in row_ids}
     for operation in (RowOperation.INSERT, RowOperation.DELETE):
-        if found <= {(operation, operation)}:
+        if operations <= {(operation, operation)}:
             return operation
     raise UnsupportedFile("The ORC files mix inserts and deletes.")

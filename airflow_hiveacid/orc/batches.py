@@ -21,7 +21,7 @@ from typing import Any
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
 from airflow_hiveacid.orc.arrow_memory import rows_at_a_time
-from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.envelope import TypeKind, kind_of
 from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.statistics import BINARIES, COUNT, STRINGS
@@ -89,7 +89,7 @@ def read_batches(
 
 
 def _check_types(tail: OrcTail) -> None:
-    if any(Message.decode(type_).number(TypeField.KIND) == TypeKind.UNION for type_ in tail.types):
+    if any(kind_of(type_) == TypeKind.UNION for type_ in tail.types):
         raise BeyondArrow("There are columns of a union type, whose nulls Arrow does not keep.")
 
 

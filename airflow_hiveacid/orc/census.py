@@ -163,16 +163,16 @@ def _count(
     deleted: HashSet | None,
     aborted: Sequence[int],
 ) -> StripeCensus:
-    found: StripeCensus | None = None
+    census: StripeCensus | None = None
     with closing(read_keys(source, tail, [number], rows=_BATCH_ROWS)) as batches:
         for keys in batches:
             if promise is not None:
                 promise.check(keys)
             part = _count_batch(keys, fingerprint, deleted, aborted)
-            found = part if found is None else _joined(found, part)
-    if found is None or found.rows.rows != tail.stripes[number].rows:
+            census = part if census is None else _joined(census, part)
+    if census is None or census.rows.rows != tail.stripes[number].rows:
         raise CorruptFile(f"Stripe {number} has not as many row ids as rows.")
-    return found
+    return census
 
 
 def _count_batch(

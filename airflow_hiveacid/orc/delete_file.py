@@ -16,9 +16,9 @@ from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.envelope import (
     EnvelopeColumn,
     RowOperation,
-    TypeField,
     TypeKind,
     acid_metadata,
+    kind_of,
     wrap_types,
 )
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, NewColumns, row_groups
@@ -254,7 +254,7 @@ def _null_rows(
     new = NewColumns()
     encodings: list[Encoding] = []
     for column, type_ in enumerate(row_types, EnvelopeColumn.ROW):
-        kind = Message.decode(type_).number(TypeField.KIND)
+        kind = kind_of(type_)
         if kind not in _LAYOUT:
             raise UnsupportedFile(f"Files of deletes cannot have columns of ORC type kind {kind}.")
         encoding, streams = _LAYOUT[kind]

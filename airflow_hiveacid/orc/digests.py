@@ -54,12 +54,12 @@ class HashSet:
 
     def contains(self, hashes: Hashes) -> NDArray[np.bool_]:
         """For each hash whether it is in the set."""
-        found: NDArray[np.bool_] = self._seen[hashes & self._mask]
-        if found.any():
-            suspects = hashes[found]
+        held: NDArray[np.bool_] = self._seen[hashes & self._mask]
+        if held.any():
+            suspects = hashes[held]
             places = np.minimum(np.searchsorted(self._sorted, suspects), len(self._sorted) - 1)
-            found[found] = self._sorted[places] == suspects
-        return found
+            held[held] = self._sorted[places] == suspects
+        return held
 
 
 class ValueDigest:

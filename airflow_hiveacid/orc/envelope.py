@@ -85,6 +85,11 @@ class RowOperation(IntEnum):
     DELETE = 2
 
 
+def kind_of(type_: bytes) -> int:
+    """The kind of a serialized type."""
+    return Message.decode(type_).number(TypeField.KIND)
+
+
 def is_envelope(types: Sequence[bytes]) -> bool:
     """Whether readers take the file for an ACID one: they look at the names, not at the case."""
     if len(types) <= len(FIELDS):
@@ -95,7 +100,7 @@ def is_envelope(types: Sequence[bytes]) -> bool:
 
 def wrap_types(row_types: Sequence[bytes]) -> tuple[bytes, ...]:
     """Put the types of a flat file below the column `row` of the envelope."""
-    if not row_types or Message.decode(row_types[0]).number(TypeField.KIND) != TypeKind.STRUCT:
+    if not row_types or kind_of(row_types[0]) != TypeKind.STRUCT:
         raise UnsupportedFile("The root of the ORC file is not a struct.")
     keys = (Message().add_number(TypeField.KIND, kind).encode() for _, kind in FIELDS[:-1])
     return (envelope_root(), *keys, *map(_move_subtypes, row_types))
@@ -150,11 +155,11 @@ def with_column_names(types: Sequence[bytes], names: Sequence[str]) -> tuple[byt
     """
     row = EnvelopeColumn.ROW if is_envelope(types) else EnvelopeColumn.ROOT
     struct = Message.decode(types[row])
-    found = struct.all_data(TypeField.FIELD_NAMES)
-    if not found or not all(map(_NO_NAME.fullmatch, found)):
+    old = struct.all_data(TypeField.FIELD_NAMES)
+    if not old or not all(map(_NO_NAME.fullmatch, old)):
         return tuple(types)
     named = struct.without(TypeField.FIELD_NAMES)
-    for name in (*(each.encode() for each in names[: len(found)]), *found[len(names) :]):
+    for name in (*(name.encode() for name in names[: len(old)]), *old[len(names) :]):
         named.add_data(TypeField.FIELD_NAMES, name)
     return (*types[:row], named.encode(), *types[row + 1 :])
 

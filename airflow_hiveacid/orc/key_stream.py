@@ -151,13 +151,13 @@ class KeySet:
     def contains(self, keys: Keys) -> _Mask:
         """For each row id whether it is in the set."""
         codes = np.zeros(len(keys), dtype=np.int64)
-        found = np.ones(len(keys), dtype=np.bool_)
+        held = np.ones(len(keys), dtype=np.bool_)
         for part, (values, distinct) in zip(keys.row_ids(), self._levels, strict=True):
             if len(values) == 0:
                 return np.zeros(len(keys), dtype=np.bool_)
-            place = _search(values, part, found)
-            codes = _search(distinct, codes * len(values) + place, found)
-        return found
+            place = _search(values, part, held)
+            codes = _search(distinct, codes * len(values) + place, held)
+        return held
 
 
 class DeleteCursor:
@@ -194,10 +194,10 @@ class DeleteCursor:
         return hit
 
 
-def _search(sorted_values: Integers, wanted: Integers, found: _Mask) -> Integers:
-    """Where the values are; those that are nowhere lose their mark in `found`."""
+def _search(sorted_values: Integers, wanted: Integers, held: _Mask) -> Integers:
+    """Where the values are; those that are nowhere lose their mark in `held`."""
     place = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
-    found &= sorted_values[place] == wanted
+    held &= sorted_values[place] == wanted
     return place
 
 

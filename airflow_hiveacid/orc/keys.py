@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile, OutOfOrder
-from airflow_hiveacid.orc.envelope import EnvelopeColumn, TypeField, TypeKind
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, TypeField, TypeKind, kind_of
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.streams import Integers
@@ -72,7 +72,7 @@ class Keys:
 
 def key_names(types: Sequence[bytes]) -> list[str]:
     """What a file of these types calls its key columns; some writers have a spelling of their own."""
-    kinds = {Message.decode(types[column]).number(TypeField.KIND) for column in KEY_COLUMNS}
+    kinds = {kind_of(types[column]) for column in KEY_COLUMNS}
     if not kinds <= {TypeKind.INT, TypeKind.LONG}:
         raise CorruptFile("The columns of the row ids are no integers.")
     names = Message.decode(types[0]).all_data(TypeField.FIELD_NAMES)

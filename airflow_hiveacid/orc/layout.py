@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.compression import Codec, Compression
-from airflow_hiveacid.orc.envelope import TypeField, TypeKind, envelope_root, is_envelope
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind, envelope_root, is_envelope, kind_of
 from airflow_hiveacid.orc.protobuf import VARINT, Message
 from airflow_hiveacid.orc.statistics import COUNT, DATES, TIMESTAMPS
 from airflow_hiveacid.orc.tail import (
@@ -195,7 +195,7 @@ def _folded(name: bytes) -> str:
 
 
 def _calendar(tail: OrcTail) -> int | None:
-    if all(_kind(type_) not in _CALENDAR_KINDS for type_ in tail.types):
+    if all(kind_of(type_) not in _CALENDAR_KINDS for type_ in tail.types):
         return None
     # Writers that do not say use the older calendar.
     return tail.footer.number(FooterField.CALENDAR) or _JULIAN
@@ -208,7 +208,7 @@ def _needed_calendar(tail: OrcTail) -> int | None:
     """
     columns = zip(tail.types, tail.file_statistics, strict=False)
     if len(tail.file_statistics) == len(tail.types) and all(
-        _is_modern(_kind(type_), Message.decode(found)) for type_, found in columns
+        _is_modern(kind_of(type_), Message.decode(statistics)) for type_, statistics in columns
     ):
         return None
     return _calendar(tail)
@@ -229,7 +229,3 @@ def _char_length(type_: bytes) -> int | None:
     message = Message.decode(type_)
     is_char = message.number(TypeField.KIND) == TypeKind.CHAR
     return message.number(TypeField.MAXIMUM_LENGTH) if is_char else None
-
-
-def _kind(type_: bytes) -> int:
-    return Message.decode(type_).number(TypeField.KIND)

@@ -49,8 +49,10 @@ class Lengths:
             CorruptFile: It does not decode, or a length is negative.
             BeyondArrow: There are too many runs to look at.
         """
-        found = cls(signed=signed)
-        add: Callable[[bytes, int], int] = found._add_run if version == 2 else found._add_old_run
+        lengths = cls(signed=signed)
+        add: Callable[[bytes, int], int] = (
+            lengths._add_run if version == 2 else lengths._add_old_run
+        )
         position = runs = 0
         try:
             while position < len(plain):
@@ -62,7 +64,7 @@ class Lengths:
             raise CorruptFile("A stripe of the ORC file has a list of lengths cut short.") from None
         if position > len(plain):
             raise CorruptFile("A stripe of the ORC file has a list of lengths cut short.")
-        return found
+        return lengths
 
     def _add(self, count: int, total: int, smallest: int, largest: int) -> None:
         if smallest < 0 or largest >= 1 << 63:
@@ -111,15 +113,15 @@ class Lengths:
         sign = 1 << 8 * size - 1
         base = sign - base if base & sign else base
         values, position = _unpacked(plain, position + size, count, width)
-        entry = next((each for each in WIDTHS if each >= gap_width + patch_width), 64)
-        numbers, place = [base + int(each) for each in values], 0
+        entry_width = next((size for size in WIDTHS if size >= gap_width + patch_width), 64)
+        numbers, place = [base + int(value) for value in values], 0
         if patches:
-            found, position = _unpacked(plain, position, patches, entry)
+            packed, position = _unpacked(plain, position, patches, entry_width)
             patch = 0
-            for each in map(int, found):
-                place += each >> patch_width
+            for entry in map(int, packed):
+                place += entry >> patch_width
                 # The patches are what the values have above their packed bits.
-                patch = (each & (1 << patch_width) - 1) << width
+                patch = (entry & (1 << patch_width) - 1) << width
                 numbers[place] += patch
             if not patch:
                 # It says that the next one is far away, and the library looks for that in memory.
@@ -137,10 +139,10 @@ class Lengths:
             self._add(count, (base + last) * count // 2, min(base, last), max(base, last))
             return position
         steps, position = _unpacked(plain, position, max(count - 2, 0), width)
-        rest = [int(each) if step >= 0 else -int(each) for each in steps]
+        rest = [int(value) if step >= 0 else -int(value) for value in steps]
         value, values = base, [base]
-        for each in [step, *rest]:
-            value += each
+        for difference in [step, *rest]:
+            value += difference
             values.append(value)
         self._add(count, sum(values), min(values), max(values))
         return position

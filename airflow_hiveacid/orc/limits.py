@@ -77,16 +77,16 @@ def check_stripes(
         CorruptFile: They do not, or cannot.
     """
     end = 0
-    for offset, length, found in places:
+    for offset, length, claimed in places:
         if offset < end:
             raise CorruptFile("The stripes of the ORC file do not follow each other.")
         end = offset + length
         if end > content:
             raise CorruptFile("A stripe of the ORC file reaches into its tail.")
-        groups = found // stride if stride else 0
-        if found > most_rows(length) or groups > _MOST_GROUPS:
-            raise CorruptFile(f"A stripe of {length} bytes claims to have {found} rows.")
-    if sum(found for _, _, found in places) != rows:
+        groups = claimed // stride if stride else 0
+        if claimed > most_rows(length) or groups > _MOST_GROUPS:
+            raise CorruptFile(f"A stripe of {length} bytes claims to have {claimed} rows.")
+    if sum(claimed for _, _, claimed in places) != rows:
         raise CorruptFile(f"The stripes of the ORC file do not have {rows} rows, as it says.")
 
 

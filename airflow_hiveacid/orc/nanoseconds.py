@@ -153,9 +153,9 @@ class _Chosen:
             if message.number(TypeField.KIND) in TIMESTAMP_KINDS:
                 above = _above(column, parents)
                 inside = [
-                    names[each].decode(errors="surrogateescape").lower()
-                    for each in above
-                    if each in names
+                    names[ancestor].decode(errors="surrogateescape").lower()
+                    for ancestor in above
+                    if ancestor in names
                 ]
                 if columns is None or any(name in columns for name in inside):
                     kept.update(above)
@@ -163,13 +163,13 @@ class _Chosen:
             # In the order of their numbers, so that all that is below follows.
             parent = parents.get(column)
             if parent in kept and any(
-                messages[each].number(TypeField.KIND) == TypeKind.MAP
-                for each in _above(column, parents)[1:]
+                messages[ancestor].number(TypeField.KIND) == TypeKind.MAP
+                for ancestor in _above(column, parents)[1:]
             ):
                 kept.add(column)
         places = {old: new for new, old in enumerate(sorted(kept))}
         timestamps = {
-            each for each in kept if messages[each].number(TypeField.KIND) in TIMESTAMP_KINDS
+            column for column in kept if messages[column].number(TypeField.KIND) in TIMESTAMP_KINDS
         }
         shown = tuple(_shown_type(messages[old], places, old in timestamps) for old in places)
         return cls(shown, places, frozenset(timestamps))
@@ -177,10 +177,10 @@ class _Chosen:
 
 def _above(column: int, parents: Mapping[int, int]) -> list[int]:
     """A column, the one that it is in, and so on up to the root."""
-    found = [column]
-    while found[-1] in parents:
-        found.append(parents[found[-1]])
-    return found
+    above = [column]
+    while above[-1] in parents:
+        above.append(parents[above[-1]])
+    return above
 
 
 def _shown_type(type_: Message, places: Mapping[int, int], is_timestamp: bool) -> bytes:
@@ -190,9 +190,11 @@ def _shown_type(type_: Message, places: Mapping[int, int], is_timestamp: bool) -
     names = type_.all_data(TypeField.FIELD_NAMES)
     shown = type_.without(TypeField.SUBTYPES, TypeField.FIELD_NAMES)
     if inside:
-        shown.add_data(TypeField.SUBTYPES, pack(places[each] for each in inside if each in places))
-    for each, name in zip(inside, names, strict=False):
-        if each in places:
+        shown.add_data(
+            TypeField.SUBTYPES, pack(places[column] for column in inside if column in places)
+        )
+    for column, name in zip(inside, names, strict=False):
+        if column in places:
             shown.add_data(TypeField.FIELD_NAMES, name)
     return shown.encode()
 

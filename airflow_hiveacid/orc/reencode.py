@@ -107,8 +107,8 @@ def reencode(
             if clock != UTC:
                 check_clocks(tail.types, layout.types)
             shown = split_timestamps(source, uniform, numbers)
-            with closing(read_batches(*shown)) as found:
-                for batch in found if same else evolved(found, shown[1].types, types):
+            with closing(read_batches(*shown)) as batches:
+                for batch in batches if same else evolved(batches, shown[1].types, types):
                     check_nanos(batch)
                     if microseconds and not is_marked(tail):
                         microseconds = not any(map(is_finer, batch.columns))

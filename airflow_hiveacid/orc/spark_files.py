@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind, kind_of
 from airflow_hiveacid.orc.layout import joint_types
 from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.row_types import spark_types
@@ -68,7 +68,7 @@ def copy_readable(source: Source, tail: OrcTail, sink: Sink) -> int:
 
 
 def _check_clock(source: Source, tail: OrcTail) -> None:
-    if all(_kind(type_) != TypeKind.TIMESTAMP for type_ in tail.types):
+    if all(kind_of(type_) != TypeKind.TIMESTAMP for type_ in tail.types):
         return
     for stripe in tail.stripes[:1]:
         zone = clock_of(tail.stripe_footer(source, stripe))
@@ -81,11 +81,7 @@ def _check_clock(source: Source, tail: OrcTail) -> None:
 
 
 def _as_clock(type_: bytes) -> bytes:
-    if _kind(type_) != TypeKind.TIMESTAMP_INSTANT:
+    if kind_of(type_) != TypeKind.TIMESTAMP_INSTANT:
         return type_
     message = Message.decode(type_).without(TypeField.KIND)
     return message.add_number(TypeField.KIND, TypeKind.TIMESTAMP).encode()
-
-
-def _kind(type_: bytes) -> int:
-    return Message.decode(type_).number(TypeField.KIND)

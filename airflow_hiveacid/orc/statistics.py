@@ -15,7 +15,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.envelope import TypeKind, kind_of
 from airflow_hiveacid.orc.protobuf import FIXED64, Field, Message, pack
 
 # Field numbers of ColumnStatistics.
@@ -69,7 +69,7 @@ def integer_statistics(count: int, smallest: int, largest: int, total: int | Non
 def timestamp_statistics(count: int, millis: tuple[int, int], *, has_null: bool) -> Message:
     """Statistics of timestamps from the first to the last millisecond that they may be in."""
     message = Message().add_number(COUNT, count)
-    if count and all(each in _INT64 for each in millis):
+    if count and all(bound in _INT64 for bound in millis):
         first, last = millis
         timestamps = Message().add_signed(3, first).add_signed(4, last)
         message.add_data(TIMESTAMPS, timestamps.encode())
@@ -117,7 +117,7 @@ def merge(parts: Sequence[Message]) -> bytes:
 
 def has_ranges(type_: bytes) -> bool:
     """Whether the statistics of a column of this type are those of doubles."""
-    return Message.decode(type_).number(TypeField.KIND) in (TypeKind.FLOAT, TypeKind.DOUBLE)
+    return kind_of(type_) in (TypeKind.FLOAT, TypeKind.DOUBLE)
 
 
 def sound_statistics(statistics: bytes) -> bytes:

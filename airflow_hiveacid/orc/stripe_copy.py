@@ -65,10 +65,10 @@ class StripeIndex:
         """The index part that a copy of a stripe must get; None if it can stay as it is."""
         if not self._columns or not stripe.index_length:
             return None
-        found = StripeFooter.read(self._source, self._tail, stripe).index
-        streams = [read_exactly(self._source, stream.offset, stream.length) for stream in found]
+        placed = StripeFooter.read(self._source, self._tail, stripe).index
+        streams = [read_exactly(self._source, stream.offset, stream.length) for stream in placed]
         sound = [
-            self._sound_stream(stream, data) for stream, data in zip(found, streams, strict=True)
+            self._sound_stream(stream, data) for stream, data in zip(placed, streams, strict=True)
         ]
         if sound == streams:
             return None

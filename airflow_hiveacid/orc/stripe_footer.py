@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.envelope import TypeKind, kind_of
 from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.streams import StreamKind
@@ -80,17 +80,17 @@ class StripeFooter:
             )
             placed.append(PlacedStream(kind, column, offset, length))
             offset += length
-        index = tuple(each for each in placed if StreamKind.is_index(each.kind))
+        index = tuple(stream for stream in placed if StreamKind.is_index(stream.kind))
         data = tuple(placed[len(index) :])
         encodings = tuple(footer.all_data(StripeField.ENCODINGS))
         if (
-            any(StreamKind.is_index(each.kind) for each in data)
-            or sum(each.length for each in index) != stripe.index_length
-            or sum(each.length for each in data) != stripe.data_length
+            any(StreamKind.is_index(stream.kind) for stream in data)
+            or sum(stream.length for stream in index) != stripe.index_length
+            or sum(stream.length for stream in data) != stripe.data_length
         ):
             raise CorruptFile("The streams of a stripe do not add up to its length.")
         if len(encodings) != len(tail.types) or any(
-            each.column >= len(encodings) for each in placed
+            stream.column >= len(encodings) for stream in placed
         ):
             raise CorruptFile("A stripe has other columns than its file.")
         for type_, encoding in zip(tail.types, encodings, strict=True):
@@ -102,7 +102,7 @@ class StripeFooter:
 
 @lru_cache(maxsize=1024)
 def _is_text(type_: bytes) -> bool:
-    kind = Message.decode(type_).number(TypeField.KIND)
+    kind = kind_of(type_)
     return kind in (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
 
 

@@ -78,7 +78,7 @@ def plan_stripes(
 ) -> StripePlan:
     """Choose the stripes that can be copied.
 
-    All others are written anew: those that have a deleted or an aborted row, those of other types
+    All others are rewritten: those that have a deleted or an aborted row, those of other types
     or of another layout than most, and tiny ones beside each other. Those whose timestamps are counted
     by different clocks do not get into one group.
 
@@ -88,7 +88,7 @@ def plan_stripes(
         aborted: Write ids whose rows do not stay.
         types: The types of the table, as a full ACID file has them.
         tiny_bytes: Stripes below so many bytes are put together, since readers pay for each of them.
-        group_bytes: About how many bytes one task writes anew, so that many share a bucket.
+        group_bytes: About how many bytes one task rewrites, so that many share a bucket.
 
     Raises:
         CorruptFile: There are delete events among the rows.
@@ -114,10 +114,12 @@ class _Candidate:
 
 
 def _layout(files: Sequence[PlannedFile], types: tuple[bytes, ...]) -> Layout:
-    """The layout that most bytes have already, so that most need not be written anew."""
+    """The layout that most bytes have already, so that most need not be rewritten."""
     sizes: Counter[tuple[Codec, int]] = Counter()
     for file in files:
-        sizes[file.tail.codec, file.tail.stride] += sum(each.length for each in file.tail.stripes)
+        sizes[file.tail.codec, file.tail.stride] += sum(
+            stripe.length for stripe in file.tail.stripes
+        )
     codec, stride = max(sizes, key=lambda key: sizes[key])
     like = next(
         file.tail for file in files if (file.tail.codec, file.tail.stride) == (codec, stride)
@@ -131,29 +133,35 @@ def _candidates(
     last: RowId | None = None
     for number, file in enumerate(files):
         fits = not layout.differences(file.tail) and not is_old(writer_of(file.tail))
-        for stripe, found in enumerate(file.tail.stripes):
-            span = read_row_id_range(file.source, file.tail, stripe)
-            if span.operations[1] == RowOperation.DELETE:
+        for stripe, place in enumerate(file.tail.stripes):
+            row_ids = read_row_id_range(file.source, file.tail, stripe)
+            if row_ids.operations[1] == RowOperation.DELETE:
                 raise CorruptFile(f"{file.name} holds delete events among rows.")
-            if last is not None and span.first <= last:
+            if last is not None and row_ids.first <= last:
                 raise OutOfOrder(
-                    f"{span.first} in {file.name} does not come after {last}, which stands before."
+                    f"{row_ids.first} in {file.name} does not come after {last}, which stands before."
                 )
-            last = span.last
-            copy = fits and not _loses_rows(file, stripe, span, deletes, aborted)
-            yield _Candidate((number, stripe), found.length, found.rows, copy)
+            last = row_ids.last
+            copy = fits and not _loses_rows(file, stripe, row_ids, deletes, aborted)
+            yield _Candidate((number, stripe), place.length, place.rows, copy)
 
 
 def _loses_rows(
-    file: PlannedFile, stripe: int, span: RowIdRange, deletes: DeleteCursor, aborted: Sequence[int]
+    file: PlannedFile,
+    stripe: int,
+    row_ids: RowIdRange,
+    deletes: DeleteCursor,
+    aborted: Sequence[int],
 ) -> bool:
-    named = deletes.reaches(span.first, span.last)
-    if named and span.is_dense(file.tail.stripes[stripe].rows):
+    named = deletes.reaches(row_ids.first, row_ids.last)
+    if named and row_ids.is_dense(file.tail.stripes[stripe].rows):
         return True
     suspects: list[int] = []
     if not file.exact:
         range_ = file.tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
-        suspects = [each for each in aborted if range_ is None or range_[0] <= each <= range_[1]]
+        suspects = [
+            write_id for write_id in aborted if range_ is None or range_[0] <= write_id <= range_[1]
+        ]
     if not named and not suspects:
         return False
     with closing(read_keys(file.source, file.tail, [stripe])) as batches:
@@ -164,37 +172,39 @@ def _loses_rows(
 
 
 def _with_tiny_ones(candidates: Sequence[_Candidate], tiny: int) -> Iterator[_Candidate]:
-    """Write tiny stripes anew together with the tiny or new ones beside them."""
-    joinable = [not each.copy or each.bytes < tiny for each in candidates]
-    for number, each in enumerate(candidates):
+    """Rewrite tiny stripes together with the tiny or rewritten ones beside them."""
+    joinable = [not candidate.copy or candidate.bytes < tiny for candidate in candidates]
+    for number, candidate in enumerate(candidates):
         beside = joinable[max(number - 1, 0) : number] + joinable[number + 1 : number + 2]
-        yield replace(each, copy=each.copy and not (each.bytes < tiny and any(beside)))
+        yield replace(
+            candidate, copy=candidate.copy and not (candidate.bytes < tiny and any(beside))
+        )
 
 
 def _with_clocks(
     candidates: Iterable[_Candidate], files: Sequence[PlannedFile]
 ) -> Iterator[_Candidate]:
-    """Find out by which clocks the timestamps of stripes are counted that are written anew.
+    """Find out by which clocks the timestamps of rewritten stripes are counted.
 
-    What is written together is counted by one.
+    What is rewritten together is counted by one clock.
     """
-    for each in candidates:
-        number, stripe = each.place
+    for candidate in candidates:
+        number, stripe = candidate.place
         file = files[number]
-        clock = None if each.copy else timestamp_clock(file.source, file.tail, stripe)
-        yield replace(each, clock=clock)
+        clock = None if candidate.copy else timestamp_clock(file.source, file.tail, stripe)
+        yield replace(candidate, clock=clock)
 
 
 def _groups(candidates: Iterable[_Candidate], largest: int) -> Iterator[StripeGroup]:
     group: list[_Candidate] = []
     size = 0
-    for each in candidates:
-        full = not each.copy and size + each.bytes > largest
-        if group and (full or (each.copy, each.clock) != (group[0].copy, group[0].clock)):
+    for candidate in candidates:
+        full = not candidate.copy and size + candidate.bytes > largest
+        if group and (full or (candidate.copy, candidate.clock) != (group[0].copy, group[0].clock)):
             yield _joined(group)
             group, size = [], 0
-        group.append(each)
-        size += each.bytes
+        group.append(candidate)
+        size += candidate.bytes
     if group:
         yield _joined(group)
 
@@ -202,7 +212,7 @@ def _groups(candidates: Iterable[_Candidate], largest: int) -> Iterator[StripeGr
 def _joined(group: Sequence[_Candidate]) -> StripeGroup:
     return StripeGroup(
         group[0].copy,
-        tuple(each.place for each in group),
-        sum(each.bytes for each in group),
-        sum(each.rows for each in group),
+        tuple(candidate.place for candidate in group),
+        sum(candidate.bytes for candidate in group),
+        sum(candidate.rows for candidate in group),
     )

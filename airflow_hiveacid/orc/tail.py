@@ -336,8 +336,8 @@ def _codec(postscript: Message) -> Codec:
 
 
 def _statistics(metadata: Message, stripes: int) -> tuple[tuple[bytes, ...], ...]:
-    found = metadata.all_data(1)
-    if len(found) > stripes:
+    encoded = metadata.all_data(1)
+    if len(encoded) > stripes:
         raise CorruptFile("The ORC file has statistics of stripes that it does not have.")
-    known = tuple(tuple(Message.decode(data).all_data(1)) for data in found)
+    known = tuple(tuple(Message.decode(data).all_data(1)) for data in encoded)
     return known + ((),) * (stripes - len(known))

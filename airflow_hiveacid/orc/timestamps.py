@@ -17,7 +17,7 @@ from typing import TypeVar
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.batches import FileOfPieces, Piece, length_of, with_stripes
 from airflow_hiveacid.orc.compression import Codec, Compression
-from airflow_hiveacid.orc.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.envelope import TypeField, TypeKind, kind_of
 from airflow_hiveacid.orc.protobuf import Message, pack
 from airflow_hiveacid.orc.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.statistics import (
@@ -69,7 +69,7 @@ class Split:
         timestamps: set[int] = set()
         for column, type_ in enumerate(types):
             places.append(column + 2 * len(timestamps))
-            if _kind(type_) in TIMESTAMP_KINDS:
+            if kind_of(type_) in TIMESTAMP_KINDS:
                 timestamps.add(column)
         new: list[bytes] = []
         for column, type_ in enumerate(types):
@@ -79,8 +79,8 @@ class Split:
     def spread(self, columns: Iterable[T]) -> tuple[T, ...]:
         """What the file says of each of its columns, for the new ones."""
         return tuple(
-            each
-            for column, each in enumerate(columns)
+            value
+            for column, value in enumerate(columns)
             for _ in range(3 if column in self.timestamps else 1)
         )
 
@@ -95,7 +95,7 @@ def timestamp_clock(source: Source, tail: OrcTail, stripe: int) -> str | None:
 
     None if it has no timestamps, or only those that are counted by UTC whatever the zone.
     """
-    if all(_kind(type_) != TypeKind.TIMESTAMP for type_ in tail.types):
+    if all(kind_of(type_) != TypeKind.TIMESTAMP for type_ in tail.types):
         return None
     return clock_of(tail.stripe_footer(source, tail.stripes[stripe]))
 
@@ -141,7 +141,7 @@ def split_timestamps(
         stride=0,
         types=split.types,
         stripes=tuple(shown),
-        stripe_statistics=tuple(split.spread(tail.stripe_statistics[each]) for each in stripes),
+        stripe_statistics=tuple(split.spread(tail.stripe_statistics[number]) for number in stripes),
         file_statistics=split.spread(tail.file_statistics),
     )
     return FileOfPieces(source, [*pieces, shown_tail.encode(position)]), shown_tail
@@ -253,7 +253,7 @@ class _SplitFile:
         }
         streams: list[bytes] = []
         index: list[Piece] = []
-        indexes = {each.column: each for each in footer.index}
+        indexes = {stream.column: stream for stream in footer.index}
         for stream in footer.index:
             if stream.column in parts:
                 continue
@@ -287,10 +287,10 @@ class _SplitFile:
         entries = [
             Message.decode(
                 self.tail.compression.decompress(
-                    read_exactly(self.source, indexes[each].offset, indexes[each].length)
+                    read_exactly(self.source, indexes[part].offset, indexes[part].length)
                 )
             ).all_messages(1)
-            for each in (place, place + 1, place + 2)
+            for part in (place, place + 1, place + 2)
         ]
         numbers = 2 if self.tail.codec is Codec.NONE else 3
         groups = []
@@ -299,8 +299,8 @@ class _SplitFile:
             for part in (seconds, nanos):
                 # Whatever stands in front belongs to streams that are left out.
                 positions += part.all_numbers(1)[-numbers:]
-            found = [each.data(2) or b"" for each in (whole, seconds, nanos)]
-            groups.append((positions, self._timestamps_of(column, *found)))
+            statistics = [part.data(2) or b"" for part in (whole, seconds, nanos)]
+            groups.append((positions, self._timestamps_of(column, *statistics)))
         return self.tail.compression.compress(row_index(groups))
 
     def statistics(self, columns: Sequence[bytes]) -> tuple[bytes, ...]:
@@ -317,14 +317,12 @@ class _SplitFile:
         count, has_null = message.number(COUNT), bool(message.number(HAS_NULL, 1))
         if any(Message.decode(part).number(COUNT) != count for part in (seconds, nanos)):
             raise CorruptFile("There are timestamps without seconds, or without nanoseconds.")
-        instant = Message.decode(self.types[column]).number(TypeField.KIND) == (
-            TypeKind.TIMESTAMP_INSTANT
-        )
+        instant = kind_of(self.types[column]) == (TypeKind.TIMESTAMP_INSTANT)
         range_ = integer_range(seconds) if instant or self.clock == UTC else None
         if range_ is None:
             # Statistics count by UTC, and only its clock is never put forward or back.
             return count_statistics(count, has_null=has_null).encode()
-        first, last = (each + SECONDS_OF_2015 for each in range_)
+        first, last = (second + SECONDS_OF_2015 for second in range_)
         # Before 1970, seconds are those towards 1970.
         millis = (first - (first <= 0)) * 1000, last * 1000 + 999
         return timestamp_statistics(count, millis, has_null=has_null).encode()
@@ -348,7 +346,3 @@ def _moved(type_: bytes, places: Sequence[int]) -> bytes:
         raise CorruptFile("The ORC file names a column that it does not have.")
     rest = message.without(TypeField.SUBTYPES)
     return rest.add_data(TypeField.SUBTYPES, pack(places[number] for number in subtypes)).encode()
-
-
-def _kind(type_: bytes) -> int:
-    return Message.decode(type_).number(TypeField.KIND)

@@ -20,6 +20,7 @@ from airflow_hiveacid.orc.envelope import (
     EnvelopeColumn,
     RowOperation,
     TypeField,
+    kind_of,
     parse_key_index,
 )
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, row_groups
@@ -92,19 +93,19 @@ class _Verification:
         rows = self._tail.stripes[stripe].rows
         if not 0 < rows <= _MOST_ROWS:
             raise UnsupportedFile(f"Stripe {stripe} has {rows} rows, which cannot be checked.")
-        found = read_keys(self._source, self._tail, [stripe])
-        with closing(found):
-            return Keys.joined(list(found))
+        batches = read_keys(self._source, self._tail, [stripe])
+        with closing(batches):
+            return Keys.joined(list(batches))
 
     def _schema(self) -> Iterator[str]:
         root = Message.decode(self._tail.types[0])
         names = root.all_data(TypeField.FIELD_NAMES)
         if root.all_numbers(TypeField.SUBTYPES) != list(range(1, len(FIELDS) + 1)):
             yield "The columns of the envelope are not numbered 1 to 6."
-        for column, ((name, kind), found) in enumerate(zip(FIELDS, names, strict=True), 1):
-            if found != name:
-                yield f"The column {name.decode()} is spelled {found.decode(errors='replace')}."
-            if Message.decode(self._tail.types[column]).number(TypeField.KIND) != kind:
+        for column, ((name, kind), spelled) in enumerate(zip(FIELDS, names, strict=True), 1):
+            if spelled != name:
+                yield f"The column {name.decode()} is spelled {spelled.decode(errors='replace')}."
+            if kind_of(self._tail.types[column]) != kind:
                 yield f"The column {name.decode()} is not of ORC type {kind.name.lower()}."
 
     def _stripe(self, number: int, stripe: Stripe, keys: Keys) -> Iterator[str]:
@@ -165,11 +166,11 @@ class _Verification:
         sizes = row_groups(stripe.rows, self._tail.stride)
         offset = stripe.offset
         columns = keys.columns()
-        found = set()
+        indexed = set()
         for stream in self._tail.stripe_footer(self._source, stripe).all_messages(1):
             kind, column, length = (stream.number(field) for field in (1, 2, 3))
             if kind == StreamKind.ROW_INDEX and column in KEY_COLUMNS:
-                found.add(column)
+                indexed.add(column)
                 data = self._tail.compression.decompress(read_exactly(self._source, offset, length))
                 entries = Message.decode(data).all_messages(1)
                 yield from _wrong_groups(
@@ -177,7 +178,7 @@ class _Verification:
                 )
             offset += length
         for column in KEY_COLUMNS:
-            if column not in found:
+            if column not in indexed:
                 yield f"There is no row index for {_name(column)}."
 
     def _file_statistics(self) -> Iterator[str]:
@@ -197,9 +198,9 @@ class _Verification:
         counts = [0, 0, 0]
         counts[self._operation] = self._tail.rows
         expected = ",".join(map(str, counts))
-        found = metadata.get(STATS, expected.encode()).decode(errors="replace")
-        if found != expected:
-            yield f"{STATS} is {found}, the rows say {expected}."
+        claimed = metadata.get(STATS, expected.encode()).decode(errors="replace")
+        if claimed != expected:
+            yield f"{STATS} is {claimed}, the rows say {expected}."
         if KEY_INDEX in metadata and parse_key_index(metadata[KEY_INDEX]) != self._last_rows:
             yield f"{KEY_INDEX} does not name the last row of each stripe."
 

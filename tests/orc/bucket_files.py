@@ -77,10 +77,12 @@ def compact(
         if group.copy:
             parts += [Part(*place) for place in places]
             continue
-        anew = io.BytesIO()
-        done = reencode(places, anew, layout=plan.layout, deletes=events(deleted), aborted=aborted)
+        rewritten = io.BytesIO()
+        done = reencode(
+            places, rewritten, layout=plan.layout, deletes=events(deleted), aborted=aborted
+        )
         assert done.rows_read == group.rows
-        part = reencoded_part(anew, done, plan.layout.types)
+        part = reencoded_part(rewritten, done, plan.layout.types)
         assert done.values.rows == part.tail.rows
         parts.append(part)
     sink = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Timestamps that were written anew, read by ORC's Java library; it seeks by our row indexes."""
+"""Timestamps that were rewritten, read by ORC's Java library; it seeks by our row indexes."""
 
 import io
 import random

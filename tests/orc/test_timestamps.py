@@ -1,4 +1,4 @@
-"""Stripes with timestamps are written anew without a change of their numbers."""
+"""Stripes with timestamps are rewritten without a change of their numbers."""
 
 import io
 from dataclasses import replace
