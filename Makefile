@@ -4,16 +4,17 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3.11
-VENV := .venv
+# Another Airflow than the locked one, with the newest of all else: make unit AIRFLOW=3.1
+VENV := .venv$(if $(AIRFLOW),-airflow-$(AIRFLOW))
 BIN := $(VENV)/bin
 # spark-submit and airflow are looked up on PATH, by Airflow as well as by the tests.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH"
 INSTALLED := $(VENV)/.installed
-OLDEST := .venv-oldest
 # Each has metastores and a Spark of its own, about 3 GB in all.
 WORKERS ?= 2
+UNIT := not server and not interop and not live and not differential and not faults and not fuzz
 
-.PHONY: help setup quickstart test lint format histories interop differential faults fuzz live oldest bench docs lock clean
+.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults fuzz live bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,11 +24,16 @@ setup: $(INSTALLED) ## Create .venv with everything that development needs
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
-	@echo "Installing the locked packages into $(VENV) (a few minutes the first time)"
+	@echo "Installing packages into $(VENV) (a few minutes the first time)"
+ifdef AIRFLOW
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet 'apache-airflow~=$(AIRFLOW).0' \
+		--group dev --editable .
+else
 	@# What it fetches is progress; the list of what it installed afterwards is in the lock file.
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --require-hashes --requirements requirements.lock \
 		2>&1 | grep --line-buffered --invert-match '^ [+~-] '
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+endif
 	@touch $@
 
 quickstart: setup ## Real metastore, demo table; Airflow merges, compacts and cleans it
@@ -36,9 +42,20 @@ quickstart: setup ## Real metastore, demo table; Airflow merges, compacts and cl
 test: setup ## Run all tests
 	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-lint: setup ## Check style, types and the directions of imports
+unit: setup ## Run the tests that need no Java, in a minute
+	@$(RUN) python -m pytest -m '$(UNIT)' --numprocesses $(WORKERS) --dist worksteal
+
+coverage: setup ## Run all tests and show which lines none of them ran
+	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile \
+		--cov=airflow_hiveacid --cov-report=term:skip-covered --cov-report=html:build/coverage
+
+airflow: setup ## Run the tests of the Airflow side, say with an older one: AIRFLOW=3.1
+	@$(RUN) python -m pytest tests/airflow
+
+lint: setup ## Check style, spelling, types and the directions of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/codespell
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
@@ -66,12 +83,6 @@ faults: setup ## Kill, stop, starve and garble every operation at every step (an
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live
 
-oldest: setup ## Run the tests of the Airflow side on the oldest Airflow that is supported
-	@test -x $(OLDEST)/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python $(OLDEST)
-	@VIRTUAL_ENV="$(CURDIR)/$(OLDEST)" $(BIN)/uv pip install --quiet 'apache-airflow~=3.1.0' \
-		--group dev --editable .
-	@PATH="$(CURDIR)/$(OLDEST)/bin:$$PATH" python -m pytest tests/airflow
-
 bench: setup ## Measure writing, typical loads, compacting, polling and waiting (half an hour)
 	@mkdir -p build
 	@$(RUN) python bench/write.py --rows 4000000 --json build/write.json
@@ -81,13 +92,13 @@ bench: setup ## Measure writing, typical loads, compacting, polling and waiting 
 	@$(RUN) python bench/waiters.py --version 4.0.1
 	@$(RUN) python bench/waiters.py --version 3.1.3
 
-docs: setup ## Write the reference in docs/ anew from the code
+docs: setup ## Write the reference in docs/ from the code
 	@$(RUN) python docs/generate_reference.py
 
-lock: setup ## Pin all packages anew from pyproject.toml
+lock: setup ## Pin the newest of all packages that pyproject.toml allows
 	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url \
-		--python-version 3.11 --upgrade --quiet --custom-compile-command "make lock" \
+		--universal --python-version 3.11 --upgrade --quiet --custom-compile-command "make lock" \
 		--output-file requirements.lock
 
 clean: ## Remove what the quickstart and the tools left
-	@rm -rf build .venv-oldest .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	@rm -rf build .venv-airflow-* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -5,6 +5,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,9 +23,51 @@ settings.register_profile("hiveacid", deadline=None)
 settings.load_profile("hiveacid")
 
 VERSIONS = ("4.0.1", "3.1.3")
+_SERVERS = frozenset({"hms4", "hms3", "spark"})
+_JAVA_THAT_STARTS_NOTHING = """\
+#!/bin/sh
+if [ "$1" = -version ]; then echo 'openjdk version "17.0.1"' >&2; exit 0; fi
+echo "A test that starts Java by itself wants the mark server (pytest.mark.server)." >&2
+exit 97
+"""
 # With one level of compilation Java keeps room for 48 MB of code; once that is full, after some
 # hundred queries, it compiles nothing any more.
 _JAVA_OPTIONS = "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what takes a metastore or a Spark, by its fixtures: `make unit` leaves those out."""
+    for item in items:
+        if isinstance(item, pytest.Function) and _takes_a_server(item):
+            item.add_marker("server")
+
+
+def _takes_a_server(item: pytest.Function) -> bool:
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    real = "hms" in item.fixturenames and not str(parameters["hms"]).startswith("fake")
+    return real or not _SERVERS.isdisjoint(item.fixturenames)
+
+
+@pytest.fixture(scope="session")
+def java_that_starts_nothing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for JAVA_HOME whose `java` knows its version and refuses all else."""
+    home = tmp_path_factory.mktemp("java")
+    program = home / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(_JAVA_THAT_STARTS_NOTHING)
+    program.chmod(0o755)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def java_only_with_the_mark(
+    request: pytest.FixtureRequest,
+    java_that_starts_nothing: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fail a test that starts Java by itself, until it says so by the mark `server`."""
+    if request.node.get_closest_marker("server") is None:
+        monkeypatch.setenv("JAVA_HOME", str(java_that_starts_nothing))
 
 
 def _metastore(version: str, factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:

@@ -290,6 +290,7 @@ def test_without_the_client_of_kubernetes_its_package_is_named(
         KubernetesApplications(NAMESPACE).kill("spark-1")
 
 
+@pytest.mark.server
 def test_spark_submits_what_is_found_again(
     server: KubernetesServer, applications: KubernetesApplications, tmp_path: Path
 ) -> None:

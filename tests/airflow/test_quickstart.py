@@ -1,7 +1,10 @@
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.server
 def test_the_quickstart_shows_an_hourly_merge_its_compaction_and_the_cleaning(tmp_path):
     command = [sys.executable, "-m", "airflow_hiveacid.quickstart", "--directory", str(tmp_path)]
     ended = subprocess.run(command, check=False, capture_output=True, encoding="utf-8")

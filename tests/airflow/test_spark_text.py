@@ -63,6 +63,7 @@ def test_a_text_of_two_lines_is_refused_by_its_name(
     assert not spark_submit.seen_file.exists()
 
 
+@pytest.mark.server
 def test_java_reads_the_properties_that_were_written(tmp_path: Path) -> None:
     values = [
         "",

@@ -170,6 +170,7 @@ def test_an_update_deletes_the_rows_that_it_writes_anew(spark, hms, client, data
     assert list(folder(table).glob(f"{STAGING_PREFIX}*")) == []
 
 
+@pytest.mark.server
 @HIVE4
 @pytest.mark.parametrize("change", ["insert", "merge"])
 def test_a_stage_that_gives_other_rows_when_it_is_computed_again_ends_the_write(

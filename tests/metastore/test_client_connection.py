@@ -173,6 +173,7 @@ def test_a_closed_client_connects_again(client: MetastoreClient) -> None:
     assert client.get_databases() == expected
 
 
+@pytest.mark.server
 def test_a_client_survives_the_restart_of_the_server(tmp_path: Path) -> None:
     with EmbeddedMetastore("4.0.1", directory=tmp_path) as metastore:
         client = MetastoreClient(metastore.options)
@@ -217,6 +218,7 @@ class TlsMetastore(EmbeddedMetastore):
         return MetastoreOptions(uris=self.uri, tls_ca_file=str(self.certificate))
 
 
+@pytest.mark.server
 def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, stranger = certificate(tmp_path, "stranger")
     with TlsMetastore("4.0.1", directory=tmp_path) as metastore:
@@ -244,6 +246,7 @@ class HttpMetastore(EmbeddedMetastore):
         return super().uri.replace("thrift:", "http:") + "/metastore"
 
 
+@pytest.mark.server
 def test_http(tmp_path: Path) -> None:
     with HttpMetastore("4.0.1", directory=tmp_path) as metastore:
         client = MetastoreClient(metastore.options)

@@ -32,6 +32,7 @@ def processes_using(directory: Path) -> list[str]:
     return lines
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("version", RELEASES)
 def test_tables_survive_a_killed_server_and_nothing_survives_the_end(
     version: str, tmp_path: Path, eventually: Callable[..., None]
@@ -52,6 +53,7 @@ def test_tables_survive_a_killed_server_and_nothing_survives_the_end(
     eventually("all processes end", lambda: processes_using(tmp_path) == [])
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("version", RELEASES)
 def test_the_transaction_timeout_can_be_read_from_the_server(version: str, tmp_path: Path) -> None:
     with EmbeddedMetastore(version, directory=tmp_path, txn_timeout_seconds=7) as metastore:
@@ -60,6 +62,7 @@ def test_the_transaction_timeout_can_be_read_from_the_server(version: str, tmp_p
         client.close()
 
 
+@pytest.mark.server
 def test_a_killed_owner_takes_its_metastore_along(
     tmp_path: Path, eventually: Callable[..., None]
 ) -> None:
@@ -83,6 +86,7 @@ def test_a_killed_owner_takes_its_metastore_along(
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("version", RELEASES)
 def test_a_failed_start_shows_the_log_and_leaves_no_process(
     version: str, tmp_path: Path, eventually: Callable[..., None]
@@ -156,6 +160,7 @@ def publish(root: Path, coordinates: str) -> Path:
     return folder
 
 
+@pytest.mark.server
 def test_two_processes_share_one_fetch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -191,6 +196,7 @@ def test_two_processes_share_one_fetch(
     ]
 
 
+@pytest.mark.server
 def test_a_failed_fetch_names_what_is_missing_and_leaves_nothing(
     tmp_path: Path, mirror: Path
 ) -> None:

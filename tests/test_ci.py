@@ -1,0 +1,42 @@
+"""What a push and a commit are judged by is what a developer runs: the targets of the Makefile."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+MAKEFILE = (ROOT / "Makefile").read_text()
+RECIPES = dict(re.findall(r"^([a-z]+): .*\n((?:\t.*\n)*)", MAKEFILE, re.M))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def workflow() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+
+
+def test_the_workflow_runs_targets_of_the_makefile_and_nothing_else() -> None:
+    commands = [
+        step["run"] for job in workflow().values() for step in job["steps"] if "run" in step
+    ]
+    assert {command.split()[0] for command in commands} == {"make"}
+    targets = {command.split()[1] for command in commands}
+    assert {"lint", "unit", "test", "quickstart"} <= targets <= RECIPES.keys()
+    settings = re.findall(r"(\w+)=", " ".join(commands))
+    assert all(f"$({setting})" in MAKEFILE for setting in settings)
+
+
+def test_its_matrix_is_what_the_package_promises() -> None:
+    matrix = workflow()["versions"]["strategy"]["matrix"]
+    promised = [line.split(" :: ")[-1] for line in PROJECT["classifiers"] if "Python :: 3." in line]
+    assert matrix["python"] == promised
+    assert PROJECT["requires-python"] == f">={promised[0]}"
+    assert f"apache-airflow>={matrix['airflow'][0]},<4" in PROJECT["dependencies"]
+
+
+def test_a_commit_is_judged_by_what_make_lint_runs() -> None:
+    [repo] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    of_commit = {hook["entry"].removeprefix(".venv/bin/").split()[0] for hook in repo["hooks"]}
+    assert of_commit == set(re.findall(r"\$\(BIN\)/(\S+)", RECIPES["lint"]))
