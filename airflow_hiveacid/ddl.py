@@ -53,8 +53,8 @@ def run_ddl(client: MetastoreClient, job: CreateTableJob | ConvertJob) -> RunRep
 
 def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptReport:
     """Run a script that needs no Spark."""
-    ddl = [each for each in script.runs() if isinstance(each, CreateTableJob | ConvertJob)]
-    return ScriptReport.of(script.target, [run_ddl(client, each) for each in ddl])
+    ddl = [job for job in script.runs() if isinstance(job, CreateTableJob | ConvertJob)]
+    return ScriptReport.of(script.target, [run_ddl(client, job) for job in ddl])
 
 
 def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) -> tuple[str, ...]:
@@ -63,8 +63,8 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
     Returns:
         What its author should know.
     """
-    found = _find(client, ref)
-    if found is None:
+    existing = _find(client, ref)
+    if existing is None:
         table = HiveTable.new(
             ref,
             _columns(job.columns),
@@ -81,10 +81,10 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
             client.create_table(table)
             return ()
         except MetastoreCallFailed:
-            found = _find(client, ref)
-            if found is None:
+            existing = _find(client, ref)
+            if existing is None:
                 raise  # Else somebody else has created it meanwhile.
-    if job.run_token is not None and found.parameters.get(_RUN) == job.run_token:
+    if job.run_token is not None and existing.parameters.get(_RUN) == job.run_token:
         return (f"{ref.full_name} was created by an earlier try.",)
     if not job.if_not_exists:
         raise TableExists(f"{ref.full_name} is there already.")
@@ -172,4 +172,4 @@ def _find(client: MetastoreClient, ref: TableRef) -> HiveTable | None:
 
 
 def _columns(specs: Sequence[ColumnSpec]) -> list[HiveColumn]:
-    return [HiveColumn(each.name.lower(), each.type, each.comment) for each in specs]
+    return [HiveColumn(spec.name.lower(), spec.type, spec.comment) for spec in specs]

@@ -89,8 +89,8 @@ def _as_text(report: CleanReport) -> Iterator[str]:
     yield f"{report.target}: {len(report.removed)} {done}, {size}; {len(report.kept)} kept"
     yield from aligned(
         [
-            *((done, each.path, bytes_in_words(each.bytes), each.why) for each in report.removed),
-            *(("kept", each.path, "", each.reason) for each in report.kept),
+            *((done, gone.path, bytes_in_words(gone.bytes), gone.why) for gone in report.removed),
+            *(("kept", kept.path, "", kept.reason) for kept in report.kept),
         ],
         right=[2],
     )

@@ -125,9 +125,9 @@ def _failed(name: str, error: HiveAcidError) -> Check:
 
 
 def _packages() -> str:
-    found = [f"Python {platform.python_version()}"]
-    found += [f"{name} {at}" for name in _PACKAGES if (at := _version(name)) is not None]
-    return ", ".join(found)
+    versions = [f"Python {platform.python_version()}"]
+    versions += [f"{name} {at}" for name in _PACKAGES if (at := _version(name)) is not None]
+    return ", ".join(versions)
 
 
 def _pyspark() -> str:
@@ -220,7 +220,7 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
                 directory = file.directory
                 deletes = isinstance(directory, Delta) and directory.is_delete
                 with open_data(storage, file) as source:
-                    found = verify_file(
+                    of_file = verify_file(
                         source,
                         kind="delete" if deletes else "insert",
                         bucket=file.bucket,
@@ -230,8 +230,8 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
                 if wanted is not None:
                     rows = read_tail(storage, file.path, file.size).rows
                     if rows != wanted:
-                        found.append(f"It has {rows} rows, and was written with {wanted}.")
-                problems += [f"{storage.location}/{file.path}: {problem}" for problem in found]
+                        of_file.append(f"It has {rows} rows, and was written with {wanted}.")
+                problems += [f"{storage.location}/{file.path}: {problem}" for problem in of_file]
     if problems:
         more = len(problems) - _PROBLEMS_TOLD
         told = " ".join(problems[:_PROBLEMS_TOLD])

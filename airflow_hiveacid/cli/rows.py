@@ -128,12 +128,12 @@ def visible_rows(
                 for delete, events in loaded
                 if rules is Rules.HIVE3 or delete_applies(file.directory, delete)
             ]
-            found = (
+            batches = (
                 _numbered_rows(storage, file, ids[file.path])
                 if file.raw
                 else _acid_rows(storage, file, write_ids)
             )
-            for batch, keep in found:
+            for batch, keep in batches:
                 yield from _visible(batch, keep, applied)
 
 

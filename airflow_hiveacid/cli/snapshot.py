@@ -103,11 +103,11 @@ def _snapshot_of_path(arguments: argparse.Namespace) -> VisibleTable:
     path = arguments.path
     root = Storage.of(path if _SCHEME.match(path) else os.path.abspath(path))
     partitioned = _is_partition_folder(root)
-    found = _find_partitions(root, ()) if partitioned else [PartitionDirectory(None, {}, root)]
+    partitions = _find_partitions(root, ()) if partitioned else [PartitionDirectory(None, {}, root)]
     return VisibleTable(
         title=root.location,
         partitioned=partitioned,
-        partitions=found,
+        partitions=partitions,
         write_ids=kind.parse(arguments.write_ids),
         txns=ValidTxnList.parse(arguments.txns) if arguments.txns else None,
         rules=arguments.rules or Rules.HIVE4,
@@ -128,15 +128,17 @@ def _is_partition_name(name: str) -> bool:
 
 
 def _find_partitions(storage: Storage, path: tuple[str, ...]) -> list[PartitionDirectory]:
-    found = []
+    partitions = []
     for name in sorted(filter(_is_partition_name, storage.list_directories())):
         child = Storage.of(f"{storage.location.rstrip('/')}/{name}")
         if _is_partition_folder(child):
-            found += _find_partitions(child, (*path, name))
+            partitions += _find_partitions(child, (*path, name))
         else:
             whole = "/".join((*path, name))
-            found.append(PartitionDirectory(whole, dict(names.parse_partition_name(whole)), child))
-    return found
+            partitions.append(
+                PartitionDirectory(whole, dict(names.parse_partition_name(whole)), child)
+            )
+    return partitions
 
 
 @contextmanager

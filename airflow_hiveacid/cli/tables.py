@@ -51,15 +51,15 @@ def run(arguments: argparse.Namespace) -> int:
     with closing(MetastoreClient(target.metastore(arguments))) as client:
         print("hiveacid: measuring ...", file=sys.stderr, flush=True)
         meter = HealthMeter(client)
-        found: list[TableHealth] = []
+        measured: list[TableHealth] = []
         if named := [name for name in arguments.names if "." in name]:
-            found += meter.measure(tables=named)
+            measured += meter.measure(tables=named)
         for database in [name for name in arguments.names if "." not in name]:
-            found += meter.measure(database)
+            measured += meter.measure(database)
         if not arguments.names:
-            found += meter.measure()
+            measured += meter.measure()
     healths = sorted(
-        {health.table: health for health in found}.values(),
+        {health.table: health for health in measured}.values(),
         key=lambda health: (health.score, health.table),
     )
     if arguments.json:

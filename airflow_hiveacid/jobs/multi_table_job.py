@@ -47,12 +47,12 @@ class MultiTableJob(Job):
     @property
     def tables(self) -> tuple[str, ...]:
         """The tables that the job writes, by their full names."""
-        return tuple(each.target for each in self.statements)
+        return tuple(statement.target for statement in self.statements)
 
     @property
     def keeps_source(self) -> bool:
         """Whether one of the statements is a merge."""
-        return any(isinstance(each, MergeJob) for each in self.statements)
+        return any(isinstance(statement, MergeJob) for statement in self.statements)
 
     def validate(self) -> None:
         """Raise InvalidJob when the job is malformed; touches no server."""
@@ -85,7 +85,7 @@ class MultiTableJob(Job):
         if self.target != self.statements[0].target:
             raise InvalidJob(f"target is the table of statements[0], not {self.target!r}.")
         require_one_change(
-            (each.target.lower(), not isinstance(each, InsertJob)) for each in self.statements
+            (job.target.lower(), not isinstance(job, InsertJob)) for job in self.statements
         )
         for one, other in combinations(self.statements, 2):
             if isinstance(one, InsertJob) and isinstance(other, InsertJob):

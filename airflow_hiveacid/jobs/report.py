@@ -144,7 +144,7 @@ def by_table(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     tables = report.get("tables") or ()
     if len(tables) < 2:
         return [report]
-    return [{**report, **each, "target": each["table"]} for each in tables]
+    return [{**report, **table, "target": table["table"]} for table in tables]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ class RunNote:
         content = few._encoded()
         if len(content) <= MOST_BYTES:
             return content
-        tables = tuple(replace(each, partitions=()) for each in few.report.tables)
+        tables = tuple(replace(table, partitions=()) for table in few.report.tables)
         warnings = (*few.report.warnings, _NO_PARTITIONS)
         report = replace(few.report, partitions=(), tables=tables, warnings=warnings)
         return replace(few, report=report)._encoded()

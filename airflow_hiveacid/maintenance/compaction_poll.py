@@ -78,16 +78,16 @@ class CompactionPoll:
             now: The time, with its zone; None is the real one.
         """
         with self._client:
-            found = {table for pattern in tables for table in tables_of(self._client, pattern)}
-            decisions = self._survey.survey(sorted(found), partitions, now or datetime.now(UTC))
+            refs = {table for pattern in tables for table in tables_of(self._client, pattern)}
+            decisions = self._survey.survey(sorted(refs), partitions, now or datetime.now(UTC))
         decisions = choose(decisions, self._budget)
         needs = tuple(filter(None, map(CompactionNeed.of, decisions)))
         others = [decision for decision in decisions if decision.type is None]
         log = (
             *(f"{need.name} needs a {need.type} compaction: {need.reason}" for need in needs),
-            *_summary(others, len(found)),
+            *_summary(others, len(refs)),
         )
-        if unwritten := len(found) - len({decision.size.table for decision in decisions}):
+        if unwritten := len(refs) - len({decision.size.table for decision in decisions}):
             log = (*log, f"Not written since the last look, or empty: {_tables(unwritten)}.")
         return PollResult(needs, log, tuple(_problems(others)))
 
@@ -97,7 +97,7 @@ def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
     told = list(others)
     if len(others) > _NAMED:
         # What cannot be read comes first, then what will soon be due.
-        told.sort(key=lambda each: (each.size.problem is None, -len(each.size.deltas)))
+        told.sort(key=lambda decision: (decision.size.problem is None, -len(decision.size.deltas)))
     for decision in told[:_NAMED]:
         size = decision.size
         name = size.table if size.partition is None else f"{size.table}/{size.partition}"
@@ -111,7 +111,7 @@ def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
 
 def _problems(others: Sequence[Decision]) -> Iterator[str]:
     """A line for each of what could not be measured, if there are not too many."""
-    unknown = [each.size for each in others if each.size.problem is not None]
+    unknown = [decision.size for decision in others if decision.size.problem is not None]
     for size in unknown[:_PROBLEMS]:
         name = size.table if size.partition is None else f"{size.table}/{size.partition}"
         yield f"{name} cannot be measured: {size.problem}"

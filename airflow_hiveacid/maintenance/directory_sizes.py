@@ -43,23 +43,23 @@ class DirectorySizes:
     def of(cls, location: str) -> "DirectorySizes":
         """List a folder."""
         storage = ReadOnlyStorage.of(location)
-        found = cls(storage)
+        sizes = cls(storage)
         for path, size, written in storage.walk():
             if size is None:
-                found.bytes.setdefault(path, 0)
+                sizes.bytes.setdefault(path, 0)
                 continue
             directory, _, name = path.rpartition("/")
             if is_hidden(name):
                 if name == METADATA_FILE:
-                    found.marked.add(directory)
+                    sizes.marked.add(directory)
                 elif name == SIDECAR_FILE:
-                    found.noted.add(directory)
+                    sizes.noted.add(directory)
                 continue
-            if directory not in found.with_attempts and is_named_after_attempt(name):
-                found.with_attempts.add(directory)
-            found.bytes[directory] = found.bytes.get(directory, 0) + size
-            found.written[directory] = written
-        return found
+            if directory not in sizes.with_attempts and is_named_after_attempt(name):
+                sizes.with_attempts.add(directory)
+            sizes.bytes[directory] = sizes.bytes.get(directory, 0) + size
+            sizes.written[directory] = written
+        return sizes
 
     def contents(self, partitions: Iterable[str]) -> dict[str, dict[str, int]]:
         """The sizes of each partition's directories, by their names and by the partition's path.
@@ -71,10 +71,10 @@ class DirectorySizes:
         for path, size in self.bytes.items():
             partition, _, directory = path.rpartition("/")
             if partition not in contents or path in contents:
-                place = _place(path, contents)
-                if place is None:
+                split = _split(path, contents)
+                if split is None:
                     continue
-                partition, directory = place
+                partition, directory = split
             if not directory.startswith(_ACID):
                 if is_hidden(directory):
                     continue
@@ -115,7 +115,7 @@ def parted(
     return inside, outside
 
 
-def _place(path: str, contents: Mapping[str, object]) -> tuple[str, str] | None:
+def _split(path: str, contents: Mapping[str, object]) -> tuple[str, str] | None:
     """Which partition a directory belongs to, and below which directory of it."""
     if path in contents:
         return path, ORIGINALS

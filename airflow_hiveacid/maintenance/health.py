@@ -75,11 +75,11 @@ class HealthMeter:
             queue.setdefault(entry.table, []).append(entry)
         self._mistrust_compacted(queue)
         blockers = blockers_by_table(self._client) if wanted else {}
-        for ref, found in self._survey.look(wanted, now=now, described=known):
-            if isinstance(found, TableNotFound) and tables is None:
+        for ref, outcome in self._survey.look(wanted, now=now, described=known):
+            if isinstance(outcome, TableNotFound) and tables is None:
                 continue
             yield self._health(
-                ref, known.get(ref), found, blockers.get(ref, ()), queue.get(ref, ()), now
+                ref, known.get(ref), outcome, blockers.get(ref, ()), queue.get(ref, ()), now
             )
 
     def _known(self, database: str | None, tables: Sequence[str] | None) -> Iterator[HiveTable]:
@@ -110,7 +110,7 @@ class HealthMeter:
         self,
         ref: TableRef,
         known: HiveTable | None,
-        found: list[Decision] | HiveAcidError,
+        outcome: list[Decision] | HiveAcidError,
         blockers: Sequence[Blocker],
         queue: Sequence[QueuedCompaction],
         now: datetime,
@@ -123,16 +123,18 @@ class HealthMeter:
             measured_at=now.timestamp(),
         )
         policy = self._policy
-        if not isinstance(found, HiveAcidError):
-            health = _measured(health, found, now)
+        if not isinstance(outcome, HiveAcidError):
+            health = _measured(health, outcome, now)
             policy = policy.for_table(known.parameters if known else {})
             if health.obsolete_bytes or health.obsolete_directories or health.aborted_directories:
                 self._survey.mistrust(ref)
         else:
-            health = replace(health, error=ErrorReport.of(found), verdict=str(found))
+            health = replace(health, error=ErrorReport.of(outcome), verdict=str(outcome))
         problems = []
-        if not isinstance(found, HiveAcidError) and health.kind != TableKind.NOT_ACID:
-            problems = [_named(each) for each in found if each.size.problem is not None]
+        if not isinstance(outcome, HiveAcidError) and health.kind != TableKind.NOT_ACID:
+            problems = [
+                _named(decision) for decision in outcome if decision.size.problem is not None
+            ]
         score, penalties = score_of(health, policy, problems)
         return replace(health, score=score, penalties=penalties)
 
@@ -178,7 +180,8 @@ def _verdict(decisions: Sequence[Decision], needs: Sequence[Decision]) -> str:
         where = f"in {len(needs)} of {len(decisions)} partitions"
         return f"{what} {where}, first of all {_named(first)}"
     telling = max(
-        decisions, key=lambda each: (each.size.problem is not None, len(each.size.deltas))
+        decisions,
+        key=lambda decision: (decision.size.problem is not None, len(decision.size.deltas)),
     )
     return f"Nothing to do: {_named(telling)}"
 

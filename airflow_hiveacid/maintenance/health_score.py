@@ -222,7 +222,7 @@ def _for_waiting(health: TableHealth) -> Iterator[Penalty]:
         if entry.unfinished and entry.since is not None and now - entry.since > _HOUR
     ]
     if late:
-        points, age, entry = max(late, key=lambda each: each[:2])
+        points, age, entry = max(late, key=lambda entry: entry[:2])
         yield Penalty(points, f"Request {entry.id} is {entry.state} for {duration_in_words(age)}.")
     failed = [entry for entry in health.queue if not entry.unfinished]
     if failed:

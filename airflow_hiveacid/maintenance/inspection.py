@@ -46,7 +46,7 @@ class Garbage:
     """Something that may be removed.
 
     Attributes:
-        path: Where it is, below the folder of its place.
+        path: Where it is, below its folder.
         bytes: The size of its files.
         why: What made it useless.
         cover: The directory that must still be there then, because it holds the same.
@@ -65,14 +65,14 @@ class InspectedFolder:
     """What one folder has that no new reader looks at.
 
     Attributes:
-        place: The folder.
+        folder: Where it is.
         garbage: What may be removed.
         keep: What stays, and why.
         plan: The decision on its ACID directories; None when there was none to be made.
         committed_notes: Notes on runs that were committed, which do not say so yet.
     """
 
-    place: PartitionFolder
+    folder: PartitionFolder
     garbage: tuple[Garbage, ...] = ()
     keep: tuple[Stay, ...] = ()
     plan: CleaningPlan | None = None
@@ -83,7 +83,7 @@ class InspectedFolder:
 class _Listing:
     """The files of a folder, and what a new reader makes of them."""
 
-    place: PartitionFolder
+    folder: PartitionFolder
     storage: ReadOnlyStorage
     files: Sequence[FileStatus]
     state: AcidDirectory
@@ -116,12 +116,12 @@ class _Listing:
             and parse_directory(file.path.partition("/")[0]) is not None
         ]
 
-    def since(self) -> dict[str, ReaderNote]:
+    def reader_notes(self) -> dict[str, ReaderNote]:
         """The notes in the directories on who was there when they appeared."""
-        notes = [file.path for file in self.files if file.path.endswith(f"/{READER_NOTE_FILE}")]
-        directories = [path.removesuffix(f"/{READER_NOTE_FILE}") for path in notes]
-        found = {directory: read_reader_note(self.storage, directory) for directory in directories}
-        return {directory: since for directory, since in found.items() if since is not None}
+        paths = [file.path for file in self.files if file.path.endswith(f"/{READER_NOTE_FILE}")]
+        directories = [path.removesuffix(f"/{READER_NOTE_FILE}") for path in paths]
+        notes = {directory: read_reader_note(self.storage, directory) for directory in directories}
+        return {directory: note for directory, note in notes.items() if note is not None}
 
 
 class Inspection:
@@ -150,21 +150,23 @@ class Inspection:
         self._besides = besides
         self._now = datetime.now(UTC)
 
-    def look(self, places: Sequence[PartitionFolder]) -> list[InspectedFolder]:
+    def look(self, folders: Sequence[PartitionFolder]) -> list[InspectedFolder]:
         """Find what may be removed from the folders of partitions, or of a table without."""
-        listings = [self._list(place) for place in places]
+        listings = [self._list(folder) for folder in folders]
         dirty = [
-            each
-            for each in listings
-            if isinstance(each, _Listing) and (each.unread or each.unfinished)
+            listing
+            for listing in listings
+            if isinstance(listing, _Listing) and (listing.unread or listing.unfinished)
         ]
         # Only now: whoever looked at a folder before something appeared in it is either still
         # there, or needs it no more.
         blockers = self._blockers() if dirty else []
-        protected = self._protected([each.place for each in dirty])
+        protected = self._protected([listing.folder for listing in dirty])
         return [
-            each if isinstance(each, InspectedFolder) else self._judge(each, blockers, protected)
-            for each in listings
+            listing
+            if isinstance(listing, InspectedFolder)
+            else self._judge(listing, blockers, protected)
+            for listing in listings
         ]
 
     def look_beside(self, keep_notes_days: float) -> InspectedFolder:
@@ -173,10 +175,10 @@ class Inspection:
         Args:
             keep_notes_days: Younger notes on runs stay.
         """
-        place = PartitionFolder(None, self._table.folder, self._table.folder, "")
-        if place.leads_through_link():
-            return InspectedFolder(place)
-        storage = ReadOnlyStorage.of(place.location)
+        folder = PartitionFolder(None, self._table.folder, self._table.folder, "")
+        if folder.leads_through_link():
+            return InspectedFolder(folder)
+        storage = ReadOnlyStorage.of(folder.location)
         garbage: list[Garbage] = []
         committed: list[NoteFile] = []
         if self._table.partition_keys:
@@ -198,15 +200,15 @@ class Inspection:
                     garbage.append(Garbage(path, size, why, is_file=True))
                 elif self._nobody_finishes(path):
                     garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
-            old = {each.path for each in garbage}
-            for found, belief in self._judged_notes(storage):
-                if found.path in old:
+            old = {file.path for file in garbage}
+            for note, outcome in self._judged_notes(storage):
+                if note.path in old:
                     continue
-                if belief is RunOutcome.APPLIED:
-                    committed.append(found)
-                elif belief is RunOutcome.NOT_APPLIED:
-                    garbage.append(Garbage(found.path, 0, _NOT_APPLIED, is_file=True))
-        return InspectedFolder(place, tuple(garbage), committed_notes=tuple(committed))
+                if outcome is RunOutcome.APPLIED:
+                    committed.append(note)
+                elif outcome is RunOutcome.NOT_APPLIED:
+                    garbage.append(Garbage(note.path, 0, _NOT_APPLIED, is_file=True))
+        return InspectedFolder(folder, tuple(garbage), committed_notes=tuple(committed))
 
     def _nobody_finishes(self, path: str) -> bool:
         """Whether it is the beginning of a note on a transaction that is over."""
@@ -220,47 +222,47 @@ class Inspection:
         name = self._table.ref.full_name
         notes = RunNoteFolder(storage, name)
         unmarked = notes.unmarked()
-        others = {other for found in unmarked if found.note for other in found.note.write_ids} - {
-            name
-        }
+        others = {other for note in unmarked if note.note for other in note.note.write_ids} - {name}
         refs = sorted(ref for ref in map(_ref, others) if ref is not None)
         valid = {name: self._write_ids}
         for start in range(0, len(refs), _TABLES_AT_A_TIME):
             asked = refs[start : start + _TABLES_AT_A_TIME]
             valid |= self._client.get_valid_write_ids(asked, self.txns)
-        return [(found, notes.judge(found, self.txns, valid)) for found in unmarked]
+        return [(note, notes.judge(note, self.txns, valid)) for note in unmarked]
 
-    def _list(self, place: PartitionFolder) -> "_Listing | InspectedFolder":
-        if place.leads_through_link():
-            return InspectedFolder(place, keep=(Stay("", "It lies behind a symbolic link."),))
-        storage = ReadOnlyStorage.of(place.location)
+    def _list(self, folder: PartitionFolder) -> "_Listing | InspectedFolder":
+        if folder.leads_through_link():
+            return InspectedFolder(folder, keep=(Stay("", "It lies behind a symbolic link."),))
+        storage = ReadOnlyStorage.of(folder.location)
         files = list_files(storage)
         try:
             state = read_state(
                 storage, files, self._write_ids, self.txns, rules=Rules.HIVE4, strict=True
             )
         except DataError as error:
-            return InspectedFolder(place, keep=(Stay("", str(error)),))
-        return _Listing(place, storage, files, state)
+            return InspectedFolder(folder, keep=(Stay("", str(error)),))
+        return _Listing(folder, storage, files, state)
 
     def _blockers(self) -> list[Blocker]:
         return blockers_of(self._client, self._table.ref, everywhere=True, besides=self._besides)
 
-    def _protected(self, places: Sequence[PartitionFolder]) -> dict[str | None, str]:
+    def _protected(self, folders: Sequence[PartitionFolder]) -> dict[str | None, str]:
         """The partitions, or the table without, whose properties forbid cleaning, and why."""
         if reason := _forbids("table", self._table.parameters):
-            return {place.partition: reason for place in places}
-        names = [place.partition for place in places if place.partition is not None]
+            return {folder.partition: reason for folder in folders}
+        names = [folder.partition for folder in folders if folder.partition is not None]
         partitions = self._client.get_partitions(self._table.ref, names) if names else ()
-        reasons = {each.name: _forbids("partition", each.parameters) for each in partitions}
+        reasons = {
+            partition.name: _forbids("partition", partition.parameters) for partition in partitions
+        }
         return {name: reason for name, reason in reasons.items() if reason is not None}
 
     def _judge(
         self, listing: "_Listing", blockers: Sequence[Blocker], protected: Mapping[str | None, str]
     ) -> InspectedFolder:
-        place, state, storage = listing.place, listing.state, listing.storage
-        if place.partition in protected:
-            forbidden = dict.fromkeys(listing.useless, protected[place.partition])
+        folder, state, storage = listing.folder, listing.state, listing.storage
+        if folder.partition in protected:
+            forbidden = dict.fromkeys(listing.useless, protected[folder.partition])
         else:
             links = filter(storage.is_link, listing.useless)
             forbidden = dict.fromkeys(links, "It is a symbolic link.")
@@ -272,28 +274,28 @@ class Inspection:
             listing.names,
             write_ids=self._write_ids,
             txns=self.txns,
-            since=listing.since() if state.obsolete else {},
+            since=listing.reader_notes() if state.obsolete else {},
             blockers=blockers,
             forbidden=forbidden,
             now=self._now,
         )
         garbage = [
             Garbage(
-                each.path,
-                _size(listing.files, each.path),
-                each.why,
-                each.cover,
-                is_file=each.path not in listing.names,
+                removal.path,
+                _size(listing.files, removal.path),
+                removal.why,
+                removal.cover,
+                is_file=removal.path not in listing.names,
             )
-            for each in plan.remove
+            for removal in plan.remove
         ]
         garbage += [
             Garbage(file.path, file.size, _HALF_A_NOTE, is_file=True)
             for file in listing.unfinished
-            if place.partition not in protected and not storage.is_link(file.path)
+            if folder.partition not in protected and not storage.is_link(file.path)
         ]
         staging = self._stale_staging(storage, sorted(listing.names), listing.files)
-        return InspectedFolder(place, (*garbage, *staging), plan.keep, plan)
+        return InspectedFolder(folder, (*garbage, *staging), plan.keep, plan)
 
     def _stale_staging(
         self, storage: ReadOnlyStorage, names: Sequence[str], files: Sequence[FileStatus]
@@ -313,7 +315,7 @@ def _ref(name: str) -> TableRef | None:
 
 
 def _forbids(owner: str, parameters: Mapping[str, str]) -> str | None:
-    name = next((each for each in _NO_CLEANUP if parameters.get(each, "").lower() == "true"), None)
+    name = next((name for name in _NO_CLEANUP if parameters.get(name, "").lower() == "true"), None)
     return None if name is None else f"The {owner} has the property {name}."
 
 

@@ -57,15 +57,15 @@ def partition_folders(
     if partitions is not None and not table.partition_keys:
         raise InvalidJob(f"{table.ref} has no partitions.")
     whole = PartitionFolder(None, table.folder, table.folder, "")
-    places = [whole]
+    folders = [whole]
     if table.partition_keys:
         locations = partition_locations(client, table)
-        places = [_place(table.folder, *each) for each in sorted(locations.items())]
-    _refuse_shared(table, places, table_locations(client))
-    return [each for each in places if partitions is None or each.partition in partitions]
+        folders = [_folder(table.folder, *named) for named in sorted(locations.items())]
+    _refuse_shared(table, folders, table_locations(client))
+    return [folder for folder in folders if partitions is None or folder.partition in partitions]
 
 
-def _place(table: str, partition: str, location: str) -> PartitionFolder:
+def _folder(table: str, partition: str, location: str) -> PartitionFolder:
     root = table.rstrip("/")
     inside = location.startswith(f"{root}/")
     below, path = (root, location[len(root) + 1 :].strip("/")) if inside else (location, "")
@@ -73,17 +73,17 @@ def _place(table: str, partition: str, location: str) -> PartitionFolder:
 
 
 def _refuse_shared(
-    table: HiveTable, places: Sequence[PartitionFolder], tables: Sequence[tuple[TableRef, str]]
+    table: HiveTable, folders: Sequence[PartitionFolder], tables: Sequence[tuple[TableRef, str]]
 ) -> None:
     root = real_place(table.folder)
     own = {root: table.ref.full_name}
-    for place in places:
-        if place.partition is not None:
-            name = f"{table.ref}/{place.partition}"
-            first = own.setdefault(real_place(place.location), name)
+    for folder in folders:
+        if folder.partition is not None:
+            name = f"{table.ref}/{folder.partition}"
+            first = own.setdefault(real_place(folder.location), name)
             if first != name:
-                raise _shared(name, first, place.location)
-    others = {real_place(place): ref.full_name for ref, place in tables if ref != table.ref}
+                raise _shared(name, first, folder.location)
+    others = {real_place(location): ref.full_name for ref, location in tables if ref != table.ref}
     for parts, name in (others | own).items():
         if parts in own and parts in others:
             raise _shared(name, others[parts], "/".join(parts))

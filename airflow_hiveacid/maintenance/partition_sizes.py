@@ -116,7 +116,7 @@ class PartitionSizes:
             base_bytes=originals if state.base is None else sizes[state.base],
             deltas=state.deltas,
             delta_bytes=sum(map(sizes.__getitem__, state.deltas)),
-            delete_bytes=sum(sizes[each] for each in state.deltas if each.startswith(_DELETES)),
+            delete_bytes=sum(sizes[delta] for delta in state.deltas if delta.startswith(_DELETES)),
             base_rows=base_rows,
             delta_rows=delta_rows,
             obsolete=state.obsolete,
@@ -124,7 +124,7 @@ class PartitionSizes:
             useless_bytes=sum(map(sizes.__getitem__, (*state.obsolete, *state.aborted))),
             invisible=state.invisible,
             aborted_write_ids=len(self._write_ids.aborted),
-            oldest_abort_hours=folder.age((f"{prefix}{each}" for each in state.aborted), now),
+            oldest_abort_hours=folder.age((f"{prefix}{name}" for name in state.aborted), now),
             base_age_hours=folder.age(base, now),
             one_by_one=self._rules is Rules.HIVE3,
             problem=problem,
@@ -155,7 +155,7 @@ class PartitionSizes:
     def _state(
         self, folder: DirectorySizes, prefix: str, directories: tuple[str, ...], originals: bool
     ) -> _State:
-        marked = [each for each in directories if f"{prefix}{each}" in folder.marked]
+        marked = [name for name in directories if f"{prefix}{name}" in folder.marked]
         key = directories, tuple(marked), originals
         if (known := self._states.get(key)) is not None:
             return known
@@ -188,21 +188,21 @@ class PartitionSizes:
         if originals:
             files.append(_ORIGINAL_FILE)
         try:
-            found = acid_state(
+            state = acid_state(
                 files, self._write_ids, self._txns, rules=self._rules, metadata_acid=data_format
             )
         except HiveAcidError as error:
             return _State(problem=str(error))
         rest = frozenset(directories).difference(
-            [found.base], found.deltas, found.obsolete, found.aborted
+            [state.base], state.deltas, state.obsolete, state.aborted
         )
         # Hive 3 sees in an aborted delta one more to take, with no row to be kept.
-        aborted = frozenset(filter(self._is_aborted, rest.union(found.deltas)))
+        aborted = frozenset(filter(self._is_aborted, rest.union(state.deltas)))
         return _State(
-            base=found.base,
-            deltas=tuple(each for each in found.deltas if each not in aborted),
-            obsolete=tuple(each for each in found.obsolete if each in directories),
-            aborted=tuple(sorted(aborted.union(found.aborted))),
+            base=state.base,
+            deltas=tuple(delta for delta in state.deltas if delta not in aborted),
+            obsolete=tuple(name for name in state.obsolete if name in directories),
+            aborted=tuple(sorted(aborted.union(state.aborted))),
             invisible=tuple(sorted(rest - aborted)),
         )
 

@@ -94,26 +94,26 @@ class RunNoteFolder:
             valid: A fresh list of the table's write ids.
             limit: How many notes are looked at.
         """
-        found = self._read(self._names()[-limit:])
-        applied = (each for each in found if self.judge(each, txns, valid) is RunOutcome.APPLIED)
-        notes = [each.note for each in applied if each.note is not None]
+        files = self._read(self._names()[-limit:])
+        applied = (file for file in files if self.judge(file, txns, valid) is RunOutcome.APPLIED)
+        notes = [file.note for file in applied if file.note is not None]
         return [note for note in notes if self._table in note.write_ids]
 
     def judge(
-        self, found: NoteFile, txns: ValidTxnList, valid: Mapping[str, ValidWriteIdList]
+        self, file: NoteFile, txns: ValidTxnList, valid: Mapping[str, ValidWriteIdList]
     ) -> RunOutcome:
         """Decide whether a note's transaction has applied its run.
 
         Args:
-            found: The note.
+            file: The note.
             txns: A fresh list of transactions.
             valid: Fresh lists of the write ids of the tables that it names.
         """
-        if found.name.marked:
-            return RunOutcome.UNPROVEN if found.note is None else RunOutcome.APPLIED
-        note = found.note
+        if file.name.marked:
+            return RunOutcome.UNPROVEN if file.note is None else RunOutcome.APPLIED
+        note = file.note
         if note is None:
-            return self._judge_by_name(found, txns)
+            return self._judge_by_name(file, txns)
         told = standing(self._table, note.txn_id, note.write_ids, txns, valid)
         if told is Standing.OPEN:
             return RunOutcome.OPEN
@@ -121,11 +121,11 @@ class RunNoteFolder:
             return RunOutcome.NOT_APPLIED
         return RunOutcome.APPLIED if self._has_directory(note) else RunOutcome.UNPROVEN
 
-    def _judge_by_name(self, found: NoteFile, txns: ValidTxnList) -> RunOutcome:
+    def _judge_by_name(self, file: NoteFile, txns: ValidTxnList) -> RunOutcome:
         """Decide as far as the name tells: it has the number of the transaction."""
-        txn_id = found.name.txn_id
+        txn_id = file.name.txn_id
         exists = txn_id is not None and 1 <= txn_id <= txns.high_watermark
-        if not found.is_of_later_format or not exists or txn_id in txns.aborted:
+        if not file.is_of_later_format or not exists or txn_id in txns.aborted:
             return RunOutcome.NOT_APPLIED
         return RunOutcome.OPEN if txn_id in txns.open else RunOutcome.UNPROVEN
 
@@ -170,24 +170,24 @@ class RunNoteFolder:
         return sidecar is not None and sidecar.get("txn_id") == note.txn_id
 
 
-def write_note(storage: Storage, found: NoteFile) -> None:
+def write_note(storage: Storage, file: NoteFile) -> None:
     """Leave a note, before the commit.
 
     Args:
         storage: The table's folder.
-        found: The note.
+        file: The note.
     """
-    assert found.note is not None
-    storage.write_file(found.path, found.note.to_bytes())
+    assert file.note is not None
+    storage.write_file(file.path, file.note.to_bytes())
 
 
-def mark_committed(storage: Storage, found: NoteFile) -> None:
+def mark_committed(storage: Storage, file: NoteFile) -> None:
     """Rename a note, now that its transaction is known to be committed.
 
     Args:
         storage: The table's folder.
-        found: The note.
+        file: The note.
     """
-    assert found.note is not None
-    name = NoteName(found.name.digest, found.note.txn_id, marked=True)
-    storage.rename(found.path, NoteFile(name, found.note).path)
+    assert file.note is not None
+    name = NoteName(file.name.digest, file.note.txn_id, marked=True)
+    storage.rename(file.path, NoteFile(name, file.note).path)

@@ -175,13 +175,13 @@ class Survey:
         """
         now = now or datetime.now(UTC)
         decisions: list[Decision] = []
-        for table, found in self.look(tables, partitions, now):
-            if not isinstance(found, HiveAcidError):
-                decisions += found
+        for table, outcome in self.look(tables, partitions, now):
+            if not isinstance(outcome, HiveAcidError):
+                decisions += outcome
             elif len(tables) == 1:
-                raise found
-            elif not isinstance(found, TableNotFound):
-                unknown = PartitionSize(table=table.full_name, problem=str(found))
+                raise outcome
+            elif not isinstance(outcome, TableNotFound):
+                unknown = PartitionSize(table=table.full_name, problem=str(outcome))
                 decisions.append(decide(unknown, self._policy, now=now))
         return decisions
 
@@ -235,8 +235,8 @@ class Survey:
                 self._measured[key] = replace(known, needed=True)
 
     def _survey(self, ref: TableRef, look: _Look) -> list[Decision]:
-        place, write_ids, now = (ref, look.partitions), look.write_ids(ref), look.now
-        known = self._measured.get(place)
+        key, write_ids, now = (ref, look.partitions), look.write_ids(ref), look.now
+        known = self._measured.get(key)
         if known is None and self._is_quiet(ref, write_ids, now):
             return []
         if known is None or not known.holds(write_ids, now):
@@ -247,7 +247,7 @@ class Survey:
         blockers = blockers_of(self._client, ref) if waiting else []
         decisions = [decide(size, known.policy, now=now, blockers=blockers) for size in sizes]
         needed = any(decision.type is not None for decision in decisions)
-        self._measured[place] = replace(known, needed=needed)
+        self._measured[key] = replace(known, needed=needed)
         return decisions
 
     def _is_quiet(self, ref: TableRef, write_ids: ValidWriteIdList, now: datetime) -> bool:
@@ -276,27 +276,29 @@ class Survey:
             Rules.HIVE3 if hive3 else Rules.HIVE4,
             counted=counted,
         )
-        found: list[PartitionSize] = []
+        measured: list[PartitionSize] = []
         locations, located_at = None, now
         if not table.partition_keys:
-            found += sizes.measure(self._listed(table.folder), {"": None}, now)
+            measured += sizes.measure(self._listed(table.folder), {"": None}, now)
         elif look.partitions is not None:
             # Some of many: the rest of the table's folder is not of interest.
-            for each in self._client.get_partitions(ref, look.partitions):
-                found += sizes.measure(self._listed(each.folder), {"": each.name}, now)
+            for partition in self._client.get_partitions(ref, look.partitions):
+                measured += sizes.measure(self._listed(partition.folder), {"": partition.name}, now)
         else:
             with ThreadPoolExecutor(1) as pool:
                 # Thousands of partitions take both sides their time.
                 listing = pool.submit(self._listed, table.folder)
                 locations, located_at = self._locations(table, now, before)
             inside, outside = parted(table.folder, locations)
-            found += sizes.measure(listing.result(), inside, now)
+            measured += sizes.measure(listing.result(), inside, now)
             for name, location in outside.items():
-                found += sizes.measure(self._listed(location), {"": name}, now)
-        found.sort(key=lambda size: size.partition or "")
+                measured += sizes.measure(self._listed(location), {"": name}, now)
+        measured.sort(key=lambda size: size.partition or "")
         if off or why_not:
-            found = [replace(size, auto_off=off, problem=size.problem or why_not) for size in found]
-        return _Measured(write_ids, now, policy, tuple(found), sizes.rows, locations, located_at)
+            measured = [
+                replace(size, auto_off=off, problem=size.problem or why_not) for size in measured
+            ]
+        return _Measured(write_ids, now, policy, tuple(measured), sizes.rows, locations, located_at)
 
     def _listed(self, location: str) -> DirectorySizes:
         self._allowed.require(location)

@@ -35,7 +35,7 @@ from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.storage import Storage
 
 # So many share the questions to the metastore.
-_PLACES_AT_A_TIME = 200
+_FOLDERS_AT_A_TIME = 200
 
 
 def clean(
@@ -59,13 +59,13 @@ def clean(
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not transactional.")
     with phases(Phase.READ):
-        places = partition_folders(client, table, job.partitions)
+        folders = partition_folders(client, table, job.partitions)
     if job.dry_run:
         with phases(Phase.READ):
             inspection = Inspection(client, table)
-            findings = inspection.look(places)
-            findings.append(inspection.look_beside(job.keep_notes_days))
-        return _report(job, findings, phases)
+            waiting = inspection.look(folders)
+            waiting.append(inspection.look_beside(job.keep_notes_days))
+        return _report(job, waiting, phases)
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
     with Transaction(
@@ -77,9 +77,9 @@ def clean(
         phases=phases,
     ) as txn:
         cleaner = _Cleaner(client, table, txn, phases)
-        findings = cleaner.clean(places, job)
+        cleaned = cleaner.clean(folders, job)
     return replace(
-        _report(job, findings, phases),
+        _report(job, cleaned, phases),
         requests_cleaned=tuple(cleaner.requests_cleaned),
         warnings=(*cleaner.warnings, *txn.warnings),
     )
@@ -104,7 +104,7 @@ class _Cleaner:
         self._phases = phases
         self._queue = CompactionQueue(client)
 
-    def clean(self, places: Sequence[PartitionFolder], job: CleanJob) -> list[InspectedFolder]:
+    def clean(self, folders: Sequence[PartitionFolder], job: CleanJob) -> list[InspectedFolder]:
         """Go through the folders, one after the other."""
         requests = self._requests()
         inspection = Inspection(self._client, self._table, besides=self._txn.txn_id)
@@ -115,31 +115,34 @@ class _Cleaner:
             beside = inspection.look_beside(job.keep_notes_days)
         for note in beside.committed_notes:
             self._mark_note(note)
-        findings = [self._remove(beside)]
-        for start in range(0, len(places), _PLACES_AT_A_TIME):
+        cleaned = [self._remove(beside)]
+        for start in range(0, len(folders), _FOLDERS_AT_A_TIME):
             with self._phases(Phase.READ):
-                found = inspection.look(places[start : start + _PLACES_AT_A_TIME])
-            for finding in map(self._remove, found):
-                findings.append(finding)
+                waiting = inspection.look(folders[start : start + _FOLDERS_AT_A_TIME])
+            for inspected in map(self._remove, waiting):
+                cleaned.append(inspected)
                 for request in requests:
-                    if request.partition == finding.place.partition and finding.plan is not None:
-                        self._mark_cleaned(request, finding.plan, inspection.txns)
-        return findings
+                    if (
+                        request.partition == inspected.folder.partition
+                        and inspected.plan is not None
+                    ):
+                        self._mark_cleaned(request, inspected.plan, inspection.txns)
+        return cleaned
 
-    def _remove(self, finding: InspectedFolder) -> InspectedFolder:
+    def _remove(self, inspected: InspectedFolder) -> InspectedFolder:
         """Remove what may be removed.
 
         Returns:
             What really was removed, and what was not.
         """
-        storage = Storage.of(finding.place.location)
-        unmarked = finding.plan.unmarked if finding.plan else ()
-        if finding.garbage or unmarked:
+        storage = Storage.of(inspected.folder.location)
+        unmarked = inspected.plan.unmarked if inspected.plan else ()
+        if inspected.garbage or unmarked:
             self._require_same_table()
         for directory in unmarked:
             self._note_readers(storage, directory)
-        removed, keep = [], list(finding.keep)
-        for garbage in finding.garbage:
+        removed, keep = [], list(inspected.keep)
+        for garbage in inspected.garbage:
             self._txn.check_alive()
             if garbage.cover is not None and not storage.exists(garbage.cover):
                 keep.append(Stay(garbage.path, f"{garbage.cover}, which held the same, has gone."))
@@ -150,9 +153,9 @@ class _Cleaner:
                 else:
                     storage.delete_directory(garbage.path)
             removed.append(garbage)
-        changed = len(removed) < len(finding.garbage)
-        plan = None if changed else finding.plan
-        return replace(finding, garbage=tuple(removed), keep=tuple(keep), plan=plan)
+        changed = len(removed) < len(inspected.garbage)
+        plan = None if changed else inspected.plan
+        return replace(inspected, garbage=tuple(removed), keep=tuple(keep), plan=plan)
 
     def _mark_note(self, note: NoteFile) -> None:
         """Let it be known for good that a run was applied, as long as that can be found out."""
@@ -177,7 +180,7 @@ class _Cleaner:
             return []
         self._queue.live(self._table.ref)  # Ends those that died between their last two steps.
         shown = self._queue.show(self._table.ref)
-        return [each for each in shown if each.state == READY_FOR_CLEANING]
+        return [request for request in shown if request.state == READY_FOR_CLEANING]
 
     def _mark_cleaned(
         self, request: QueuedCompaction, plan: CleaningPlan, txns: ValidTxnList
@@ -195,21 +198,21 @@ class _Cleaner:
         self.requests_cleaned.append(request.id)
 
 
-def _report(job: CleanJob, findings: Sequence[InspectedFolder], phases: PhaseClock) -> CleanReport:
+def _report(job: CleanJob, folders: Sequence[InspectedFolder], phases: PhaseClock) -> CleanReport:
     removed = tuple(
-        RemovedDirectory(finding.place.show(each.path), each.bytes, each.why)
-        for finding in findings
-        for each in finding.garbage
+        RemovedDirectory(inspected.folder.show(garbage.path), garbage.bytes, garbage.why)
+        for inspected in folders
+        for garbage in inspected.garbage
     )
     return CleanReport(
         target=job.target,
         dry_run=job.dry_run,
         removed=removed,
         kept=tuple(
-            KeptDirectory(finding.place.show(each.path), each.reason)
-            for finding in findings
-            for each in finding.keep
+            KeptDirectory(inspected.folder.show(stay.path), stay.reason)
+            for inspected in folders
+            for stay in inspected.keep
         ),
-        bytes=sum(each.bytes for each in removed),
+        bytes=sum(directory.bytes for directory in removed),
         seconds=phases.seconds,
     )

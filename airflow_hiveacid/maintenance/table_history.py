@@ -75,27 +75,27 @@ def table_history(
     outside: dict[str, str] = {}
     if table.partition_keys:
         inside, outside = parted(table.folder, partition_locations(client, table))
-    found = list(_directories(folder, inside, snapshot, ref))
+    located = list(_directories(folder, inside, snapshot, ref))
     for name, location in outside.items():
         allowed.require(location)
         if reading.late:
             raise StorageError(
                 f"{ref} has too many partitions outside of its folder to look at all in time."
             )
-        found += _directories(DirectorySizes.of(location), {"": name}, snapshot, ref)
-    places = {id(entry): place for entry, place in found}
-    newest = newest_first((entry for entry, _ in found), limit)
+        located += _directories(DirectorySizes.of(location), {"": name}, snapshot, ref)
+    paths = {id(entry): path for entry, path in located}
+    newest = newest_first((entry for entry, _ in located), limit)
     with ThreadPoolExecutor(_READERS) as pool:
-        entries = list(pool.map(lambda entry: reading.told(entry, *places[id(entry)]), newest))
+        entries = list(pool.map(lambda entry: reading.told(entry, *paths[id(entry)]), newest))
     notes = RunNoteFolder(folder.storage, ref.full_name)
     committed = notes.committed(snapshot.txns, snapshot.write_ids, limit)
     gone = entries_of_runs(
-        [_as_sidecar(note, ref) for note in committed], (entry for entry, _ in found)
+        [_as_sidecar(note, ref) for note in committed], (entry for entry, _ in located)
     )
     return newest_first([*entries, *gone], limit)
 
 
-_Place = tuple[ReadOnlyStorage, str]
+_DirectoryPath = tuple[ReadOnlyStorage, str]
 
 
 def _directories(
@@ -103,7 +103,7 @@ def _directories(
     partitions: Mapping[str, str | None],
     snapshot: Snapshot,
     ref: TableRef,
-) -> Iterator[tuple[HistoryEntry, _Place]]:
+) -> Iterator[tuple[HistoryEntry, _DirectoryPath]]:
     """Each ACID directory below a folder, with where it is."""
     for path, sizes in folder.contents(partitions).items():
         prefix = f"{path}/" if path else ""

@@ -59,7 +59,7 @@ def merge_job(statement: SqlStatement, tree: exp.Merge) -> MergeJob:
         target=target.name,
         source=source,
         on=target.expression(tree.args["on"]),
-        when=tuple(_clause(statement, target, each) for each in tree.args["whens"].expressions),
+        when=tuple(_clause(statement, target, clause) for clause in tree.args["whens"].expressions),
         target_alias=target.alias,
         source_alias=alias,
     )
@@ -89,15 +89,15 @@ class _Target:
 
     def assignments(self, nodes: list[exp.Expr], inputs: Inputs | None = None) -> dict[str, str]:
         """Column to expression, out of a SET."""
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for node in nodes:
             if not isinstance(node, exp.EQ) or not isinstance(node.this, exp.Column):
                 self._statement.refuse(node, "SET takes column = value.")
             name = self._column(node.this)
-            if name in found:
+            if name in values:
                 self._statement.refuse(node.this, f"The column {name} is set twice.")
-            found[name] = self.expression(node.expression, inputs)
-        return found
+            values[name] = self.expression(node.expression, inputs)
+        return values
 
     def columns(self, nodes: list[exp.Expr]) -> list[str]:
         """The names in the list of columns of an INSERT."""
@@ -148,7 +148,7 @@ def _clause(statement: SqlStatement, target: _Target, when: exp.When) -> Clause:
     if isinstance(then, exp.Update) and (matched or by_source):
         if not isinstance(then.args.get("expressions"), list):
             statement.refuse(when, "An update says what it sets: UPDATE SET.")
-        everything = any(isinstance(each, exp.Star) for each in then.expressions)
+        everything = any(isinstance(value, exp.Star) for value in then.expressions)
         if everything and by_source:
             statement.refuse(when, "UPDATE SET * needs a row of the source.")
         values = None if everything else target.assignments(then.expressions)
@@ -168,7 +168,7 @@ def _insert_clause(
         return NotMatchedInsert(None, condition)
     if not isinstance(then.args.get("expression"), exp.Tuple):
         statement.refuse(then, "An INSERT in MERGE needs VALUES (...).")
-    values = [target.expression(each) for each in then.expression.expressions]
+    values = [target.expression(value) for value in then.expression.expressions]
     if then.this is None:
         return NotMatchedInsert(None, condition, row=tuple(values))
     columns = target.columns(then.this.expressions)

@@ -84,9 +84,9 @@ class _Words:
         return "the end" if self.done else self.next.text.upper()
 
     def take(self, word: str) -> bool:
-        found = not self.done and self.next.text.upper() == word
-        self._at += found
-        return found
+        is_next = not self.done and self.next.text.upper() == word
+        self._at += is_next
+        return is_next
 
     def expect(self, word: str) -> None:
         if not self.take(word):
@@ -122,16 +122,16 @@ class _Words:
         return partition_name(keys, values)
 
     def properties(self) -> dict[str, str]:
-        found = {}
+        values = {}
         self.expect("(")
         while True:
             name = self.string().lower()
             self.expect("=")
-            found[name] = self.string().lower()
+            values[name] = self.string().lower()
             if not self.take(","):
                 break
         self.expect(")")
-        return found
+        return values
 
     def string(self) -> str:
         return self._of(TokenType.STRING)

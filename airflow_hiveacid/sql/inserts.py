@@ -31,13 +31,13 @@ def multi_insert_job(
     """FROM ... INSERT ... INSERT ...: all of it in one transaction."""
     statement.only(tree, ("expressions", "source", "with_"), "FROM ... INSERT")
     inserts = []
-    for each in tree.expressions:
-        if not isinstance(each, exp.Insert) or not isinstance(each.expression, exp.Select):
-            statement.refuse(each, "After FROM, an INSERT needs a SELECT.")
-        query = each.expression
+    for insert in tree.expressions:
+        if not isinstance(insert, exp.Insert) or not isinstance(insert.expression, exp.Select):
+            statement.refuse(insert, "After FROM, an INSERT needs a SELECT.")
+        query = insert.expression
         if query.args.get("from_") is not None:
             statement.refuse(query.args["from_"], "The FROM of this INSERT stands before it.")
-        inserts.append(_insert(statement, each, _branch(statement, tree, query)))
+        inserts.append(_insert(statement, insert, _branch(statement, tree, query)))
     if len(inserts) == 1:
         return inserts[0]
     return MultiTableJob(target=inserts[0].target, statements=tuple(inserts))
@@ -68,7 +68,7 @@ def _insert(statement: SqlStatement, tree: exp.Insert, source: QuerySource) -> I
     statement.only(tree, _PARTS, "INSERT")
     given, columns = tree.this, None
     if isinstance(given, exp.Schema):
-        columns = tuple(_column(statement, each) for each in given.expressions)
+        columns = tuple(_column(statement, column) for column in given.expressions)
         given = given.this
     if isinstance(given, exp.Directory):
         statement.refuse(given, "INSERT OVERWRITE DIRECTORY is not supported.")

@@ -25,8 +25,8 @@ def with_names(sql: str, names: Sequence[str]) -> str | None:
     if not isinstance(first, exp.Select) or len(first.expressions) != len(names) or first.is_star:
         return None
     named = [
-        exp.alias_(each.unalias(), name, quoted=True)
-        for each, name in zip(first.expressions, names, strict=True)
+        exp.alias_(column.unalias(), name, quoted=True)
+        for column, name in zip(first.expressions, names, strict=True)
     ]
     first.set("expressions", named)
     return to_spark(tree)

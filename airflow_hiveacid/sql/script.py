@@ -93,16 +93,16 @@ def _job(statement: SqlStatement) -> ScriptedJob:
 
 
 def _statements(text: str, database: str) -> Iterator[SqlStatement]:
-    found: list[Token] = []
+    tokens: list[Token] = []
     for token in tokens_of(text):
         if token.token_type is TokenType.SEMICOLON:
-            if found:
-                yield SqlStatement(text, _checked(found, text), database)
-            found = []
+            if tokens:
+                yield SqlStatement(text, _checked(tokens, text), database)
+            tokens = []
         else:
-            found.append(token)
-    if found:
-        yield SqlStatement(text, _checked(found, text), database)
+            tokens.append(token)
+    if tokens:
+        yield SqlStatement(text, _checked(tokens, text), database)
 
 
 def _checked(tokens: list[Token], text: str) -> list[Token]:

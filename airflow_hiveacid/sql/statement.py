@@ -56,12 +56,12 @@ class SqlStatement:
         try:
             trees = HiveAcidSql().parser().parse(list(self.tokens), self.text)
         except ParseError as error:
-            found = error.errors[0]
+            first = error.errors[0]
             # sqlglot counts up to the end of a word.
-            column = max(1, found["col"] - len(found["highlight"] or " ") + 1)
+            column = max(1, first["col"] - len(first["highlight"] or " ") + 1)
             self.refuse(
-                self._offset(found["line"], column),
-                f"It cannot be read at {found['highlight']!r}: {_in_words(found['description'])}.",
+                self._offset(first["line"], column),
+                f"It cannot be read at {first['highlight']!r}: {_in_words(first['description'])}.",
             )
         except TokenError:
             # The words of a hint are looked at apart.
@@ -112,17 +112,17 @@ class SqlStatement:
 
     def partition(self, node: exp.Expr | None) -> dict[str, str | None]:
         """The keys of a PARTITION clause with their values; a dynamic one is not among them."""
-        found: dict[str, str | None] = {}
+        values: dict[str, str | None] = {}
         for part in node.expressions if node is not None else ():
             key, value = (part.this, part.expression) if isinstance(part, exp.EQ) else (part, None)
             if not isinstance(key, exp.Column) or key.table:
                 self.refuse(part, "A partition is named by key = value.")
             name = key.name.lower()
-            if name in found:
+            if name in values:
                 self.refuse(part, f"The partition key {name} is there twice.")
             if value is not None:
-                found[name] = self.constant(value)
-        return found
+                values[name] = self.constant(value)
+        return values
 
     def dynamic_keys(self, node: exp.Expr | None) -> list[str]:
         """The keys of a PARTITION clause that have no value."""
@@ -166,7 +166,7 @@ class SqlStatement:
 
     def _offset(self, line: int, column: int) -> int:
         lines = self.text.split("\n")
-        return sum(len(each) + 1 for each in lines[: line - 1]) + column - 1
+        return sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
 
 
 def tokens_of(text: str) -> list[Token]:

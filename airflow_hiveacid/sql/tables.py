@@ -62,8 +62,8 @@ def create_job(statement: SqlStatement, tree: exp.Create) -> CreateTableJob:
         )
     statement.only(tree, ("this", "kind", "exists", "properties"), "CREATE TABLE")
     table = _Table(statement)
-    for each in tree.args["properties"].expressions if tree.args.get("properties") else ():
-        table.take(each)
+    for property_ in tree.args["properties"].expressions if tree.args.get("properties") else ():
+        table.take(property_)
     if not isinstance(tree.this, exp.Schema):
         statement.refuse(tree, "CREATE TABLE needs columns.")
     return table.job(tree, tree.this)
@@ -174,7 +174,7 @@ class _Table:
 
 
 def _columns(statement: SqlStatement, nodes: Sequence[exp.Expr]) -> list[ColumnSpec]:
-    found = []
+    columns = []
     for node in nodes:
         if not isinstance(node, exp.ColumnDef) or node.kind is None:
             statement.refuse(node, "A column is a name and a type.")
@@ -184,22 +184,22 @@ def _columns(statement: SqlStatement, nodes: Sequence[exp.Expr]) -> list[ColumnS
             if not isinstance(kind, exp.CommentColumnConstraint):
                 statement.refuse(node, f"{statement.spark(constraint)} is not supported.")
             comment = _text(kind.this)
-        found.append(ColumnSpec(node.name.lower(), _type(statement, node), comment))
-    return found
+        columns.append(ColumnSpec(node.name.lower(), _type(statement, node), comment))
+    return columns
 
 
 def _type(statement: SqlStatement, node: exp.ColumnDef) -> str:
     """A type in Hive's words."""
     kind = node.kind
     assert kind is not None
-    for each in kind.find_all(exp.DataType):
-        if each.this not in _TYPES:
-            name = getattr(each.this, "name", each.this)
+    for part in kind.find_all(exp.DataType):
+        if part.this not in _TYPES:
+            name = getattr(part.this, "name", part.this)
             statement.refuse(node, f"The column {node.name}: the type {name} is not supported.")
-        if each.this is exp.DType.TIMESTAMPLTZ:
+        if part.this is exp.DType.TIMESTAMPLTZ:
             # Spark has a word of its own for it.
-            each.set("this", exp.DType.USERDEFINED)
-            each.set("kind", "timestamp with local time zone")
+            part.set("this", exp.DType.USERDEFINED)
+            part.set("kind", "timestamp with local time zone")
     text = statement.spark(kind)
     try:
         return str(parse_type(text))
