@@ -1,4 +1,4 @@
-"""Creating tables, and making them transactional: what takes the metastore alone."""
+"""CREATE TABLE and CONVERT, which need the metastore alone."""
 
 from collections.abc import Sequence
 from typing import Any

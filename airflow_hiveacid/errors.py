@@ -1,4 +1,4 @@
-"""The error tree: what went wrong, where, and what to do about it.
+"""All errors that this package raises: what went wrong, where, and what to do about it.
 
 HiveAcidError
 ├── UserError               exit 20  the job asks for something that cannot be done
@@ -218,7 +218,7 @@ class SnapshotMoved(ConflictError):
 
 
 class TableReplaced(ConflictError):
-    """The table was dropped and created anew while a job worked on it."""
+    """The table was dropped and created again while a job worked on it."""
 
     default_remedy = "Nothing of the new one was touched; run the job again if it is still wanted."
 

@@ -1,4 +1,4 @@
-"""The phases of a write, and who is told about them: a log, a progress bar, tests, faults."""
+"""The phases of a run, and their observers: a log, a progress bar, tests, injected faults."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Sizes, moments and lengths of time in words, for messages."""
+"""Sizes, timestamps and lengths of time in words, for messages."""
 
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ def bytes_in_words(size: float) -> str:
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
-def moment_in_words(seconds: float) -> str:
+def timestamp_in_words(seconds: float) -> str:
     """Say when something was, in UTC; "?" where no calendar knows.
 
     Args:

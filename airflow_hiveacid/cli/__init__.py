@@ -1,1 +1,1 @@
-"""The console command `hiveacid`: look at ACID tables without a JVM."""
+"""The console command `hiveacid`, one module for each of its commands."""

@@ -67,7 +67,7 @@ class _Progress(PhaseObserver):
         self._removed = 0
 
     def enter(self, phase: Phase) -> None:
-        """A phase begins; cleaning is entered anew for every single directory."""
+        """A phase begins; CLEAN begins again for every directory."""
         if phase not in self._told or time.monotonic() - self._last >= 1:
             self._told.add(phase)
             self.note(f"{phase.value} ... ({self._removed} removed)")

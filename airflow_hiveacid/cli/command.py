@@ -1,4 +1,4 @@
-"""A command, the same for `hiveacid` and for `airflow hiveacid`.
+"""What a command is, the same for `hiveacid` and for `airflow hiveacid`.
 
 Airflow builds the arguments of all commands whenever any one runs. So a module of a command imports
 nothing heavy: what reads files or asks a metastore is imported when the command runs.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.quantities import bytes_in_words, moment_in_words
+from airflow_hiveacid.acid.quantities import bytes_in_words, timestamp_in_words
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import aligned
@@ -58,7 +58,7 @@ def _as_text(ref: TableRef, entries: Sequence[HistoryEntry]) -> Iterator[str]:
     yield f"{ref}: {len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
     rows = [
         (
-            "?" if entry.time is None else moment_in_words(entry.time),
+            "?" if entry.time is None else timestamp_in_words(entry.time),
             _write_ids(entry),
             entry.operation or entry.kind,
             entry.state.value,

@@ -1,4 +1,4 @@
-"""Running a job with a Spark of this process."""
+"""Running a job with a Spark of this process, for `hiveacid compact` and `hiveacid sql`."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""The console command `hiveacid`."""
+"""The entry of the console command `hiveacid`: all its commands, and how they are chosen."""
 
 import argparse
 import io

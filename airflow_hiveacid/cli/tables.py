@@ -1,4 +1,4 @@
-"""`hiveacid tables`: how all tables are."""
+"""`hiveacid tables`: the health of all tables."""
 
 import argparse
 import json

@@ -1,0 +1,1 @@
+"""What crosses from Airflow to Spark and back as JSON: jobs, needs, reports and notes."""

@@ -1,4 +1,4 @@
-"""The jobs that make tables what they are, or empty them."""
+"""The jobs that create, convert or empty a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

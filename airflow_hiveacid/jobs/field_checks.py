@@ -1,4 +1,4 @@
-"""What the fields of jobs are checked for; what is still a template is checked when rendered."""
+"""Checks that the fields of several jobs have in common; templates wait until they are rendered."""
 
 import re
 from collections.abc import Collection, Sequence

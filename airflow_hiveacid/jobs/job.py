@@ -30,7 +30,7 @@ class Job:
         metastore: How the metastore is reached; the operator fills it from its connection.
         run_token: Identifies the task instance, so that a retry finds its earlier transaction.
         lock_wait_seconds: How long to wait for locks.
-        max_restarts: How often to begin anew when the table moved before the work began.
+        max_restarts: How often to begin again when the table moved before the work began.
         orc_codec: "zlib", "snappy", "lz4", "zstd" or "none"; None takes the table's orc.compress,
             else zlib. Only Hive 4 reads zstd.
     """

@@ -112,7 +112,7 @@ class RunReport(Report):
         tables: What was done to each table.
         seconds: Time spent in each phase.
         warnings: What a reader should know although the run succeeded.
-        restarts: How often the run began anew because the table moved.
+        restarts: How often the run began again because the table moved.
         already_done: An earlier try had already committed; this run changed nothing.
         error: Why the run failed; None when it succeeded.
     """
@@ -165,7 +165,7 @@ class CompactionProof:
         events_repeated: Those that name a row that another one names, too.
         events_written: Delete events in the new files.
         events_digest: The row ids that they name.
-        rows_encoded: Rows that were decoded and written anew.
+        rows_encoded: Rows that were decoded and written again.
         values_digest: All their values.
     """
 

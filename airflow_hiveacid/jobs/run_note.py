@@ -1,4 +1,4 @@
-"""The note that a run leaves beside the files of its first table, for a later try to find."""
+"""The content of the note that a run leaves in its first table's folder, for a later try."""
 
 import json
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
-"""Run tokens: the names under which the metastore and our notes know what belongs to one run.
+"""Run tokens: the names by which the metastore and our notes know all that belongs to one run.
 
 A token is "dag/run/task/map index", behind the Airflow's own id where one is configured. The engine
 adds which statement of a script it is, and a mark of the job's tables: two Airflows on one metastore
-may have equal DAGs, and settling a run must not touch what another one does to other tables.
+may have equal DAGs, and ending the earlier tries of a run must not touch what another one does to
+other tables.
 """
 
 import hashlib

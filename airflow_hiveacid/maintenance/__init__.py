@@ -1,1 +1,1 @@
-"""Looking after tables: what they need, who is in the way, what may go."""
+"""Looking after tables without Spark: surveys, health, history and cleaning."""

@@ -1,4 +1,4 @@
-"""Finding out who keeps a table from being compacted or cleaned."""
+"""Finding who keeps a table from being compacted or cleaned: open transactions and locks."""
 
 from datetime import UTC, datetime
 

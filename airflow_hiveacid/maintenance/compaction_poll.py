@@ -1,10 +1,10 @@
-"""One look at all tables of interest, as sensors and triggers take it again and again."""
+"""One poll for partitions that are worth compacting, as sensors and triggers repeat it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from airflow_hiveacid.acid.compaction_decision import Decision, choose
+from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, choose
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -100,8 +100,7 @@ def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
         told.sort(key=lambda decision: (decision.size.problem is None, -len(decision.size.deltas)))
     for decision in told[:_NAMED]:
         size = decision.size
-        name = size.table if size.partition is None else f"{size.table}/{size.partition}"
-        yield f"{name} needs none: {decision.reason}"
+        yield f"{_name(size)} needs none: {decision.reason}"
     if len(others) > _NAMED:
         rest = len(others) - _NAMED
         yield f"{rest} more of {_tables(tables)} need none."
@@ -113,10 +112,13 @@ def _problems(others: Sequence[Decision]) -> Iterator[str]:
     """A line for each of what could not be measured, if there are not too many."""
     unknown = [decision.size for decision in others if decision.size.problem is not None]
     for size in unknown[:_PROBLEMS]:
-        name = size.table if size.partition is None else f"{size.table}/{size.partition}"
-        yield f"{name} cannot be measured: {size.problem}"
+        yield f"{_name(size)} cannot be measured: {size.problem}"
     if len(unknown) > _PROBLEMS:
         yield f"{len(unknown) - _PROBLEMS} more cannot be measured."
+
+
+def _name(size: PartitionSize) -> str:
+    return size.table if size.partition is None else f"{size.table}/{size.partition}"
 
 
 def _tables(count: int) -> str:

@@ -1,6 +1,6 @@
-"""How large the directories below a folder are: one listing of it, sorted out in plain Python.
+"""The sizes of all directories below a folder, from one listing of it.
 
-A table may have hundreds of thousands of files, so each costs but a few lines here.
+A table may have hundreds of thousands of files, so little is done for each of them.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The health of tables, measured again and again: thousands of them at little cost."""
+"""Measuring the health of thousands of tables again and again, at little cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

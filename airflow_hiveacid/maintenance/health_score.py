@@ -1,4 +1,4 @@
-"""How a table is: what a page or a command shows of it, and the points that it loses for it.
+"""The health of one table as the page and `hiveacid tables` show it, and its score.
 
 A score begins at 100 and loses points for what makes readers slow or somebody wait:
 

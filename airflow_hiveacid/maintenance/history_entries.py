@@ -1,4 +1,4 @@
-"""The versions of a table: what its directories and the notes of its writers tell of them.
+"""The entries of a table's history: what directory names and writers' notes say.
 
 Names tell the write ids, a snapshot tells whether they count, and the notes that jobs of ours leave
 tell who wrote what and when. Hive and Trino leave none: of theirs there is the time of the files.

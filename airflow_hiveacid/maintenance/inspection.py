@@ -1,4 +1,4 @@
-"""What there is to clean in the folders of a table, found out without a way to change them."""
+"""Finding what a cleaning may remove, with no means to change a file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The folders of a table and of its partitions, and whether they are nobody else's."""
+"""The folders of a table and its partitions, and the check that nobody else uses them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""How large the partitions of a table are.
+"""Measuring the partitions of one table: base, deltas, deletes and what waits to be cleaned.
 
-A table may have thousands of partitions that look alike, so the rules are asked once for each
-distinct set of directory names.
+A table may have thousands of partitions that look alike, so the rules are applied once
+to each distinct set of directory names.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

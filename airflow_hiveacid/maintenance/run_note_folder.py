@@ -1,4 +1,4 @@
-"""The notes on runs in the folder of a table: written, judged and marked.
+"""The folder in which a table keeps the notes on runs: writing, judging and marking them.
 
 A note has a place of its own, and not only beside the data, because a compaction may take the
 directories away, and because a run that changed nothing has none.

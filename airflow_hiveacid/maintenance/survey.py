@@ -1,4 +1,4 @@
-"""What tables need: every partition measured, and a decision with its reason for each."""
+"""Measuring every partition of many tables, and deciding with a reason which ones to compact."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -229,7 +229,7 @@ class Survey:
                 yield table, DataError(what)
 
     def mistrust(self, table: TableRef) -> None:
-        """List a table anew the next time, though nobody may have written it since."""
+        """List a table again next time, even if nobody writes it until then."""
         for key, known in self._measured.items():
             if key[0] == table:
                 self._measured[key] = replace(known, needed=True)

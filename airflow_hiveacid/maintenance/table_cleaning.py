@@ -51,7 +51,7 @@ def clean(
     Raises:
         NotTransactional: It is no ACID table.
         SharedLocation: Its files lie together with those of another table or partition.
-        TableReplaced: The table was dropped and created anew meanwhile.
+        TableReplaced: The table was dropped and created again meanwhile.
     """
     job.validate()
     phases = phases or PhaseClock()

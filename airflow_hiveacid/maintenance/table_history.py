@@ -1,4 +1,4 @@
-"""The history of a table, as far as its folders tell it."""
+"""The history of a table, put together from its directories and the notes of their writers."""
 
 import json
 import time

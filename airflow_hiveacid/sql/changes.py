@@ -1,4 +1,4 @@
-"""UPDATE, DELETE and MERGE."""
+"""UPDATE, DELETE and MERGE as jobs."""
 
 from sqlglot import exp
 

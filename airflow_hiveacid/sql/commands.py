@@ -1,4 +1,4 @@
-"""Statements of Hive that sqlglot has no tree for: ALTER TABLE and CONVERT, word by word."""
+"""ALTER TABLE and CONVERT as jobs, read word by word: sqlglot has no tree for them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The SQL that is read and that Spark is given: Spark's own, with every function left as it is."""
+"""The dialect that sqlglot reads and writes: Spark's own, with every function left as it is."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""INSERT, also several out of one FROM."""
+"""INSERT as a job, and several INSERTs from one FROM as a transaction."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The columns that a query returns."""
+"""Giving the columns that a query returns other names."""
 
 from collections.abc import Sequence
 

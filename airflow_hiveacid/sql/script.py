@@ -1,4 +1,4 @@
-"""A text of SQL as jobs."""
+"""Reading a text of SQL statements into jobs: the entry to this folder."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""CREATE TABLE and TRUNCATE."""
+"""CREATE TABLE and TRUNCATE as jobs."""
 
 from collections.abc import Sequence
 

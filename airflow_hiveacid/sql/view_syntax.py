@@ -1,4 +1,4 @@
-"""What the text of a view may say.
+"""Which syntax and which functions a stored view may use.
 
 Whoever may create a view may write any text into the metastore, and whoever reads the view has Spark
 run that text with the rights of the job. So there are lists of what it may hold; all that is not on

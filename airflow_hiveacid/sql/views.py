@@ -1,4 +1,4 @@
-"""The queries that the metastore keeps as views."""
+"""Reading the queries of stored views, so that Spark runs nothing but what was checked."""
 
 from sqlglot import exp
 
@@ -12,7 +12,7 @@ from airflow_hiveacid.sql.view_syntax import check_view, made_plain
 def view_query(text: str, database: str, view: str) -> QuerySource:
     """The query of a view, the tables that it reads as its inputs.
 
-    Spark gets what was understood and found to be harmless, written anew: never the text itself.
+    Spark gets what was understood and found to be harmless, written again: never the text itself.
 
     Args:
         text: What the metastore keeps.

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.quantities import duration_in_words, moment_in_words
+from airflow_hiveacid.acid.quantities import duration_in_words, timestamp_in_words
 from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
@@ -106,5 +106,5 @@ def test_any_number_is_a_length_of_time(seconds, words):
 
 @pytest.mark.parametrize("seconds", [1e300, -62_135_596_801, math.nan, math.inf, 1 << 62])
 def test_a_moment_that_no_calendar_has_is_none(seconds):
-    assert moment_in_words(seconds) == "?"
-    assert moment_in_words(NOW) == "2027-01-15 08:00:00"
+    assert timestamp_in_words(seconds) == "?"
+    assert timestamp_in_words(NOW) == "2027-01-15 08:00:00"
