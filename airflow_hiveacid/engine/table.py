@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.write.atomic_write import run_statements
-from airflow_hiveacid.engine.write.context import read_rows
 from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -77,7 +77,7 @@ class AcidTable(TableChanges[RunReport]):
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
         txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
-        return read_rows(self._client, scan_session(self._spark), table, txn)
+        return TableReader(self._client, txn).rows(scan_session(self._spark), table)
 
     def compact(
         self, type: str | None = None, *, partitions: Sequence[str] | None = None

@@ -35,7 +35,7 @@ from airflow_hiveacid.engine.compaction.tasks import (
     MergeDeletesTask,
     RowIdTask,
     assemble_bucket,
-    check_digits,
+    check_nanoseconds,
     copy_file,
     count_rows,
     encode_group,
@@ -319,7 +319,7 @@ class AcidCompactor(PartitionCompactor):
             self._keep_rows(plan, last, file)
         for bucket, why in sorting.items():
             self.phases.note(f"Sorting bucket {bucket.bucket}: {why.what}")
-            self.tasks.run(partial(check_digits, bucket), bucket.inserts)
+            self.tasks.run(partial(check_nanoseconds, bucket), bucket.inserts)
             whole = replace(
                 bucket,
                 inserts=self._readable(bucket.inserts),

@@ -3,7 +3,7 @@
 Spark reads the rows, sorts them by their row ids and writes them. That takes many times as long,
 and is needed for rows that are not in the order of their files, and for columns that have got
 another type which only Spark can bring their values to. It must not be taken where timestamps have
-more digits than Spark's, see `compact_tasks.check_digits`.
+more digits than Spark's, see `compact_tasks.check_nanoseconds`.
 """
 
 import uuid

@@ -98,7 +98,7 @@ class InsertOnlyCompactor(PartitionCompactor):
                     copied.append((each, file))
         self._check_copies(copied)
         for each in left:
-            self._check_digits(each)
+            self._check_nanoseconds(each)
             files = self.tasks.run(writer.taker(), self._written_anew(each, writer))
             self._check_rows(each, files)
             for file in files:
@@ -190,7 +190,7 @@ class InsertOnlyCompactor(PartitionCompactor):
             )
         return parsed.bucket
 
-    def _check_digits(self, joined: _Joined) -> None:
+    def _check_nanoseconds(self, joined: _Joined) -> None:
         """Make sure that Spark can write some files anew without cutting a timestamp.
 
         Raises:

@@ -292,7 +292,7 @@ def assemble_bucket(work: AssembleTask) -> StagedFile:
     return StagedFile(path, inputs.bucket, written.rows, written.bytes)
 
 
-def check_digits(inputs: BucketInputs, file: InputFile) -> None:
+def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
     """Make sure that Spark can sort the rows of a file without cutting a timestamp.
 
     Raises:

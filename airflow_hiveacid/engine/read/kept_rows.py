@@ -113,6 +113,50 @@ def keep_rows(
     return KeptRows(kept, sum(rows for rows, _ in sizes), sum(size for _, size in sizes))
 
 
+class SharedRows:
+    """What several statements of one transaction read, and must read as one.
+
+    The rows are those that the first statement to ask for them has seen.
+
+    Args:
+        table: The table that rows are kept beside.
+        txn: The transaction of the statements.
+    """
+
+    def __init__(self, table: HiveTable, txn: ReadingTransaction) -> None:
+        self._table = table
+        self._txn = txn
+        self._frames: dict[str, DataFrame] = {}
+
+    def known(self, what: object, spark: SparkSession) -> DataFrame | None:
+        """Rows that a statement has asked for before, if one has.
+
+        Args:
+            what: What is read.
+            spark: The session that uses the rows.
+        """
+        frame = self._frames.get(repr(what))
+        return None if frame is None else in_session(frame, spark)
+
+    def remember(self, what: object, rows: DataFrame) -> None:
+        """Rows for all that ask after this one."""
+        self._frames[repr(what)] = rows
+
+    def kept(self, what: object, spark: SparkSession, rows: DataFrame) -> DataFrame:
+        """Rows that are evaluated for the first statement, and for no other.
+
+        Args:
+            what: What the rows are.
+            spark: The session that uses them.
+            rows: The same in this session, evaluated for the first one.
+        """
+        if (known := self.known(what, spark)) is not None:
+            return known
+        frame = keep_rows(rows, spark, self._table, self._txn, "The source").frame
+        self.remember(what, frame)
+        return frame
+
+
 def _size(storage: Storage, path: str) -> tuple[int, int]:
     with storage.open_input(path) as source:
         tail = parquet.read_metadata(source)

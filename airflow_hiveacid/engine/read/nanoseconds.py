@@ -24,8 +24,6 @@ from airflow_hiveacid.orc.envelope import with_column_names
 from airflow_hiveacid.orc.nanoseconds import finer_column, is_marked, timestamps_in
 from airflow_hiveacid.storage import ReadOnlyStorage
 
-AnySnapshot = AcidSnapshot | FlatSnapshot
-
 PROPERTY = "hiveacid.nanoseconds"
 _TRUNCATE, _REFUSE = "truncate", "refuse"
 
@@ -47,14 +45,17 @@ class InspectedFile:
     names: tuple[str, ...]
 
 
-def check_digits(
-    spark: SparkSession, files: AnySnapshot, what: str, columns: Collection[str] | None = None
+def check_nanoseconds(
+    spark: SparkSession,
+    snapshot: AcidSnapshot | FlatSnapshot,
+    what: str,
+    columns: Collection[str] | None = None,
 ) -> None:
     """Refuse to cut timestamps of a table, unless it allows that.
 
     Args:
         spark: The session; its tasks look into the files.
-        files: The files that the timestamps may be in.
+        snapshot: What the timestamps are read from.
         what: What would be done to them, for the message.
         columns: The columns whose values go on, in lower case; None is all of them.
 
@@ -62,16 +63,16 @@ def check_digits(
         NanosecondsLost: One has more digits than microseconds.
         UserError: The table has a property that makes no sense.
     """
-    table = files.table
+    table = snapshot.table
     wanted = moment_columns(table)
     if columns is not None:
         wanted &= set(columns)
     if not wanted or _truncates(table):
         return
-    looked = _looked(files)
-    unsure = [f for f, unsure in zip(looked, in_threads(_is_unsure, looked), strict=True) if unsure]
-    columns_found = SparkTasks(spark).run(partial(finer_column_in, wanted), unsure)
-    for file, column in zip(unsure, columns_found, strict=True):
+    files = _files_of(snapshot)
+    unsure = [f for f, is_so in zip(files, in_threads(_is_unsure, files), strict=True) if is_so]
+    finer = SparkTasks(spark).run(partial(finer_column_in, wanted), unsure)
+    for file, column in zip(unsure, finer, strict=True):
         if column is not None:
             raise NanosecondsLost(
                 f"{file.path} of {table.ref.full_name} has nanoseconds in the column {column},"
@@ -121,21 +122,21 @@ def _finer_column_of_parquet(source: Any, columns: Collection[str]) -> str | Non
     return None
 
 
-def _looked(files: AnySnapshot) -> list[InspectedFile]:
-    table = files.table
+def _files_of(snapshot: AcidSnapshot | FlatSnapshot) -> list[InspectedFile]:
+    table = snapshot.table
     names = tuple(column.name for column in table.columns)
-    if isinstance(files, AcidSnapshot):
+    if isinstance(snapshot, AcidSnapshot):
         return [
             InspectedFile(file.path, file.size, StorageFormat.ORC, names)
-            for partition in files.partitions
+            for partition in snapshot.partitions
             for file in partition.inserts
         ]
-    found: list[InspectedFile] = []
-    for partition, paths in files.files:
+    files: list[InspectedFile] = []
+    for partition, paths in snapshot.files:
         form = RowFormat.of(table, partition).format
         if not form.is_text:
-            found += [InspectedFile(path, None, form, names) for path in paths]
-    return found
+            files += [InspectedFile(path, None, form, names) for path in paths]
+    return files
 
 
 def _is_unsure(file: InspectedFile) -> bool:

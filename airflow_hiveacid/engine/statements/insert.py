@@ -97,8 +97,8 @@ class InsertStatement(Statement):
 
     def run(self, context: WriteContext) -> Counts:
         """Stage the rows of the source."""
-        source = self._source.frame(context.read, context.shared)
-        context.check_digits(source)
+        source = self._source.frame(context.reader, context.shared)
+        context.check_nanoseconds(source)
         with context.phases(Phase.WRITE):
             rows = rows_for(context.table, source, self.plan)
             rows = in_session(rows, evaluating_session(rows.sparkSession))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation
@@ -13,16 +13,17 @@ from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
 from airflow_hiveacid.engine.read.acid_snapshot import KEY
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
-from airflow_hiveacid.engine.read.nanoseconds import check_digits
+from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import (
     canonical_values,
     matching_partitions,
     partitions_of_source,
 )
+from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.statements.merge_join import CLAUSE, SOURCE_ROW, MergeJoin, numbered
 from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
 from airflow_hiveacid.engine.statements.source import SourceFrame
-from airflow_hiveacid.engine.write.context import Counts, WriteContext, read_rows
+from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.jobs.sources import Source
@@ -84,14 +85,14 @@ class MergeStatement(Statement):
         join, touched = self._join, self._touched
         if join is None:
             with context.phases(Phase.READ):
-                rows = self._source.frame(context.read, context.shared)
-                context.check_digits(rows)
+                rows = self._source.frame(context.reader, context.shared)
+                context.check_nanoseconds(rows)
                 join = self._join_of_kept(rows, context.txn)
                 touched = _touched_partitions(join)
             context.require_locked(touched)
         with context.phases(Phase.READ):
             snapshot = context.snapshot(_matching(context, join, touched))
-            check_digits(context.spark, snapshot, "the merge", join.kept_columns())
+            check_nanoseconds(context.spark, snapshot, "the merge", join.kept_columns())
             pairs = join.changes(snapshot.rows(context.spark))
             # Deletes, new rows and the rows of the source that met none must all speak of these.
             kept = keep_rows(pairs, context.spark, context.table, context.txn, "The merge")
@@ -134,7 +135,7 @@ class MergeStatement(Statement):
         )
         preparation.stack.enter_context(keeper)
         with preparation.phases(Phase.READ):
-            self._join = self._join_of_kept(self._source.frame(_no_acid_table), keeper)
+            self._join = self._join_of_kept(self._source.frame(reader=None), keeper)
             self._touched = _touched_partitions(self._join)
 
     def _look_at_source(self, preparation: Preparation) -> None:
@@ -145,9 +146,7 @@ class MergeStatement(Statement):
         """
         self.reads = self._source.acid_tables
         with Transaction(preparation.client, reads=self.reads) as look:
-            rows = self._source.frame(
-                lambda spark, table: read_rows(preparation.client, spark, table, look)
-            )
+            rows = self._source.frame(TableReader(preparation.client, look))
             with preparation.phases(Phase.READ):
                 self._touched = _touched_partitions(self._join_with(self.table, rows))
 
@@ -201,7 +200,3 @@ def _matching(
 def _rows_by_clause(changes: DataFrame) -> dict[int, int]:
     rows = changes.groupBy(CLAUSE).count().collect()
     return {row[CLAUSE]: row["count"] for row in rows}
-
-
-def _no_acid_table(spark: SparkSession, table: HiveTable) -> DataFrame:
-    raise AssertionError(f"{table.ref} is transactional, and was not looked up as such")

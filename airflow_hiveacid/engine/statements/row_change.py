@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
-from airflow_hiveacid.engine.read.nanoseconds import check_digits
+from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
 from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.columns import all_columns, assignments, quoted
@@ -68,7 +68,7 @@ class RowChange(Statement):
 
     def _chosen(self, context: WriteContext, snapshot: AcidSnapshot) -> DataFrame:
         """The rows with their keys."""
-        self._looked_up.register(context.read, context.shared)
+        self._looked_up.register(context.reader, context.shared)
         if self.where is None:
             return snapshot.rows(context.spark).alias(self.alias)
         with spark_errors_as_ours(f"The condition {self.where!r}"):
@@ -134,7 +134,7 @@ class UpdateStatement(RowChange):
         with context.phases(Phase.READ):
             snapshot = self._snapshot(context)
             kept = {column.name.lower() for column in table.columns} - {*self.assigned}
-            check_digits(context.spark, snapshot, "the update", kept)
+            check_nanoseconds(context.spark, snapshot, "the update", kept)
             chosen = self._chosen(context, snapshot)
             new = assignments(chosen, table, self.set, what)
             columns = [

@@ -1,6 +1,7 @@
 """Where the rows of a job come from, as a Spark frame."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -9,7 +10,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.read.shared_rows import SharedRows
+from airflow_hiveacid.engine.read.kept_rows import SharedRows
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
@@ -19,11 +20,15 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.views import view_query
 
-# Reads an ACID table in a session, as the transaction that asks for it sees the table.
-ReadAcid = Callable[[SparkSession, HiveTable], DataFrame]
-
 # The name of a source that is no query.
 _ONLY = "source"
+
+
+class AcidReader(Protocol):
+    """Shows transactional tables as whoever asks for a source sees them."""
+
+    def rows(self, spark: SparkSession, table: HiveTable) -> DataFrame:
+        """All visible rows of a table."""
 
 
 class SourceInputs:
@@ -65,27 +70,34 @@ class SourceInputs:
         below = [ref for view in self._views.values() for ref in view.acid_tables]
         self.acid_tables = list(dict.fromkeys(tables + below))
 
-    def register(self, read_acid: ReadAcid, shared: SharedRows | None = None) -> None:
+    def register(self, reader: AcidReader | None, shared: SharedRows | None = None) -> None:
         """Make a view of each in the session."""
         for name in self._inputs:
-            self.frame(name, read_acid, shared).createOrReplaceTempView(name)
+            self.frame(name, reader, shared).createOrReplaceTempView(name)
 
-    def frame(self, name: str, read_acid: ReadAcid, shared: SharedRows | None = None) -> DataFrame:
+    def frame(
+        self, name: str, reader: AcidReader | None, shared: SharedRows | None = None
+    ) -> DataFrame:
         """The rows behind a name.
 
         Args:
             name: One of the inputs.
-            read_acid: Reads a transactional table under the caller's snapshot.
+            reader: Reads transactional tables under the caller's snapshot; None if there are none.
             shared: What other statements of the transaction have read.
         """
         given = self._inputs[name]
         if isinstance(given, TableSource) and given.name in self._views:
-            return self._views[given.name].frame(read_acid, shared)
+            return self._views[given.name].frame(reader, shared)
         if isinstance(given, TableSource) and self._is_acid(given):
-            return read_acid(self._spark, self._tables[given.name])
+            assert reader is not None, f"{given.name} was not looked up as transactional"
+            return reader.rows(self._spark, self._tables[given.name])
         if shared is None:
             return self._files(given)
-        return shared.found(given, self._spark, lambda: self._files(given))
+        rows = shared.known(given, self._spark)
+        if rows is None:
+            rows = self._files(given)
+            shared.remember(given, rows)
+        return rows
 
     def _is_acid(self, given: TableSource) -> bool:
         return self._tables[given.name].kind is not TableKind.NOT_ACID
@@ -129,9 +141,9 @@ class HiveView:
         self._inputs = SourceInputs(self._spark, client, query.inputs, (*within, name))
         self.acid_tables: Sequence[TableRef] = self._inputs.acid_tables
 
-    def frame(self, read_acid: ReadAcid, shared: SharedRows | None = None) -> DataFrame:
+    def frame(self, reader: AcidReader | None, shared: SharedRows | None = None) -> DataFrame:
         """The rows of the view, its columns as the metastore has them."""
-        self._inputs.register(read_acid, shared)
+        self._inputs.register(reader, shared)
         fields = spark_struct(self._table.columns).fields
         with spark_errors_as_ours(f"The view {self._table.ref.full_name}"):
             rows = self._spark.sql(self._sql).toDF(*[field.name for field in fields])
@@ -161,18 +173,18 @@ class SourceFrame:
         self._inputs = SourceInputs(self._spark, client, inputs)
         self.acid_tables = self._inputs.acid_tables
 
-    def frame(self, read_acid: ReadAcid, shared: SharedRows | None = None) -> DataFrame:
+    def frame(self, reader: AcidReader | None, shared: SharedRows | None = None) -> DataFrame:
         """The rows of the source.
 
         Args:
-            read_acid: Reads a transactional table under the caller's snapshot.
+            reader: Reads transactional tables under the caller's snapshot; None if there are none.
             shared: What other statements of the transaction have read.
         """
         if isinstance(self._source, DataFrame):
             return self._source
         if not isinstance(self._source, QuerySource):
-            return self._inputs.frame(_ONLY, read_acid, shared)
-        self._inputs.register(read_acid, shared)
+            return self._inputs.frame(_ONLY, reader, shared)
+        self._inputs.register(reader, shared)
         with spark_errors_as_ours("The source query"):
             for name, sql in self._source.common.items():
                 rows = self._spark.sql(sql)
@@ -183,8 +195,11 @@ class SourceFrame:
 
     def empty(self) -> DataFrame:
         """A frame like that of the rows, which reads no transactional table."""
+        return self.frame(_EmptyTables())
 
-        def nothing(spark: SparkSession, table: HiveTable) -> DataFrame:
-            return spark.createDataFrame([], spark_struct(all_columns(table)))
 
-        return self.frame(nothing)
+class _EmptyTables:
+    """Shows every transactional table without its rows."""
+
+    def rows(self, spark: SparkSession, table: HiveTable) -> DataFrame:
+        return spark.createDataFrame([], spark_struct(all_columns(table)))

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.read.nanoseconds import AnySnapshot
-from airflow_hiveacid.engine.read.shared_rows import SharedRows
+from airflow_hiveacid.engine.read.kept_rows import SharedRows
+from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.session import cancelling_jobs
 from airflow_hiveacid.engine.write.acid_output import AcidOutput
 from airflow_hiveacid.engine.write.context import Counts, PartitionsMoved, WriteContext
@@ -179,14 +179,14 @@ class _Write:
     def _stage(self, txn: Transaction, locks: Sequence[Sequence[str] | None]) -> list[_Done]:
         """Run the statements, one after the other."""
         shared = SharedRows(self.statements[0].table, txn)
-        sources: list[AnySnapshot] = []
+        reader = TableReader(self.client, txn)
         done = []
         for number, (statement, names) in enumerate(zip(self.statements, locks, strict=True)):
             spark, table = statement.spark, statement.table
             kind = InsertOnlyOutput if table.kind is TableKind.INSERT_ONLY else AcidOutput
             output = kind(spark, self.client, table, txn, statement.codec, number)
             context = WriteContext(
-                spark, self.client, table, txn, output, self.phases, names, shared, sources
+                spark, self.client, table, txn, output, self.phases, names, shared, reader
             )
             description = f"{statement.operation.value.lower()} {table.ref.full_name}"
             with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):

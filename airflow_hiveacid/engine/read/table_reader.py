@@ -1,0 +1,55 @@
+"""Reading tables of any kind as one transaction sees them."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
+from airflow_hiveacid.engine.read.copies import with_copies
+from airflow_hiveacid.engine.read.files import list_partitions
+from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+
+
+class TableReader:
+    """Reads transactional tables under one transaction, and remembers which.
+
+    Attributes:
+        snapshots: What it has given the rows of so far.
+    """
+
+    def __init__(self, client: MetastoreClient, txn: Transaction) -> None:
+        self.snapshots: list[AcidSnapshot | FlatSnapshot] = []
+        self._client = client
+        self._txn = txn
+        self._rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
+
+    def rows(self, spark: SparkSession, table: HiveTable) -> DataFrame:
+        """All visible rows of a table, the partition keys last.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            table: The table, full ACID or insert-only.
+        """
+        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
+        if table.kind is TableKind.INSERT_ONLY:
+            seen = self._txn.snapshot
+            write_ids = seen.write_ids[table.ref.full_name]
+            flat = FlatSnapshot.of_insert_only(table, partitions, write_ids, seen.txns, self._rules)
+            self.snapshots.append(flat)
+            return flat.rows(spark)
+        acid = self.acid_snapshot(table, partitions)
+        self.snapshots.append(acid)
+        return acid.rows(spark, with_key=False)
+
+    def acid_snapshot(self, table: HiveTable, partitions: Sequence[HivePartition]) -> AcidSnapshot:
+        """Some partitions of a full ACID table, or the whole of one without partitions."""
+        seen = self._txn.snapshot
+        write_ids = seen.write_ids[table.ref.full_name]
+        files = list_partitions(table, partitions, write_ids, seen.txns, self._rules)
+        return AcidSnapshot(table, with_copies(table, files, self._txn), write_ids)
