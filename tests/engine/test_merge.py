@@ -69,7 +69,7 @@ def test_random_merges_are_those_of_the_model(
             builder = acid.merge(spark.createDataFrame(source, SCHEMA), on[0])
             for clause in when:
                 builder = clause.add_to(builder)
-            case = f"merge {number} on {on[0]}: {builder.clauses}\nof {source}\ninto {rows}"
+            case = f"merge {number} on {on[0]}: {when}\nof {source}\ninto {rows}"
             try:
                 expected = model.merged(rows, source, on[1], when)
             except model.Duplicates:

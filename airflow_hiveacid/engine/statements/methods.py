@@ -1,14 +1,22 @@
-"""The changes of a table, as methods: each makes a statement, whoever inherits runs it."""
+"""The methods that change a table: each makes a statement, which the subclass runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, Self, TypeVar
 
 from pyspark.sql import DataFrame
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.statements.from_job import statement_of
+from airflow_hiveacid.acid.merge import (
+    Clause,
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    validate_clauses,
+)
 from airflow_hiveacid.engine.statements.insert import (
     InsertPlan,
     InsertStatement,
@@ -16,10 +24,8 @@ from airflow_hiveacid.engine.statements.insert import (
     TruncateStatement,
 )
 from airflow_hiveacid.engine.statements.merge import MergeStatement
-from airflow_hiveacid.engine.statements.merge_builder import MergeBuilder
 from airflow_hiveacid.engine.statements.row_change import DeleteStatement, UpdateStatement
 from airflow_hiveacid.engine.write.statement import Statement
-from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.sources import PathSource, Source, TableSource
 
 # Rows of a job come from a frame of the caller, or from a source that is yet to be looked up.
@@ -145,7 +151,7 @@ class TableChanges(ABC, Generic[R]):
         source_alias: str = "s",
         target_alias: str = "t",
         merge_schema: bool = False,
-    ) -> MergeBuilder[R]:
+    ) -> "MergeBuilder[R]":
         """Begin to describe a merge.
 
         Args:
@@ -160,12 +166,67 @@ class TableChanges(ABC, Generic[R]):
         statement = MergeStatement(
             self.ref, self._orc_codec, source, on, (), source_alias, target_alias, merge_schema
         )
-        return MergeBuilder(self._run, statement)
-
-    def apply(self, job: Job) -> R:
-        """Make the change that a job describes."""
-        return self._run(replace(statement_of(job, self._orc_codec), target=self.ref))
+        return MergeBuilder(self, statement)
 
     @abstractmethod
     def _run(self, statement: Statement) -> R:
         """Run a statement, now or later."""
+
+
+@dataclass(frozen=True)
+class MergeBuilder(Generic[R]):
+    """Collects the clauses of a merge; nothing happens before ``execute``.
+
+    Of each kind of clause the first one whose condition is true wins. Conditions and expressions
+    are SQL over the aliases of target and source, ``t`` and ``s`` unless the merge said otherwise.
+
+    Example::
+
+        merge = table.merge(changes, "t.id = s.id")
+        merge = merge.when_matched_delete("s.op = 'D'").when_matched_update_all()
+        merge.when_not_matched_insert_all("s.op <> 'D'").execute()
+    """
+
+    _table: "TableChanges[R]"
+    _statement: MergeStatement
+
+    def when_matched_update(self, set: Mapping[str, str], condition: str | None = None) -> Self:
+        """Update the target row of a pair: column to expression."""
+        return self._with(MatchedUpdate(set, condition))
+
+    def when_matched_update_all(self, condition: str | None = None) -> Self:
+        """Update every column of the target row from the source's column of the same name."""
+        return self._with(MatchedUpdate(None, condition))
+
+    def when_matched_delete(self, condition: str | None = None) -> Self:
+        """Delete the target row of a pair."""
+        return self._with(MatchedDelete(condition))
+
+    def when_not_matched_insert(
+        self, values: Mapping[str, str], condition: str | None = None
+    ) -> Self:
+        """Insert a source row without a partner: column to expression, null for the others."""
+        return self._with(NotMatchedInsert(values, condition))
+
+    def when_not_matched_insert_all(self, condition: str | None = None) -> Self:
+        """Insert a source row without a partner, every column by its name."""
+        return self._with(NotMatchedInsert(None, condition))
+
+    def when_not_matched_by_source_update(
+        self, set: Mapping[str, str], condition: str | None = None
+    ) -> Self:
+        """Update a target row without a partner; expressions can name the target only."""
+        return self._with(NotMatchedBySourceUpdate(set, condition))
+
+    def when_not_matched_by_source_delete(self, condition: str | None = None) -> Self:
+        """Delete a target row without a partner."""
+        return self._with(NotMatchedBySourceDelete(condition))
+
+    def execute(self) -> R:
+        """Run the merge: at once, or with the other changes of its transaction."""
+        validate_clauses(self._statement.clauses)
+        return self._table._run(self._statement)
+
+    def _with(self, clause: Clause) -> Self:
+        clauses = (*self._statement.clauses, clause)
+        return replace(self, _statement=replace(self._statement, clauses=clauses))

@@ -2,11 +2,12 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import combinations
 
 from pyspark.sql import SparkSession
 
@@ -28,7 +29,6 @@ from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed, write_note
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
-from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -71,7 +71,7 @@ def run_statements(
             for statement in statements:
                 statement.prepare(preparation)
             require_one_change((s.table.ref.full_name, not s.only_adds) for s in statements)
-            write = _Write(client, options, phases, statements, earlier)
+            write = AtomicWrite(client, options, phases, statements, earlier)
             try:
                 return write.run([statement.locks for statement in statements])
             except PartitionsMoved as moved:
@@ -82,8 +82,8 @@ def run_statements(
 
 
 @dataclass(frozen=True)
-class _Done:
-    """A statement whose files are staged."""
+class _Part:
+    """A statement of the transaction whose files are staged."""
 
     statement: Statement
     context: WriteContext
@@ -95,7 +95,11 @@ class _Done:
 
     @property
     def name(self) -> str:
-        return self.statement.table.ref.full_name
+        return self.ref.full_name
+
+    @property
+    def ref(self) -> TableRef:
+        return self.statement.table.ref
 
     @property
     def overwrites(self) -> bool:
@@ -114,7 +118,9 @@ class _Done:
 
 
 @dataclass(frozen=True)
-class _Write:
+class AtomicWrite:
+    """Statements that are prepared, in a transaction of which everything shows, or nothing."""
+
     client: MetastoreClient
     options: WriteOptions
     phases: PhaseClock
@@ -124,33 +130,37 @@ class _Write:
     def run(self, locks: Sequence[Sequence[str] | None]) -> RunReport:
         """The whole course of the transaction; whatever fails in it, nothing of it shows.
 
-        Entering it ends the earlier tries, locks, and takes the snapshot.
-
         Args:
             locks: The partitions to lock for each statement; None is the whole table.
         """
+        # Entering it opens it, ends the earlier tries, locks, and takes the snapshot.
         with self._transaction(locks) as txn:
             self._require_same_tables(txn)
-            done = self._stage(txn, locks)
+            # The statements themselves tell when they read, and when they write.
+            parts = self._stage(txn, locks)
             txn.check_alive()
-            for each in done:
-                each.context.require_locked(each.output.partitions)
-            _require_apart(done)
-            self._register(txn, done)
-            note = self._publish(txn, done)
+            self._require_published_together(parts)
+            with self.phases(Phase.REGISTER):
+                self._register(txn, parts)
+            note = None
+            for part in parts:
+                with self.phases(Phase.PUBLISH):
+                    # Before any file can be seen: the note proves to a later try what they are.
+                    note = note or self._write_note(txn, parts)
+                    self._publish(txn, part)
             txn.commit()
             if note is not None:
                 txn.attempt("mark the note on the run", partial(mark_committed, *note))
-            return self._report(txn, done)
+            return self._report(txn, parts)
 
     def _transaction(self, locks: Sequence[Sequence[str] | None]) -> Transaction:
         return Transaction(
             self.client,
             targets=[
-                Target(each.table.ref, each.operation, bool(each.table.partition_keys), names)
-                for each, names in zip(self.statements, locks, strict=True)
+                Target(s.table.ref, s.operation, bool(s.table.partition_keys), partitions)
+                for s, partitions in zip(self.statements, locks, strict=True)
             ],
-            reads=[read for each in self.statements for read in each.reads],
+            reads=[ref for statement in self.statements for ref in statement.reads],
             run_token=self.options.run_token,
             lock_wait_seconds=self.options.lock_wait_seconds,
             max_restarts=self.options.max_restarts,
@@ -158,29 +168,29 @@ class _Write:
             earlier_tries=self.earlier,
         )
 
-    def _require_same_tables(self, txn: Transaction, done: Sequence[_Done] = ()) -> None:
+    def _require_same_tables(self, txn: Transaction, parts: Sequence[_Part] = ()) -> None:
         """Make sure that nothing is written into what has become another table."""
-        tables = {each.table.ref: each.table for each in self.statements}
+        tables = {statement.table.ref: statement.table for statement in self.statements}
         for ref, table in tables.items():
             partitions = {
                 partition.name: partition
-                for each in done
-                if each.statement.table.ref == ref
-                for partition in each.output.located
+                for part in parts
+                if part.ref == ref
+                for partition in part.output.located
             }
             require_same_definition(
                 self.client,
                 table,
                 [*partitions.values()],
                 (txn.txn_id, txn.write_ids[ref.full_name]),
-                may_grow=all(each.only_adds for each in self.statements if each.table.ref == ref),
+                may_grow=all(s.only_adds for s in self.statements if s.table.ref == ref),
             )
 
-    def _stage(self, txn: Transaction, locks: Sequence[Sequence[str] | None]) -> list[_Done]:
+    def _stage(self, txn: Transaction, locks: Sequence[Sequence[str] | None]) -> list[_Part]:
         """Run the statements, one after the other."""
         shared = SharedRows(self.statements[0].table, txn)
         reader = TableReader(self.client, txn)
-        done = []
+        parts = []
         for number, (statement, names) in enumerate(zip(self.statements, locks, strict=True)):
             spark, table = statement.spark, statement.table
             kind = InsertOnlyOutput if table.kind is TableKind.INSERT_ONLY else AcidOutput
@@ -192,123 +202,21 @@ class _Write:
             with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
                 counts = statement.run(context)
             _check_counts(output, counts)
-            done.append(_Done(statement, context, counts))
-        return done
+            parts.append(_Part(statement, context, counts))
+        return parts
 
-    def _register(self, txn: Transaction, done: Sequence[_Done]) -> None:
-        """Tell the metastore what is written, before any file of it can be seen.
+    @staticmethod
+    def _require_published_together(parts: Sequence[_Part]) -> None:
+        """Refuse what must not be published, now that it is known which partitions are written.
 
-        A transaction that dies in between then leaves an empty partition, which harms nobody,
-        and never a folder that no cleaner knows.
+        Raises:
+            PartitionsMoved: A statement has written partitions that are not locked.
+            UserError: Two statements write the same partition, and one of them overwrites it: the
+                rows of the other one would vanish.
         """
-        with self.phases(Phase.REGISTER):
-            self._require_same_tables(txn)
-            touched: dict[TableRef, set[str]] = defaultdict(set)
-            for each in done:
-                if each.statement.table.partition_keys and each.output.staged:
-                    new = each.output.new_partitions()
-                    if new:
-                        self.client.add_partitions(each.statement.table.ref, new)
-                    touched[each.statement.table.ref].update(each.output.partitions)
-            for ref, names in touched.items():
-                txn.register_partitions(ref, sorted(names))
-            for each in done:
-                if each.output.staged:
-                    written = Writer(each.output.write_id, txn.snapshot.write_ids[each.name])
-                    ref = each.statement.table.ref
-                    forget_statistics(self.client, ref, each.output.partitions, written)
-            self._require_same_tables(txn, done)
-
-    def _publish(self, txn: Transaction, done: Sequence[_Done]) -> tuple[Storage, NoteFile] | None:
-        """Let the files appear, and the note that proves to a later try what they are."""
-        note = None
-        for each in done:
-            with self.phases(Phase.PUBLISH):
-                if each is done[0]:
-                    note = self._write_note(txn, done)
-                report = self._report(txn, [each])
-                each.output.publish(self._sidecar(txn, each.statement.table, report))
-        return note
-
-    def _report(self, txn: Transaction, done: Sequence[_Done]) -> RunReport:
-        tables: dict[str, TableReport] = {}
-        for each in done:
-            known = tables.get(each.name)
-            tables[each.name] = each.report() if known is None else known + each.report()
-        names = list(tables)
-        kinds = {each.statement.operation.value.lower() for each in done}
-        return RunReport(
-            job=kinds.pop() if len(done) == 1 else "transaction",
-            target=names[0],
-            txn_id=txn.txn_id,
-            write_ids={name: txn.write_ids[name] for name in names},
-            rows_inserted=sum(each.rows_inserted for each in tables.values()),
-            rows_updated=sum(each.rows_updated for each in tables.values()),
-            rows_deleted=sum(each.rows_deleted for each in tables.values()),
-            files=sum(each.files for each in tables.values()),
-            bytes=sum(each.bytes for each in tables.values()),
-            partitions=tables[names[0]].partitions,
-            tables=tuple(tables.values()),
-            seconds=self.phases.seconds,
-            warnings=tuple(txn.warnings),
-            restarts=txn.restarts,
-        )
-
-    def _write_note(
-        self, txn: Transaction, done: Sequence[_Done]
-    ) -> tuple[Storage, NoteFile] | None:
-        """Tell any later try of all tables, in the one place that it knows."""
-        if self.options.run_token is None:
-            return None
-        home = self.statements[0].table
-        report = self._report(txn, done)
-        found = NoteFile.new(
-            RunNote(
-                run_token=self.options.run_token,
-                txn_id=txn.txn_id,
-                write_ids=report.write_ids,
-                directories=tuple(
-                    where.removeprefix(f"{home.folder.rstrip('/')}/")
-                    for each in done
-                    for where in each.output.directories
-                ),
-                report=report,
-                **self._who(report),
-            )
-        )
-        storage = Storage.of(home.folder)
-        txn.own(partial(storage.delete_file, found.path), f"{storage.location}/{found.path}")
-        write_note(storage, found)
-        return storage, found
-
-    def _sidecar(
-        self, txn: Transaction, table: HiveTable, report: RunReport
-    ) -> Mapping[str, object]:
-        token = self.options.run_token
-        return {
-            "run_token": token and unmarked_token(token),
-            "txn_id": txn.txn_id,
-            "write_id": txn.write_ids[table.ref.full_name],
-            **self._who(report),
-            "report": report.to_dict(),
-        }
-
-    def _who(self, report: RunReport) -> dict[str, str]:
-        return {
-            "operation": report.job,
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "user": os.environ.get("USER", ""),
-        }
-
-
-def _require_apart(done: Sequence[_Done]) -> None:
-    """Refuse to overwrite what another statement of the transaction writes, which would vanish.
-
-    Raises:
-        UserError: Two statements write the same place, and one of them overwrites it.
-    """
-    for index, one in enumerate(done):
-        for other in done[index + 1 :]:
+        for part in parts:
+            part.context.require_locked(part.output.partitions)
+        for one, other in combinations(parts, 2):
             if one.name != other.name or not (one.overwrites or other.overwrites):
                 continue
             shared = one.output.partition_names & other.output.partition_names
@@ -320,9 +228,104 @@ def _require_apart(done: Sequence[_Done]) -> None:
                     remedy="Write all its rows by the one statement that overwrites.",
                 )
 
+    def _register(self, txn: Transaction, parts: Sequence[_Part]) -> None:
+        """Tell the metastore what is written, before any file of it can be seen.
+
+        A transaction that dies in between then leaves an empty partition, which harms nobody,
+        and never a folder that no cleaner knows.
+        """
+        self._require_same_tables(txn)
+        partitions: dict[TableRef, set[str]] = defaultdict(set)
+        for part in parts:
+            if part.statement.table.partition_keys and part.output.staged:
+                new = part.output.new_partitions()
+                if new:
+                    self.client.add_partitions(part.ref, new)
+                partitions[part.ref].update(part.output.partitions)
+        for ref, names in partitions.items():
+            txn.register_partitions(ref, sorted(names))
+        for part in parts:
+            if part.output.staged:
+                writer = Writer(part.output.write_id, txn.snapshot.write_ids[part.name])
+                forget_statistics(self.client, part.ref, part.output.partitions, writer)
+        self._require_same_tables(txn, parts)
+
+    def _publish(self, txn: Transaction, part: _Part) -> None:
+        """Let the files of a statement appear, with a note on the transaction beside them."""
+        token, report = self.options.run_token, self._report(txn, [part])
+        part.output.publish(
+            {
+                "run_token": token and unmarked_token(token),
+                "txn_id": txn.txn_id,
+                "write_id": txn.write_ids[part.name],
+                **_origin(report),
+                "report": report.to_dict(),
+            }
+        )
+
+    def _report(self, txn: Transaction, parts: Sequence[_Part]) -> RunReport:
+        tables: dict[str, TableReport] = {}
+        for part in parts:
+            known = tables.get(part.name)
+            tables[part.name] = part.report() if known is None else known + part.report()
+        names = list(tables)
+        kinds = {part.statement.operation.value.lower() for part in parts}
+        return RunReport(
+            job=kinds.pop() if len(parts) == 1 else "transaction",
+            target=names[0],
+            txn_id=txn.txn_id,
+            write_ids={name: txn.write_ids[name] for name in names},
+            rows_inserted=sum(table.rows_inserted for table in tables.values()),
+            rows_updated=sum(table.rows_updated for table in tables.values()),
+            rows_deleted=sum(table.rows_deleted for table in tables.values()),
+            files=sum(table.files for table in tables.values()),
+            bytes=sum(table.bytes for table in tables.values()),
+            partitions=tables[names[0]].partitions,
+            tables=tuple(tables.values()),
+            seconds=self.phases.seconds,
+            warnings=tuple(txn.warnings),
+            restarts=txn.restarts,
+        )
+
+    def _write_note(
+        self, txn: Transaction, parts: Sequence[_Part]
+    ) -> tuple[Storage, NoteFile] | None:
+        """Tell any later try of all tables, in the one place that it knows."""
+        if self.options.run_token is None:
+            return None
+        home = self.statements[0].table
+        report = self._report(txn, parts)
+        note = NoteFile.new(
+            RunNote(
+                run_token=self.options.run_token,
+                txn_id=txn.txn_id,
+                write_ids=report.write_ids,
+                directories=tuple(
+                    directory.removeprefix(f"{home.folder.rstrip('/')}/")
+                    for part in parts
+                    for directory in part.output.directories
+                ),
+                report=report,
+                **_origin(report),
+            )
+        )
+        storage = Storage.of(home.folder)
+        txn.own(partial(storage.delete_file, note.path), f"{storage.location}/{note.path}")
+        write_note(storage, note)
+        return storage, note
+
+
+def _origin(report: RunReport) -> dict[str, str]:
+    """Who writes what, and when, for people who find the files."""
+    return {
+        "operation": report.job,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "user": os.environ.get("USER", ""),
+    }
+
 
 def _check_counts(output: TableOutput, counts: Counts) -> None:
-    """Compare what the work says it did with what stands in the files."""
+    """Compare what a statement says it did with what stands in its files."""
     wanted = (counts.inserted + counts.updated, counts.updated + counts.deleted)
     if wanted != (output.rows, output.deletes):
         raise CorruptFile(
