@@ -37,7 +37,11 @@ PAGES = {
         ("sensors.base.HiveAcidCompactionSensor",),
     ),
     "jobs": ("Jobs, sources, clauses and policies", ("jobs.", "acid."), ("jobs.job.Job",)),
-    "python": ("In Python: tables, hooks, assets and retries", ("",), ()),
+    "python": (
+        "In Python: tables, hooks, assets and retries",
+        ("",),
+        ("engine.statements.methods.MergeBuilder",),
+    ),
 }
 _PARAMETER = re.compile(r"^:(?:param (?P<name>\w+)|(?P<other>\w+)[^:]*):", re.MULTILINE)
 _SECTION = re.compile(r"^(Attributes|Args|Raises|Returns|Yields):$", re.MULTILINE)
@@ -104,6 +108,7 @@ def parameter_table(thing: Any, parsed: "Docstring") -> list[str]:
     """What a class or a function takes: name, default, meaning."""
     meanings = dict.fromkeys(vars(thing).get("__annotations__", ())) if _is_dataclass(thing) else {}
     meanings |= parsed.parameters
+    meanings = {name: text for name, text in meanings.items() if not name.startswith("_")}
     if not meanings:
         return []
     defaults = _defaults(thing)
@@ -286,9 +291,11 @@ def _own_methods(thing: type) -> list[tuple[str, Callable[..., Any]]]:
     """The public methods of what users call methods of; of operators and jobs there are none."""
     if not thing.__module__.startswith((f"{PACKAGE}.engine.", f"{PACKAGE}.hooks.metastore")):
         return []
+    ours = [base for base in thing.__mro__ if base.__module__.startswith(PACKAGE)]
+    members = {name: member for base in reversed(ours) for name, member in vars(base).items()}
     return [
         (name, member)
-        for name, member in vars(thing).items()
+        for name, member in members.items()
         if inspect.isfunction(member) and not name.startswith("_")
     ]
 
