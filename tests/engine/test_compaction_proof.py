@@ -1,8 +1,7 @@
 """A compactor that loses, repeats, exchanges or changes a row: it is caught, and nothing is published."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial, partialmethod
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +10,38 @@ import pytest
 from pyspark.sql import functions
 
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.compaction import acid as acid_compaction
 from airflow_hiveacid.engine.compaction import bucket_sorting
-from airflow_hiveacid.engine.compaction import insert_only as insert_only_compaction
 from airflow_hiveacid.engine.compaction import tasks as compact_tasks
 from airflow_hiveacid.engine.parallel import SparkTasks, caught
-from airflow_hiveacid.errors import OutOfOrder
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CompactReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc import assemble as assembling
-from airflow_hiveacid.orc import reencode as reencoding
-from airflow_hiveacid.orc.keys import Keys
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import Case
+from tests.engine.sabotage import (
+    changes_a_value,
+    changes_a_writer,
+    deletes_a_row_too_many,
+    doubles_a_row,
+    drops_a_row,
+    exchanges_a_row,
+    forgets_a_delete_file,
+    forgets_a_stripe,
+    forgets_all_deletes,
+    includes_an_aborted_write_id,
+    loses_an_event,
+    reads_less,
+    reads_other_values,
+    reads_twice,
+    repeats_an_event,
+    save_other_rows,
+    sorted_by_spark,
+    swaps_two_rows,
+    takes_a_file_twice,
+    takes_a_stripe_of_another_file,
+)
 
 HIVE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -133,141 +148,11 @@ def test_the_digest_of_a_bucket_is_the_same_whatever_way_it_was_compacted(
         case.change(lambda table: table.delete("id = 1 and v = 'a'"))
         with monkeypatch.context() as patch:
             if sort:
-                _sorted_by_spark(patch)
+                sorted_by_spark(patch)
             (done,) = case.compact("major").partitions
         assert done.outcome == "compacted", done
         proofs.append((done.proof.rows_written, done.proof.rows_digest))
     assert proofs[0] == proofs[1]
-
-
-# Ways to spoil a compaction. Each takes the patch that holds for the test.
-
-
-def _reencoded_as(patch: Patch, change: Callable[[Any], Any]) -> None:
-    """Have the writer of stripes that are encoded again get other rows."""
-    write = reencoding._Writer.write
-    patch.setattr(
-        reencoding._Writer, "write", lambda self, batch: write(self, change(batch.slice(0)))
-    )
-
-
-def _put(batch: Any, column: str, value: int) -> Any:
-    """A batch whose last row has another value in a column."""
-    number = batch.schema.get_field_index(column)
-    values = [*batch.column(number).to_pylist()[:-1], value]
-    return batch.set_column(number, column, pa.array(values, batch.column(number).type))
-
-
-def drops_a_row(patch: Patch) -> None:
-    _reencoded_as(patch, lambda batch: batch.slice(0, batch.num_rows - 1))
-
-
-def doubles_a_row(patch: Patch) -> None:
-    def doubled(batch: Any) -> Any:
-        places = [*range(batch.num_rows), batch.num_rows - 1]
-        return batch.take(pa.array(places))
-
-    _reencoded_as(patch, doubled)
-
-
-def exchanges_a_row(patch: Patch) -> None:
-    _reencoded_as(patch, lambda batch: _put(batch, "rowId", 77))
-
-
-def swaps_two_rows(patch: Patch) -> None:
-    def swapped(batch: Any) -> Any:
-        places = list(range(batch.num_rows))
-        places[:2] = reversed(places[:2])
-        return batch.take(pa.array(places))
-
-    _reencoded_as(patch, swapped)
-
-
-def changes_a_value(patch: Patch) -> None:
-    def changed(batch: Any) -> Any:
-        number = batch.schema.get_field_index("row")
-        rows = batch.column(number).to_pylist()
-        rows[0]["v"] = "other"
-        return batch.set_column(number, "row", pa.array(rows, batch.column(number).type))
-
-    _reencoded_as(patch, changed)
-
-
-def changes_a_writer(patch: Patch) -> None:
-    _reencoded_as(patch, lambda batch: _put(batch, "currentTransaction", 1))
-
-
-def forgets_a_stripe(patch: Patch) -> None:
-    _assembled_of(patch, lambda parts: parts[:-1])
-
-
-def takes_a_stripe_of_another_file(patch: Patch) -> None:
-    _assembled_of(patch, lambda parts: [*parts[:-1], replace(parts[-1], stripes=())])
-
-
-def _assembled_of(patch: Patch, change: Callable[[Any], Any]) -> None:
-    def assembled(parts: Any, sink: Any, **more: Any) -> Any:
-        return assembling.assemble(change(list(parts)), sink, **more)
-
-    patch.setattr(compact_tasks, "assemble", assembled)
-    patch.setattr(insert_only_compaction, "assemble", assembled)
-
-
-def takes_a_file_twice(patch: Patch) -> None:
-    patch.setattr(assembling, "_check_order", lambda spans: None)
-    _assembled_of(patch, lambda parts: [*parts, parts[-1]])
-
-
-def forgets_a_delete_file(patch: Patch) -> None:
-    found = acid_compaction.AcidCompactor._deletes_of
-    patch.setattr(acid_compaction.AcidCompactor, "_deletes_of", lambda *given: found(*given)[:-1])
-
-
-def forgets_all_deletes(patch: Patch) -> None:
-    patch.setattr(compact_tasks, "_events", lambda *_: iter(()))
-
-
-def deletes_a_row_too_many(patch: Patch) -> None:
-    events = compact_tasks._events
-
-    def more(*given: Any) -> Iterator[Keys]:
-        for keys in events(*given):
-            yield keys
-            one = keys[-1:]
-            yield replace(one, rows=one.rows + 1)
-
-    patch.setattr(compact_tasks, "_events", more)
-
-
-def includes_an_aborted_write_id(patch: Patch) -> None:
-    made = compact_tasks.BucketInputs.__init__
-
-    def without(self: Any, *given: Any, **more: Any) -> None:
-        made(self, *given, **more)
-        object.__setattr__(self, "aborted", ())
-
-    patch.setattr(compact_tasks.BucketInputs, "__init__", without)
-
-
-def repeats_an_event(patch: Patch) -> None:
-    write = compact_tasks.write_delete_stripes
-
-    def repeated(sink: Any, chunks: Any, **more: Any) -> Any:
-        from airflow_hiveacid.orc import delete_file
-
-        patch.setattr(delete_file, "_checked", iter)
-        return write(sink, [Keys.joined([keys, keys[-1:]]) for keys in chunks], **more)
-
-    patch.setattr(compact_tasks, "write_delete_stripes", repeated)
-
-
-def loses_an_event(patch: Patch) -> None:
-    write = compact_tasks.write_delete_stripes
-    patch.setattr(
-        compact_tasks,
-        "write_delete_stripes",
-        lambda sink, chunks, **more: write(sink, [keys[1:] for keys in chunks], **more),
-    )
 
 
 def _caught(case: Case, type_: str) -> None:
@@ -342,33 +227,22 @@ def test_copied_stripes_are_counted_too(make: Callable[..., Case]) -> None:
     assert done.proof.rows_encoded == 0
 
 
-def _sorted_by_spark(patch: Patch) -> None:
-    def out_of_order(*_: Any) -> Any:
-        raise OutOfOrder("Let Spark do it.")
-
-    patch.setattr(acid_compaction, "plan_bucket", out_of_order)
-
-
 @HIVE4
 def test_the_way_by_spark_is_proved_too(case: Case, monkeypatch: Patch) -> None:
-    _sorted_by_spark(monkeypatch)
+    sorted_by_spark(monkeypatch)
     save = bucket_sorting._save
     for change in (
         lambda frame: frame.where("id != 7"),
         lambda frame: frame.withColumn("v", functions.expr("if(id = 7, 'other', v)")),
     ):
         with pytest.MonkeyPatch.context() as patch:
-            spoil = partial(_save_other_rows, save, change)
+            spoil = partial(save_other_rows, save, change)
             patch.setattr(bucket_sorting, "_save", spoil)
             _caught(case, "major")
     (done,) = case.compact("major").partitions
     assert done.outcome == "compacted", done
     assert done.proof.rows_encoded == len(ROWS)
     assert case.rows() == ROWS
-
-
-def _save_other_rows(save: Any, change: Any, frame: Any, *more: Any) -> None:
-    save(change(frame), *more)
 
 
 @HIVE4
@@ -395,32 +269,3 @@ def test_rows_without_row_ids_are_counted_by_their_values(
     (done,) = case.compact("major").partitions
     assert (done.outcome, done.rows, done.proof.rows_read) == ("compacted", 6, 6), done
     assert case.rows() == rows
-
-
-def reads_less(patch: Patch) -> None:
-    _written_from(patch, lambda frame: frame.limit(5))
-
-
-def reads_twice(patch: Patch) -> None:
-    _written_from(patch, lambda frame: frame.unionByName(frame.limit(1)))
-
-
-def reads_other_values(patch: Patch) -> None:
-    def changed(frame: Any) -> Any:
-        name = frame.columns[-1]
-        return frame.withColumn(name, functions.expr(f"replace(`{name}`, 'x', 'y')"))
-
-    _written_from(patch, changed)
-
-
-def _written_from(patch: Patch, change: Callable[[Any], Any]) -> None:
-    """Have Spark write other rows than it has read."""
-    from airflow_hiveacid.engine.write.row_files import RowFiles
-
-    for name in ("save", "save_lines"):
-        save = getattr(RowFiles, name)
-        patch.setattr(RowFiles, name, partialmethod(_save_changed, save, change))
-
-
-def _save_changed(self: Any, save: Any, change: Any, frame: Any, *more: Any) -> None:
-    save(self, change(frame).coalesce(1), *more)

@@ -13,7 +13,14 @@ from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import Range
-from airflow_hiveacid.engine.compaction.bucket_sorting import sort_bucket
+from airflow_hiveacid.engine.compaction.bucket_sorting import check_nanoseconds, sort_bucket
+from airflow_hiveacid.engine.compaction.input_files import (
+    InputFile,
+    RowIdTask,
+    copy_file,
+    count_rows,
+    give_row_ids,
+)
 from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
 from airflow_hiveacid.engine.compaction.proof import (
     CensusTask,
@@ -31,15 +38,9 @@ from airflow_hiveacid.engine.compaction.tasks import (
     CopiedBucket,
     EncodedPart,
     EncodeTask,
-    InputFile,
     MergeDeletesTask,
-    RowIdTask,
     assemble_bucket,
-    check_nanoseconds,
-    copy_file,
-    count_rows,
     encode_group,
-    give_row_ids,
     merge_deletes,
     plan_bucket,
 )

@@ -3,26 +3,23 @@
 Spark reads the rows, sorts them by their row ids and writes them. That takes many times as long,
 and is needed for rows that are not in the order of their files, and for columns that have got
 another type which only Spark can bring their values to. It must not be taken where timestamps have
-more digits than Spark's, see `compact_tasks.check_nanoseconds`.
+more digits than Spark's, see ``check_nanoseconds``.
 """
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.acid.names import Base, BucketFile
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
-from airflow_hiveacid.engine.compaction.row_digest import tally_values
-from airflow_hiveacid.engine.compaction.tasks import (
-    BucketInputs,
-    InputFile,
-    SortTask,
-    assemble_sorted,
-)
+from airflow_hiveacid.engine.compaction.input_files import InputFile, naming, new_file
+from airflow_hiveacid.engine.compaction.proof import tally_values
+from airflow_hiveacid.engine.compaction.tasks import BucketInputs, open_inputs
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.read.acid_snapshot import (
     ACID_FIELDS,
@@ -37,9 +34,27 @@ from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.rows.types import require_whole_maps
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
-from airflow_hiveacid.errors import ProofFailed
+from airflow_hiveacid.errors import (
+    NanosecondsLost,
+    ProofFailed,
+)
 from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.orc.assemble import Part, assemble
+from airflow_hiveacid.orc.envelope import wrap_types
+from airflow_hiveacid.orc.nanoseconds import finer_column, mark
+from airflow_hiveacid.orc.spark_files import retyped
+from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class SortTask:
+    """A bucket that Spark has sorted."""
+
+    bucket: int
+    path: str
+    folder: Folder
+    types: tuple[bytes, ...]
 
 
 def sort_bucket(
@@ -86,6 +101,38 @@ def sort_bucket(
             f" sorted, {found} came out."
         )
     return file, found
+
+
+def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
+    """Make sure that Spark can sort the rows of a file without cutting a timestamp.
+
+    Raises:
+        NanosecondsLost: There are some with more digits than microseconds.
+    """
+    with ExitStack() as stack:
+        ((source, tail),) = open_inputs(stack, inputs, [file])
+        with naming(inputs.root, file.path):
+            column = finer_column(source, tail, {name.lower() for name in inputs.columns})
+    if column is not None:
+        raise NanosecondsLost(
+            f"{inputs.root}/{file.path} has nanoseconds in the column {column}, and can only be"
+            " compacted by Spark, which knows microseconds.",
+            remedy="Let Hive compact the table, or overwrite the partition with its own rows after"
+            " setting the table property hiveacid.nanoseconds to truncate.",
+        )
+
+
+def assemble_sorted(work: SortTask) -> StagedFile:
+    """Make an ACID file out of one in which Spark has written its six columns, in their order."""
+    storage = Storage.of(work.folder.root)
+    path = f"{work.folder.path}/{BucketFile(work.bucket).name}.{uuid.uuid4().hex}"
+    with ExitStack() as stack:
+        source = stack.enter_context(storage.open_input(work.path))
+        tail = retyped(source, OrcTail.read(source), wrap_types(work.types))
+        tail = replace(tail, user_metadata=mark(tail.rows))
+        with new_file(work.folder, path) as sink:
+            written = assemble([Part(source, tail)], sink)
+    return StagedFile(path, work.bucket, written.rows, written.bytes)
 
 
 def _save(frame: DataFrame, table: HiveTable, location: str) -> None:

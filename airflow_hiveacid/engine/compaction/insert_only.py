@@ -13,9 +13,9 @@ from airflow_hiveacid.acid.names import Delta, OriginalFile, parse_directory, pa
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import Range
+from airflow_hiveacid.engine.compaction.input_files import check_rows
 from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
-from airflow_hiveacid.engine.compaction.row_digest import tally_values
-from airflow_hiveacid.engine.compaction.tasks import check_rows
+from airflow_hiveacid.engine.compaction.proof import tally_values
 from airflow_hiveacid.engine.read.nanoseconds import InspectedFile, finer_column_in, moment_columns
 from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat

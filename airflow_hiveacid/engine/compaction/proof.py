@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.proof import Balance, Tally
-from airflow_hiveacid.engine.compaction.tasks import InputFile, naming, open_files
+from airflow_hiveacid.engine.compaction.input_files import InputFile, naming, open_files
+from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.errors import ProofFailed
 from airflow_hiveacid.orc.census import Promise, StripeCensus, hashes_of, take_census
@@ -25,6 +28,7 @@ from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
 
+_HASHES = 1 << 64
 _EVERY_WRITE_ID = range(2**63 - 1)
 
 
@@ -117,6 +121,19 @@ def count_repeated(work: RepetitionTask) -> Tally:
     repeats = np.zeros(len(keys), dtype=np.bool_)
     repeats[order[1:]] = hashes[order[1:]] == hashes[order[:-1]]
     return tally(keys[repeats], hashes[repeats])
+
+
+def tally_values(frame: DataFrame) -> Tally:
+    """Count rows by all their values.
+
+    Args:
+        frame: The rows, of a session made by ``scan_session`` for this.
+    """
+    # The entries of a map stand in the same order as long as nobody writes them again.
+    frame.sparkSession.conf.set("spark.sql.legacy.allowHashOnMapType", "true")
+    hashes = F.xxhash64(*[F.col(quoted(name)) for name in frame.columns])
+    (row,) = frame.agg(F.count(F.lit(1)), F.sum(hashes.cast("decimal(20,0)"))).collect()
+    return Tally(row[0], int(row[1] or 0) % _HASHES)
 
 
 def balance(
