@@ -73,8 +73,8 @@ class AcidCompactor(PartitionCompactor):
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""
         files = list(self._counted(plan, state))
-        rows = [each for each in files if not each.promise.is_delete]
-        events = [each for each in files if each.promise.is_delete]
+        rows = [file for file in files if not file.promise.is_delete]
+        events = [file for file in files if file.promise.is_delete]
         census = self._take_census(plan, rows, events)
         inserts, deletes = self._inputs(plan, rows, events)
         self._write_rows(plan, inserts)
@@ -112,8 +112,8 @@ class AcidCompactor(PartitionCompactor):
             return ()
         # Without buckets an engine may put the delete of a row into a file of another number.
         everywhere = self.table.num_buckets <= 0
-        found = [each for each in events if everywhere or each.bucket == bucket]
-        return tuple(sorted(found, key=lambda each: each.bucket))
+        applied = [event for event in events if everywhere or event.bucket == bucket]
+        return tuple(sorted(applied, key=lambda file: file.bucket))
 
     def _take_census(
         self, plan: CompactionPlan, rows: Sequence[CountedFile], events: Sequence[CountedFile]
@@ -123,21 +123,21 @@ class AcidCompactor(PartitionCompactor):
             CensusTask, self.storage.location, aborted=self.compaction.write_ids.aborted
         )
         if plan.type is CompactionType.MINOR:
-            work = [count(counted=each, deletes=()) for each in (*rows, *events)]
+            tasks = [count(counted=file, deletes=()) for file in (*rows, *events)]
         else:
-            work = [
+            tasks = [
                 count(
-                    counted=each,
+                    counted=file,
                     deletes=tuple(
                         event
                         for event in events
-                        if event.promise.bucket in (None, each.promise.bucket)
+                        if event.promise.bucket in (None, file.promise.bucket)
                     ),
                 )
-                for each in rows
+                for file in rows
             ]
-        done = self.tasks.run(count_file, work)
-        return {each.counted: stripes for each, stripes in zip(work, done, strict=True)}
+        done = self.spark_tasks.run(count_file, tasks)
+        return {task.counted: stripes for task, stripes in zip(tasks, done, strict=True)}
 
     def _balance(
         self,
@@ -151,37 +151,37 @@ class AcidCompactor(PartitionCompactor):
             ProofFailed: They differ.
         """
         read: dict[int, list[StripeCensus]] = {}
-        for each in files:
-            read.setdefault(each.bucket, []).extend(census[each])
+        for file in files:
+            read.setdefault(file.bucket, []).extend(census[file])
         staged = self.staged(directory)
         root = self.folder("").root
-        work = [
+        tasks = [
             RecountTask(
                 root,
                 file,
                 self._promise(directory, file.bucket),
-                {each.fingerprint: each for each in read.get(file.bucket, ())},
+                {stripe.fingerprint: stripe for stripe in read.get(file.bucket, ())},
             )
             for file in staged
         ]
-        recounted = self.tasks.run(recount_file, work)
+        recounted = self.spark_tasks.run(recount_file, tasks)
         written = {file.bucket: stripes for file, stripes in zip(staged, recounted, strict=True)}
         total = Balance()
         for bucket in sorted({*read, *written}):
             what = f"Bucket {bucket} of {self.name}"
             stripes = written.get(bucket, ())
-            found = balance(read.get(bucket, ()), stripes, Tally(), what)
-            lives = found.read.rows - found.aborted.rows
-            if self._is_delete(directory) and lives != found.written.rows:
+            balanced = balance(read.get(bucket, ()), stripes, Tally(), what)
+            lives = balanced.read.rows - balanced.aborted.rows
+            if self._is_delete(directory) and lives != balanced.written.rows:
                 again = RepetitionTask(
                     self.storage.location,
-                    tuple(each.file for each in files if each.bucket == bucket),
+                    tuple(file.file for file in files if file.bucket == bucket),
                     self.compaction.write_ids.aborted,
                 )
-                (repeated,) = self.tasks.run(count_repeated, [again])
-                found = replace(found, repeated=repeated)
-            found.check(what)
-            total += found
+                (repeated,) = self.spark_tasks.run(count_repeated, [again])
+                balanced = replace(balanced, repeated=repeated)
+            balanced.check(what)
+            total += balanced
         return total
 
     @staticmethod
@@ -203,7 +203,7 @@ class AcidCompactor(PartitionCompactor):
         def files(
             counted: Sequence[CountedFile], bucket: int | None = None
         ) -> tuple[InputFile, ...]:
-            return tuple(each.file for each in counted if bucket in (None, each.bucket))
+            return tuple(file.file for file in counted if bucket in (None, file.bucket))
 
         return (
             [
@@ -212,11 +212,11 @@ class AcidCompactor(PartitionCompactor):
                     inserts=files(rows, bucket),
                     deletes=files(self._deletes_of(plan, bucket, events)),
                 )
-                for bucket in sorted({each.bucket for each in rows})
+                for bucket in sorted({file.bucket for file in rows})
             ],
             [
                 inputs(bucket, inserts=(), deletes=files(events, bucket))
-                for bucket in sorted({each.bucket for each in events})
+                for bucket in sorted({file.bucket for file in events})
             ],
         )
 
@@ -258,69 +258,74 @@ class AcidCompactor(PartitionCompactor):
     def _give_row_ids(self, files: Sequence[DataFile]) -> dict[str, InputFile]:
         """Make files with row ids of those without, as far as they have rows."""
         root, folder = self.storage.location, self.folder("rows")
-        counts = self.tasks.run(partial(count_rows, root), [file.path for file in files])
+        counts = self.spark_tasks.run(partial(count_rows, root), [file.path for file in files])
         rows: dict[Base | Delta | None, dict[str, int]] = {}
         for file, count in zip(files, counts, strict=True):
             rows.setdefault(file.directory, {})[file.path] = count
-        work = [
+        tasks = [
             RowIdTask(root, ids, directory or Base(CONVERTED_BASE), self._columns(), folder)
             for directory, counted in rows.items()
             for ids in synthetic_ids(counted, *written_by(directory))
             if ids.rows
         ]
-        for each in work:
-            if each.ids.bucket is None:
+        for task in tasks:
+            if task.ids.bucket is None:
                 raise UnsupportedFile(
-                    f"{root}/{each.ids.path} has no bucket number in its name, so that its rows have"
+                    f"{root}/{task.ids.path} has no bucket number in its name, so that its rows have"
                     " no row ids.",
                     remedy="Overwrite the table, or the partition, with its own rows; that makes a"
                     " base, too.",
                 )
-        if work:
-            self.phases.note(f"Giving row ids to the rows of {len(work)} files")
-        made = self.tasks.run(give_row_ids, work)
-        return {each.ids.path: file for each, file in zip(work, made, strict=True)}
+        if tasks:
+            self.phases.note(f"Giving row ids to the rows of {len(tasks)} files")
+        made = self.spark_tasks.run(give_row_ids, tasks)
+        return {task.ids.path: file for task, file in zip(tasks, made, strict=True)}
 
     def _write_rows(self, plan: CompactionPlan, inputs: Sequence[BucketInputs]) -> None:
         out = self.folder("out")
         parts = self.folder("parts")
         plans: dict[BucketInputs, StripePlan] = {}
         sorting: dict[BucketInputs, HiveAcidError] = {}
-        planned = self.tasks.tried(partial(plan_bucket, out), inputs)
+        planned = self.spark_tasks.tried(partial(plan_bucket, out), inputs)
         for bucket, tried in zip(inputs, planned, strict=True):
             if isinstance(tried, OutOfOrder):
                 sorting[bucket] = tried
             elif isinstance(tried, CopiedBucket):
-                self._keep_rows(plan, tried.work, tried.file)
+                self._keep_rows(plan, tried.task, tried.file)
             else:
                 plans[bucket] = result_of(tried)
-        work = [
-            EncodeTask(bucket, found.layout, group, parts)
-            for bucket, found in plans.items()
-            for group in found.groups
+        tasks = [
+            EncodeTask(bucket, stripe_plan.layout, group, parts)
+            for bucket, stripe_plan in plans.items()
+            for group in stripe_plan.groups
             if not group.copy
         ]
-        if work:
-            stripes = sum(len(each.group.stripes) for each in work)
-            self.phases.note(f"Writing {stripes} stripes anew in {len(work)} tasks")
+        if tasks:
+            stripes = sum(len(task.group.stripes) for task in tasks)
+            self.phases.note(f"Writing {stripes} stripes again in {len(tasks)} tasks")
         encoded: dict[tuple[BucketInputs, StripeGroup], EncodedPart] = {}
-        for each, done in zip(work, self.tasks.tried(encode_group, work), strict=True):
+        for task, done in zip(tasks, self.spark_tasks.tried(encode_group, tasks), strict=True):
             if isinstance(done, BeyondArrow):
-                sorting[each.inputs] = done
+                sorting[task.inputs] = done
             else:
-                encoded[each.inputs, each.group] = result_of(done)
+                encoded[task.inputs, task.group] = result_of(done)
         assembling = [
             AssembleTask(
-                bucket, found, tuple(encoded.get((bucket, group)) for group in found.groups), out
+                bucket,
+                stripe_plan,
+                tuple(encoded.get((bucket, p)) for p in stripe_plan.groups),
+                out,
             )
-            for bucket, found in plans.items()
+            for bucket, stripe_plan in plans.items()
             if bucket not in sorting
         ]
-        for last, file in zip(assembling, self.tasks.run(assemble_bucket, assembling), strict=True):
+        for last, file in zip(
+            assembling, self.spark_tasks.run(assemble_bucket, assembling), strict=True
+        ):
             self._keep_rows(plan, last, file)
         for bucket, why in sorting.items():
             self.phases.note(f"Sorting bucket {bucket.bucket}: {why.what}")
-            self.tasks.run(partial(check_nanoseconds, bucket), bucket.inserts)
+            self.spark_tasks.run(partial(check_nanoseconds, bucket), bucket.inserts)
             whole = replace(
                 bucket,
                 inserts=self._readable(bucket.inserts),
@@ -337,13 +342,13 @@ class AcidCompactor(PartitionCompactor):
         copy = partial(copy_file, self.storage.location, self.folder("rows"))
         local_times = bool(self.table.local_time_columns)
         strange = [file for file in files if file.cut_off or local_times]
-        copies = dict(zip(strange, self.tasks.run(copy, strange), strict=True))
+        copies = dict(zip(strange, self.spark_tasks.run(copy, strange), strict=True))
         return tuple(copies.get(file, file) for file in files)
 
     def _write_deletes(self, directory: Delta, inputs: Sequence[BucketInputs]) -> None:
         out = self.folder("out")
-        work = [MergeDeletesTask(bucket, self.table.orc_codec, out) for bucket in inputs]
-        for file in self.tasks.run(merge_deletes, work):
+        tasks = [MergeDeletesTask(bucket, self.table.orc_codec, out) for bucket in inputs]
+        for file in self.spark_tasks.run(merge_deletes, tasks):
             self._keep_filled(directory, file)
 
     def _write_nothing(self, plan: CompactionPlan) -> None:
@@ -363,9 +368,9 @@ class AcidCompactor(PartitionCompactor):
         if file.rows:
             self.keep(directory, file)
 
-    def _keep_rows(self, plan: CompactionPlan, work: AssembleTask, file: StagedFile) -> None:
+    def _keep_rows(self, plan: CompactionPlan, task: AssembleTask, file: StagedFile) -> None:
         """Keep a file, and note how it came about."""
-        for group, encoded in zip(work.plan.groups, work.encoded, strict=True):
+        for group, encoded in zip(task.plan.groups, task.encoded, strict=True):
             if encoded is None:
                 self.stripes_copied += len(group.stripes)
             else:

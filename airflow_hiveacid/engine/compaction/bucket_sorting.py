@@ -89,18 +89,18 @@ def sort_bucket(
     path = f"{folder.path}/sorted-{uuid.uuid4().hex}"
     _save(frame, table, f"{folder.root}/{path}")
     storage = Storage.of(folder.root)
-    (name,) = [each.path for each in storage.list_files(path) if each.path.endswith(".orc")]
-    work = SortTask(inputs.bucket, f"{path}/{name}", folder, inputs.types)
-    (file,) = SparkTasks(spark).run(assemble_sorted, [work])
+    (name,) = [file.path for file in storage.list_files(path) if file.path.endswith(".orc")]
+    task = SortTask(inputs.bucket, f"{path}/{name}", folder, inputs.types)
+    (file,) = SparkTasks(spark).run(assemble_sorted, [task])
     written = InputFile(file.path, file.bytes, Base(write_ids.high_watermark), exact=True)
     copied = replace(inputs, inserts=(written,) if file.rows else (), deletes=())
-    found = tally_values(_rows(session, table, copied, write_ids))
-    if found != wanted:
+    read = tally_values(_rows(session, table, copied, write_ids))
+    if read != wanted:
         raise ProofFailed(
             f"Bucket {inputs.bucket} of {inputs.root}: {wanted} rows with their values were to be"
-            f" sorted, {found} came out."
+            f" sorted, {read} came out."
         )
-    return file, found
+    return file, read
 
 
 def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
@@ -122,17 +122,17 @@ def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
         )
 
 
-def assemble_sorted(work: SortTask) -> StagedFile:
+def assemble_sorted(task: SortTask) -> StagedFile:
     """Make an ACID file out of one in which Spark has written its six columns, in their order."""
-    storage = Storage.of(work.folder.root)
-    path = f"{work.folder.path}/{BucketFile(work.bucket).name}.{uuid.uuid4().hex}"
+    storage = Storage.of(task.folder.root)
+    path = f"{task.folder.path}/{BucketFile(task.bucket).name}.{uuid.uuid4().hex}"
     with ExitStack() as stack:
-        source = stack.enter_context(storage.open_input(work.path))
-        tail = retyped(source, OrcTail.read(source), wrap_types(work.types))
+        source = stack.enter_context(storage.open_input(task.path))
+        tail = retyped(source, OrcTail.read(source), wrap_types(task.types))
         tail = replace(tail, user_metadata=mark(tail.rows))
-        with new_file(work.folder, path) as sink:
+        with new_file(task.folder, path) as sink:
             written = assemble([Part(source, tail)], sink)
-    return StagedFile(path, work.bucket, written.rows, written.bytes)
+    return StagedFile(path, task.bucket, written.rows, written.bytes)
 
 
 def _save(frame: DataFrame, table: HiveTable, location: str) -> None:
@@ -164,7 +164,7 @@ def _snapshot(
 ) -> AcidSnapshot:
     """The bucket as a table without partitions."""
 
-    def found(files: Sequence[InputFile]) -> tuple[AcidFile, ...]:
+    def acid_files(files: Sequence[InputFile]) -> tuple[AcidFile, ...]:
         return tuple(
             AcidFile(
                 path=f"{inputs.root}/{file.path}",
@@ -177,5 +177,7 @@ def _snapshot(
         )
 
     seen = ValidWriteIdList(write_ids.table, write_ids.high_watermark, aborted=write_ids.aborted)
-    files = PartitionFiles(None, (), inputs.root, found(inputs.inserts), found(inputs.deletes))
+    files = PartitionFiles(
+        None, (), inputs.root, acid_files(inputs.inserts), acid_files(inputs.deletes)
+    )
     return AcidSnapshot(replace(table, partition_keys=()), [files], seen)

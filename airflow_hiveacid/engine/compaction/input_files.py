@@ -67,15 +67,15 @@ def count_rows(root: str, path: str) -> int:
     return read_tail(Storage.of(root), path).rows
 
 
-def give_row_ids(work: RowIdTask) -> InputFile:
+def give_row_ids(task: RowIdTask) -> InputFile:
     """Make a full ACID file of one without row ids, without decoding its columns."""
-    ids = work.ids
+    ids = task.ids
     assert ids.bucket is not None, ids.path
-    path = f"{work.folder.path}/{uuid.uuid4().hex}"
+    path = f"{task.folder.path}/{uuid.uuid4().hex}"
     with (
-        Storage.of(work.root).open_input(ids.path) as source,
-        new_file(work.folder, path) as sink,
-        naming(work.root, ids.path),
+        Storage.of(task.root).open_input(ids.path) as source,
+        new_file(task.folder, path) as sink,
+        naming(task.root, ids.path),
     ):
         written = transplant_all(
             source,
@@ -83,9 +83,9 @@ def give_row_ids(work: RowIdTask) -> InputFile:
             write_id=ids.write_id,
             bucket=ids.bucket,
             first_row=ids.first_row,
-            columns=work.columns,
+            columns=task.columns,
         )
-    return InputFile(path, written.bytes, work.directory, exact=True)
+    return InputFile(path, written.bytes, task.directory, exact=True)
 
 
 def copy_file(root: str, folder: Folder, file: InputFile) -> InputFile:

@@ -35,7 +35,7 @@ _BYTES_OF_A_FILE = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class _Joined:
+class _JoinTask:
     """Files that become one.
 
     Attributes:
@@ -79,28 +79,30 @@ class InsertOnlyCompactor(PartitionCompactor):
 
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""
-        work = self._grouped([file for file in _inputs(plan, state) if file.size > 0])
+        tasks = self._grouped([file for file in _inputs(plan, state) if file.size > 0])
         writer = RowFiles(self.table, self.table.orc_codec)
-        left = work
-        copied: list[tuple[_Joined, StagedFile]] = []
+        left = tasks
+        copied: list[tuple[_JoinTask, StagedFile]] = []
         if self._format.format is StorageFormat.ORC:
             left = []
-            for each, tried in zip(work, self.tasks.tried(_copy_stripes, work), strict=True):
+            for task, tried in zip(
+                tasks, self.spark_tasks.tried(_copy_stripes, tasks), strict=True
+            ):
                 if isinstance(tried, UnsupportedFile):
-                    self.phases.note(f"Writing {each.paths[0]} and others anew: {tried.what}")
-                    left.append(each)
+                    self.phases.note(f"Writing {task.paths[0]} and others again: {tried.what}")
+                    left.append(task)
                 elif isinstance(tried, HiveAcidError):
                     raise tried
                 else:
                     file, stripes = tried
                     self.stripes_copied += stripes
                     self._keep_filled(plan, file)
-                    copied.append((each, file))
+                    copied.append((task, file))
         self._check_copies(copied)
-        for each in left:
-            self._check_nanoseconds(each)
-            files = self.tasks.run(writer.taker(), self._written_anew(each, writer))
-            self._check_rows(each, files)
+        for task in left:
+            self._check_nanoseconds(task)
+            files = self.spark_tasks.run(writer.taker(), self._written_again(task, writer))
+            self._check_rows(task, files)
             for file in files:
                 self._keep_filled(plan, file)
         if not self.keeps(plan.inserts):
@@ -110,37 +112,39 @@ class InsertOnlyCompactor(PartitionCompactor):
                 size = writer.write_empty(sink)
             self.keep(plan.inserts, StagedFile(path, 0, 0, size))
 
-    def _check_copies(self, copied: Sequence[tuple[_Joined, StagedFile]]) -> None:
+    def _check_copies(self, copied: Sequence[tuple[_JoinTask, StagedFile]]) -> None:
         """Make sure that each stripe came into the new files, once."""
         root = self.storage.location
-        paths = [[*joined.paths, file.path] for joined, file in copied]
+        paths = [[*task.paths, file.path] for task, file in copied]
         counts = iter(
-            self.tasks.run(partial(_count_stripes, root), [path for file in paths for path in file])
+            self.spark_tasks.run(
+                partial(_count_stripes, root), [path for file in paths for path in file]
+            )
         )
-        for joined, _ in copied:
-            read = sum((next(counts) for _ in joined.paths), Tally())
-            self._balance(joined, Balance(read=read, written=next(counts)))
+        for task, _ in copied:
+            read = sum((next(counts) for _ in task.paths), Tally())
+            self._balance(task, Balance(read=read, written=next(counts)))
 
-    def _check_rows(self, joined: _Joined, files: Sequence[StagedFile]) -> None:
+    def _check_rows(self, task: _JoinTask, files: Sequence[StagedFile]) -> None:
         """Make sure that each row came into the new files, once and with all its values."""
-        read = self._tally(joined.paths)
+        read = self._tally(task.paths)
         written = self._tally([file.path for file in files if file.rows])
         self.values += written
-        self._balance(joined, Balance(read=read, written=written))
+        self._balance(task, Balance(read=read, written=written))
 
-    def _balance(self, joined: _Joined, found: Balance) -> None:
-        found.check(f"File {joined.number} of {self.name}")
-        self.rows += found
+    def _balance(self, task: _JoinTask, balanced: Balance) -> None:
+        balanced.check(f"File {task.number} of {self.name}")
+        self.rows += balanced
 
     def _tally(self, paths: Sequence[str]) -> Tally:
         """Count the rows of some files, or their lines, by all their values."""
         if not paths:
             return Tally()
-        found = [f"{self.storage.location.rstrip('/')}/{path}" for path in paths]
+        full_paths = [f"{self.storage.location.rstrip('/')}/{path}" for path in paths]
         session = scan_session(self.spark)
         if self._format.format.is_text:
-            return tally_values(self._format.lines(session, found).select(LINE))
-        return tally_values(self._format.scan(session, found).drop(PATH))
+            return tally_values(self._format.lines(session, full_paths).select(LINE))
+        return tally_values(self._format.scan(session, full_paths).drop(PATH))
 
     def file_name(self, number: int) -> str:
         """See the base class."""
@@ -156,7 +160,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         if file.rows:
             self.keep(plan.inserts, file)
 
-    def _grouped(self, files: Sequence[FileStatus]) -> list[_Joined]:
+    def _grouped(self, files: Sequence[FileStatus]) -> list[_JoinTask]:
         """The files that become one: those of a bucket, or as many as are not too large."""
         groups: dict[int, list[str]] = {}
         last = size = 0
@@ -171,7 +175,7 @@ class InsertOnlyCompactor(PartitionCompactor):
                 number = last
             groups.setdefault(number, []).append(file.path)
         return [
-            _Joined(
+            _JoinTask(
                 self.storage.location,
                 number,
                 tuple(paths),
@@ -190,8 +194,8 @@ class InsertOnlyCompactor(PartitionCompactor):
             )
         return parsed.bucket
 
-    def _check_nanoseconds(self, joined: _Joined) -> None:
-        """Make sure that Spark can write some files anew without cutting a timestamp.
+    def _check_nanoseconds(self, task: _JoinTask) -> None:
+        """Make sure that Spark can write some files again without cutting a timestamp.
 
         Raises:
             NanosecondsLost: There are some with more digits than microseconds.
@@ -200,10 +204,10 @@ class InsertOnlyCompactor(PartitionCompactor):
         if self._format.format.is_text or not columns:
             return
         names = tuple(column.name for column in self.table.columns)
-        paths = [f"{joined.root}/{path}" for path in joined.paths]
+        paths = [f"{task.root}/{path}" for path in task.paths]
         files = [InspectedFile(path, None, self._format.format, names) for path in paths]
-        found = self.tasks.run(partial(finer_column_in, columns), files)
-        for path, column in zip(paths, found, strict=True):
+        finer = self.spark_tasks.run(partial(finer_column_in, columns), files)
+        for path, column in zip(paths, finer, strict=True):
             if column is not None:
                 raise NanosecondsLost(
                     f"{path} has nanoseconds in the column {column}, and can only be compacted by"
@@ -211,22 +215,22 @@ class InsertOnlyCompactor(PartitionCompactor):
                     remedy="Let Hive compact the table.",
                 )
 
-    def _written_anew(self, joined: _Joined, writer: RowFiles) -> list[FlatFile]:
+    def _written_again(self, task: _JoinTask, writer: RowFiles) -> list[FlatFile]:
         """Let Spark read some files and write their rows, or their lines as they are."""
         spark = scan_session(self.spark)
-        paths = [f"{joined.root}/{path}" for path in joined.paths]
-        flat = f"{self.folder('flat').path}/{joined.number}-{uuid.uuid4().hex}"
-        location = f"{joined.root}/{flat}"
+        paths = [f"{task.root}/{path}" for path in task.paths]
+        flat = f"{self.folder('flat').path}/{task.number}-{uuid.uuid4().hex}"
+        location = f"{task.root}/{flat}"
         if self._format.format.is_text:
             lines = self._format.lines(spark, paths).select(LINE)
             writer.save_lines(lines.coalesce(1), [], location)
         else:
             rows = self._format.scan(spark, paths).drop(PATH)
             writer.save(rows.coalesce(1), [], location)
-        found = self.storage.list_files(flat)
+        written = self.storage.list_files(flat)
         return [
-            FlatFile(joined.root, f"{flat}/{file.path}", joined.folder, joined.number)
-            for file in found
+            FlatFile(task.root, f"{flat}/{file.path}", task.folder, task.number)
+            for file in written
             if not file.path.startswith((".", "_"))
         ]
 
@@ -249,13 +253,13 @@ def _count_stripes(root: str, path: str) -> Tally:
         return sum(counted, Tally())
 
 
-def _copy_stripes(joined: _Joined) -> tuple[StagedFile, int]:
+def _copy_stripes(task: _JoinTask) -> tuple[StagedFile, int]:
     """Put the stripes of some files into one; also says how many there are."""
-    storage = Storage.of(joined.root)
-    path = f"{joined.folder.path}/{OriginalFile(joined.number, 0).name}.{uuid.uuid4().hex}"
+    storage = Storage.of(task.root)
+    path = f"{task.folder.path}/{OriginalFile(task.number, 0).name}.{uuid.uuid4().hex}"
     with ExitStack() as stack:
         parts = []
-        for name, noted in zip(joined.paths, joined.noted_rows, strict=True):
+        for name, noted in zip(task.paths, task.noted_rows, strict=True):
             source = stack.enter_context(storage.open_input(name))
             tail = OrcTail.read(source)
             check_rows(tail, name, noted)
@@ -263,4 +267,4 @@ def _copy_stripes(joined: _Joined) -> tuple[StagedFile, int]:
         with storage.create(path) as sink:
             written = assemble(parts, sink)
     stripes = sum(len(part.tail.stripes) for part in parts)
-    return StagedFile(path, joined.number, written.rows, written.bytes), stripes
+    return StagedFile(path, task.number, written.rows, written.bytes), stripes

@@ -59,12 +59,12 @@ class PartitionCompactor(ABC):
         warnings: What went wrong without changing the result.
         bytes_read: The size of what is replaced.
         stripes_copied: How many stripes of ORC files stayed as they were.
-        stripes_encoded: How many were written anew.
+        stripes_encoded: How many were written again.
         noted_rows: How many rows the files should have that are replaced, as far as their
             directories have notes.
         rows: What became of the rows.
         events: What became of the delete events that stay.
-        values: The rows that were written anew, with all their values.
+        values: The rows that were written again, with all their values.
     """
 
     spark: SparkSession
@@ -84,7 +84,7 @@ class PartitionCompactor(ABC):
 
     def __post_init__(self) -> None:
         folder = self.table.folder if self.partition is None else self.partition.folder
-        self.tasks = SparkTasks(self.spark)
+        self.spark_tasks = SparkTasks(self.spark)
         self.storage = Storage.of(folder.rstrip("/"))
         self._staged: dict[Base | Delta, list[StagedFile]] = {}
         self._published: list[str] = []

@@ -84,37 +84,37 @@ class RepetitionTask:
     aborted: tuple[int, ...]
 
 
-def count_file(work: CensusTask) -> tuple[StripeCensus, ...]:
+def count_file(task: CensusTask) -> tuple[StripeCensus, ...]:
     """Count what a file holds."""
-    file = work.counted.file
+    file = task.counted.file
     with ExitStack() as stack:
-        ((source, tail),) = open_files(stack, work.root, [file])
+        ((source, tail),) = open_files(stack, task.root, [file])
         deleted = None
-        if work.deletes:
-            hashes = list(_deleted(work, _write_ids(tail)))
+        if task.deletes:
+            hashes = list(_deleted(task, _write_ids(tail)))
             deleted = HashSet(np.concatenate(hashes)) if hashes else None
-        with naming(work.root, file.path):
-            promise, aborted = work.counted.promise, work.aborted
+        with naming(task.root, file.path):
+            promise, aborted = task.counted.promise, task.aborted
             return tuple(
                 take_census(source, tail, promise=promise, deleted=deleted, aborted=aborted)
             )
 
 
-def recount_file(work: RecountTask) -> tuple[StripeCensus, ...]:
+def recount_file(task: RecountTask) -> tuple[StripeCensus, ...]:
     """Count what a new file holds."""
-    with Storage.of(work.root).open_input(work.file.path) as source:
+    with Storage.of(task.root).open_input(task.file.path) as source:
         tail = OrcTail.read(source)
-        with naming(work.root, work.file.path):
-            return tuple(take_census(source, tail, promise=work.promise, known=work.known))
+        with naming(task.root, task.file.path):
+            return tuple(take_census(source, tail, promise=task.promise, known=task.known))
 
 
-def count_repeated(work: RepetitionTask) -> Tally:
+def count_repeated(task: RepetitionTask) -> Tally:
     """Count the delete events that name a row once more; the one of the smallest write id counts."""
     parts: list[Keys] = []
     with ExitStack() as stack:
-        for source, tail in open_files(stack, work.root, work.files):
+        for source, tail in open_files(stack, task.root, task.files):
             with closing(read_keys(source, tail)) as batches:
-                parts += [keys[~np.isin(keys.current_write_ids, work.aborted)] for keys in batches]
+                parts += [keys[~np.isin(keys.current_write_ids, task.aborted)] for keys in batches]
     keys = Keys.joined(parts)
     hashes = hash_row_ids(keys)
     order = np.lexsort((keys.current_write_ids, hashes))
@@ -147,25 +147,25 @@ def balance(
     for before, after in pairwise(written):
         if after.first <= before.last:
             raise ProofFailed(f"{what}: {after.first} came out behind {before.last}.")
-    if any(not each.ascends for each in written):
+    if any(not stripe.ascends for stripe in written):
         raise ProofFailed(f"{what}: the row ids that came out do not ascend, or repeat.")
     counted = list(read)
     return Balance(
-        read=sum((each.rows for each in counted), Tally()),
-        deleted=sum((each.deleted for each in counted), Tally()),
-        aborted=sum((each.aborted for each in counted), Tally()),
+        read=sum((stripe.rows for stripe in counted), Tally()),
+        deleted=sum((stripe.deleted for stripe in counted), Tally()),
+        aborted=sum((stripe.aborted for stripe in counted), Tally()),
         repeated=repeated,
-        written=sum((each.rows for each in written), Tally()),
+        written=sum((stripe.rows for stripe in written), Tally()),
     )
 
 
-def _deleted(work: CensusTask, write_ids: range) -> Iterator[Hashes]:
+def _deleted(task: CensusTask, write_ids: range) -> Iterator[Hashes]:
     """The row ids that the delete events name."""
-    for delete in work.deletes:
+    for delete in task.deletes:
         with ExitStack() as stack:
-            ((source, tail),) = open_files(stack, work.root, [delete.file])
-            with naming(work.root, delete.file.path):
-                yield from hashes_of(source, tail, delete.promise, work.aborted, write_ids)
+            ((source, tail),) = open_files(stack, task.root, [delete.file])
+            with naming(task.root, delete.file.path):
+                yield from hashes_of(source, tail, delete.promise, task.aborted, write_ids)
 
 
 def _write_ids(tail: OrcTail) -> range:
@@ -174,7 +174,7 @@ def _write_ids(tail: OrcTail) -> range:
         tail.int_range(stripe, EnvelopeColumn.ORIGINAL_TRANSACTION)
         for stripe in range(len(tail.stripes))
     ]
-    known = [each for each in ranges if each is not None]
+    known = [ids for ids in ranges if ids is not None]
     if len(known) < len(ranges) or not known:
         return _EVERY_WRITE_ID
     return range(min(chain(*known)), max(chain(*known)) + 1)

@@ -33,7 +33,7 @@ from airflow_hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
+class _Request:
     """One partition to compact, and why."""
 
     partition: str | None
@@ -72,11 +72,11 @@ class TableCompactor:
             table = compactable(self._client, self._ref)
             if job.reason:
                 self._clock.note(f"{self._ref}: {job.reason}")
-            orders, skipped = self._orders(table)
-            done = [*self._compact_all(table, orders), *skipped]
+            requests, skipped = self._requests(table)
+            done = [*self._compact_all(table, requests), *skipped]
         return _report(self._ref, done)
 
-    def _orders(self, table: HiveTable) -> tuple[list[_Order], list[PartitionReport]]:
+    def _requests(self, table: HiveTable) -> tuple[list[_Request], list[PartitionReport]]:
         """What has to be done, and what is left alone and why."""
         job = self._job
         if job.type is not None:
@@ -85,69 +85,72 @@ class TableCompactor:
             if table.partition_keys:
                 names = job.partitions or self._client.get_partition_names(self._ref)
             return [
-                _Order(name, type_, job.reason or f"{type_} was asked for") for name in names
+                _Request(name, type_, job.reason or f"{type_} was asked for") for name in names
             ], []
         now = datetime.now(UTC)
-        found = Survey(self._client, job.policy).survey([self._ref], job.partitions, now)
-        decisions = choose(found, job.budget)
+        sizes = Survey(self._client, job.policy).survey([self._ref], job.partitions, now)
+        decisions = choose(sizes, job.budget)
         for decision in decisions:
             self._clock.note(f"{_name(self._ref, decision.size.partition)}: {decision.reason}")
         return (
             [
-                _Order(each.size.partition, each.type, each.reason)
-                for each in decisions
-                if each.type is not None
+                _Request(decision.size.partition, decision.type, decision.reason)
+                for decision in decisions
+                if decision.type is not None
             ],
             [
-                _skipped(self._ref, each.size.partition, each.reason)
-                for each in decisions
-                if each.type is None
+                _skipped(self._ref, decision.size.partition, decision.reason)
+                for decision in decisions
+                if decision.type is None
             ],
         )
 
-    def _compact_all(self, table: HiveTable, orders: Sequence[_Order]) -> list[PartitionReport]:
+    def _compact_all(self, table: HiveTable, requests: Sequence[_Request]) -> list[PartitionReport]:
         partitions: dict[str | None, HivePartition | None] = {None: None}
         if table.partition_keys:
-            names = [order.partition for order in orders if order.partition is not None]
-            found = {each.name: each for each in self._client.get_partitions(self._ref, names)}
-            partitions = {name: found.get(name) for name in names}
+            names = [request.partition for request in requests if request.partition is not None]
+            partition_of = {
+                partition.name: partition
+                for partition in self._client.get_partitions(self._ref, names)
+            }
+            partitions = {name: partition_of.get(name) for name in names}
 
-        def compact(order: _Order) -> PartitionReport:
-            if order.partition is not None and partitions[order.partition] is None:
-                missing = InvalidJob(f"{self._ref} has no partition {order.partition}.")
-                return self._failed(self._ref, order.partition, missing)
-            return self._compact(table, partitions[order.partition], order)
+        def compact(request: _Request) -> PartitionReport:
+            if request.partition is not None and partitions[request.partition] is None:
+                missing = InvalidJob(f"{self._ref} has no partition {request.partition}.")
+                return self._failed(self._ref, request.partition, missing)
+            return self._compact(table, partitions[request.partition], request)
 
         # Each thread has its own Spark jobs, and its own connection to the metastore.
-        with ThreadPoolExecutor(max(1, min(self._job.parallel, len(orders)))) as pool:
+        with ThreadPoolExecutor(max(1, min(self._job.parallel, len(requests)))) as pool:
             # Each with a wrapper of its own: those who share one share a job group, too, and are
             # cancelled together.
             running = [
-                pool.submit(inheritable_thread_target(self._spark)(compact), order)
-                for order in orders
+                pool.submit(inheritable_thread_target(self._spark)(compact), request)
+                for request in requests
             ]
-            return [each.result() for each in running]
+            return [compaction.result() for compaction in running]
 
     def _compact(
-        self, table: HiveTable, partition: HivePartition | None, order: _Order
+        self, table: HiveTable, partition: HivePartition | None, request: _Request
     ) -> PartitionReport:
-        phases = self._phases(_name(self._ref, order.partition))
+        phases = self._phases(_name(self._ref, request.partition))
         try:
             with CompactionTransaction(
                 self._client,
                 self._ref,
-                order.partition,
-                order.type,
+                request.partition,
+                request.type,
                 run_token=self._job.token,
                 run_as=table.owner,
                 lock_wait_seconds=self._job.lock_wait_seconds,
                 phases=phases,
             ) as compaction:
-                return self._run(table, partition, compaction, order, phases)
+                return self._run(table, partition, compaction, request, phases)
         except AlreadyCompacting as other:
-            return _skipped(self._ref, order.partition, str(other))
+            return _skipped(self._ref, request.partition, str(other))
         except Exception as error:  # noqa: BLE001 - the other partitions go on
-            return self._failed(self._ref, order.partition, error)
+            return self._failed(self._ref, request.partition, error)
 
     def _serve(self) -> Iterator[PartitionReport]:
         """Serve the requests that wait in the queue, one after the other."""
@@ -170,12 +173,12 @@ class TableCompactor:
             with compaction:
                 # The metastore hands out whatever waits in the pool, perhaps of another table.
                 table = compactable(self._client, compaction.ref)
-                order = _Order(compaction.partition, compaction.type, "it was requested")
-                named = [] if order.partition is None else [order.partition]
-                found = self._client.get_partitions(table.ref, named) if named else [None]
-                if not found or (found[0] is None and table.partition_keys):
-                    raise InvalidJob(f"{table.ref} has no partition {order.partition}.")
-                return self._run(table, found[0], compaction, order, phases)
+                request = _Request(compaction.partition, compaction.type, "it was requested")
+                named = [] if request.partition is None else [request.partition]
+                listed = self._client.get_partitions(table.ref, named) if named else [None]
+                if not listed or (listed[0] is None and table.partition_keys):
+                    raise InvalidJob(f"{table.ref} has no partition {request.partition}.")
+                return self._run(table, listed[0], compaction, request, phases)
         except AlreadyCompacting as other:
             # Somebody else serves the same queue: let them have it.
             self._clock.note(str(other))
@@ -186,7 +189,8 @@ class TableCompactor:
     def _phases(self, about: str) -> PhaseClock:
         """A clock for one of several compactions, whose lines in the log say whose they are."""
         observers = [
-            PhaseLog(about) if isinstance(each, PhaseLog) else each for each in self._observers
+            PhaseLog(about) if isinstance(observer, PhaseLog) else observer
+            for observer in self._observers
         ]
         return PhaseClock(observers)
 
@@ -195,16 +199,16 @@ class TableCompactor:
         table: HiveTable,
         partition: HivePartition | None,
         compaction: CompactionTransaction,
-        order: _Order,
+        request: _Request,
         phases: PhaseClock,
     ) -> PartitionReport:
         kind = InsertOnlyCompactor if table.kind is TableKind.INSERT_ONLY else AcidCompactor
         compactor = kind(self._spark, self._client, table, partition, compaction, phases)
         try:
-            return compactor.run(order.type, order.reason)
+            return compactor.run(request.type, request.reason)
         except NothingToCompact as nothing:
             compaction.refuse(nothing.what)
-            return _skipped(table.ref, order.partition, nothing.what)
+            return _skipped(table.ref, request.partition, nothing.what)
 
     def _failed(self, ref: TableRef, partition: str | None, error: Exception) -> PartitionReport:
         ours = error if isinstance(error, HiveAcidError) else translate(error, "The compaction")
@@ -233,15 +237,17 @@ def _name(ref: TableRef, partition: str | None) -> str:
 def _report(ref: TableRef, done: Sequence[PartitionReport]) -> CompactReport:
     """All partitions in one report, which names the first failure as its own."""
     seconds: dict[str, float] = {}
-    for each in done:
-        for phase, spent in each.seconds.items():
+    for result in done:
+        for phase, spent in result.seconds.items():
             seconds[phase] = round(seconds.get(phase, 0.0) + spent, 3)
-    failed = [each for each in done if each.error is not None]
+    failed = [result for result in done if result.error is not None]
     error = None
     if failed:
         first = failed[0].error
         assert first is not None
-        names = ", ".join(_name(TableRef.parse(each.table), each.partition) for each in failed)
+        names = ", ".join(
+            _name(TableRef.parse(result.table), result.partition) for result in failed
+        )
         error = replace(
             first, message=f"{len(failed)} of {len(done)} failed ({names}): {first.message}"
         )
@@ -249,6 +255,6 @@ def _report(ref: TableRef, done: Sequence[PartitionReport]) -> CompactReport:
         target=ref.full_name,
         partitions=tuple(done),
         seconds=seconds,
-        warnings=tuple(warning for each in done for warning in each.warnings),
+        warnings=tuple(warning for result in done for warning in result.warnings),
         error=error,
     )

@@ -1,7 +1,7 @@
 """What runs inside of Spark's tasks to compact one bucket of a partition.
 
 The work is cut by stripe and not by bucket, so that one large bucket keeps all cores busy: a task
-plans a bucket, many tasks write anew the few stripes that cannot stay as they are, and one task
+plans a bucket, many tasks write the few stripes again that cannot stay as they are, and one task
 puts the bucket together, copying all others. A task may be tried twice, or run twice at a time, so
 every attempt writes a file that only it knows.
 """
@@ -65,7 +65,7 @@ class BucketInputs:
 
 @dataclass(frozen=True, slots=True)
 class EncodeTask:
-    """Some stripes of a bucket that one task writes anew."""
+    """Some stripes of a bucket that one task writes again."""
 
     inputs: BucketInputs
     layout: Layout
@@ -88,7 +88,7 @@ class EncodedPart:
 
 @dataclass(frozen=True, slots=True)
 class AssembleTask:
-    """All groups of stripes of a bucket, those that were written anew replaced by their files."""
+    """All groups of a bucket, those that were written again replaced by their files."""
 
     inputs: BucketInputs
     plan: StripePlan
@@ -100,7 +100,7 @@ class AssembleTask:
 class CopiedBucket:
     """A bucket that needed nothing but copying."""
 
-    work: AssembleTask
+    task: AssembleTask
     file: StagedFile
 
 
@@ -129,81 +129,81 @@ def plan_bucket(folder: Folder, inputs: BucketInputs) -> StripePlan | CopiedBuck
         plan = plan_stripes(files, _events(stack, inputs), inputs.aborted, types=types)
     if not all(group.copy for group in plan.groups):
         return plan
-    work = AssembleTask(inputs, plan, (None,) * len(plan.groups), folder)
-    return CopiedBucket(work, assemble_bucket(work))
+    task = AssembleTask(inputs, plan, (None,) * len(plan.groups), folder)
+    return CopiedBucket(task, assemble_bucket(task))
 
 
-def encode_group(work: EncodeTask) -> EncodedPart:
-    """Write some stripes anew, without the rows that must not stay."""
-    inputs = work.inputs
-    numbers = sorted({number for number, _ in work.group.stripes})
+def encode_group(task: EncodeTask) -> EncodedPart:
+    """Write some stripes again, without the rows that must not stay."""
+    inputs = task.inputs
+    numbers = sorted({number for number, _ in task.group.stripes})
     files = [inputs.inserts[number] for number in numbers]
     with ExitStack() as stack:
         opened = dict(zip(numbers, open_inputs(stack, inputs, files), strict=True))
         stripes = [
-            (*opened[number], [stripe for file, stripe in work.group.stripes if file == number])
+            (*opened[number], [stripe for file, stripe in task.group.stripes if file == number])
             for number in numbers
         ]
-        path = f"{work.folder.path}/{inputs.bucket}-{uuid.uuid4().hex}"
-        with new_file(work.folder, path) as sink, naming(inputs.root, *_paths(files)):
+        path = f"{task.folder.path}/{inputs.bucket}-{uuid.uuid4().hex}"
+        with new_file(task.folder, path) as sink, naming(inputs.root, *_paths(files)):
             done = reencode(
                 stripes,
                 sink,
-                layout=work.layout,
+                layout=task.layout,
                 deletes=_events(stack, inputs),
                 aborted=inputs.aborted,
             )
-    _check_values(work, path, done)
+    _check_values(task, path, done)
     return EncodedPart(path, done)
 
 
-def _check_values(work: EncodeTask, path: str, done: Reencoded) -> None:
-    """Read what was written anew once more, and make sure that no value has changed."""
+def _check_values(task: EncodeTask, path: str, done: Reencoded) -> None:
+    """Read what was written again, and make sure that no value has changed."""
     digest = ValueDigest()
-    with Storage.of(work.folder.root).open_input(path) as source:
-        part = reencoded_part(source, done, work.layout.types)
+    with Storage.of(task.folder.root).open_input(path) as source:
+        part = reencoded_part(source, done, task.layout.types)
         if part.tail.stripes:
             shown = split_timestamps(part.source, part.tail, part.chosen)
             with closing(read_batches(*shown)) as batches:
                 for batch in batches:
                     digest.add(batch)
-    wanted, found = done.values, Tally(digest.rows, digest.value)
-    if found != wanted:
+    wanted, read = done.values, Tally(digest.rows, digest.value)
+    if read != wanted:
         raise ProofFailed(
-            f"Bucket {work.inputs.bucket} of {work.inputs.root}: {wanted} rows with their values"
-            f" were to be written anew, {found} were."
+            f"Bucket {task.inputs.bucket} of {task.inputs.root}: {wanted} rows with their values"
+            f" were to be written again, {read} were."
         )
 
 
-def assemble_bucket(work: AssembleTask) -> StagedFile:
-    """Put a bucket together out of copied stripes and of files that were written anew."""
-    inputs = work.inputs
-    storage = Storage.of(work.folder.root)
+def assemble_bucket(task: AssembleTask) -> StagedFile:
+    """Put a bucket together out of copied stripes and of files that were written again."""
+    inputs = task.inputs
+    storage = Storage.of(task.folder.root)
     with ExitStack() as stack:
         opened = open_inputs(stack, inputs, inputs.inserts)
         parts: list[Part] = []
-        for group, encoded in zip(work.plan.groups, work.encoded, strict=True):
+        for group, encoded in zip(task.plan.groups, task.encoded, strict=True):
             if encoded is not None:
                 source = stack.enter_context(storage.open_input(encoded.path))
-                parts.append(reencoded_part(source, encoded.done, work.plan.layout.types))
+                parts.append(reencoded_part(source, encoded.done, task.plan.layout.types))
                 continue
             for number in sorted({number for number, _ in group.stripes}):
                 stripes = tuple(stripe for file, stripe in group.stripes if file == number)
                 parts.append(Part(*opened[number], stripes, reencoded=False))
-        path = f"{work.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
-        with new_file(work.folder, path) as sink, naming(inputs.root, *_paths(inputs.inserts)):
-            written = assemble(parts, sink, layout=work.plan.layout)
+        path = f"{task.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
+        with new_file(task.folder, path) as sink, naming(inputs.root, *_paths(inputs.inserts)):
+            written = assemble(parts, sink, layout=task.plan.layout)
     return StagedFile(path, inputs.bucket, written.rows, written.bytes)
 
 
-def merge_deletes(work: MergeDeletesTask) -> StagedFile:
+def merge_deletes(task: MergeDeletesTask) -> StagedFile:
     """Put the delete events of a bucket together, each of them once."""
-    inputs = work.inputs
-    path = f"{work.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
+    inputs = task.inputs
+    path = f"{task.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
     with ExitStack() as stack:
         events = _events(stack, inputs)
-        with new_file(work.folder, path) as sink, naming(inputs.root, *_paths(inputs.deletes)):
-            written = write_delete_stripes(sink, events, row_types=inputs.types, codec=work.codec)
+        with new_file(task.folder, path) as sink, naming(inputs.root, *_paths(inputs.deletes)):
+            written = write_delete_stripes(sink, events, row_types=inputs.types, codec=task.codec)
     return StagedFile(path, inputs.bucket, written.rows, written.bytes)
 
 
@@ -211,8 +211,8 @@ def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:
     opened = open_inputs(stack, inputs, inputs.deletes)
     for file, (_, tail) in zip(inputs.deletes, opened, strict=True):
         for stripe in range(len(tail.stripes)):
-            found = tail.int_range(stripe, EnvelopeColumn.OPERATION)
-            if found is not None and found != (RowOperation.DELETE, RowOperation.DELETE):
+            operations = tail.int_range(stripe, EnvelopeColumn.OPERATION)
+            if operations is not None and operations != (RowOperation.DELETE, RowOperation.DELETE):
                 raise CorruptFile(f"{inputs.root}/{file.path} holds other events than deletes.")
     events = read_deletes(opened, inputs.aborted)
     # Arrow reads ahead, and must have stopped before the files are closed.
