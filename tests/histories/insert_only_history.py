@@ -122,8 +122,10 @@ class InsertOnlyHistory:
                 self._go()
             self._clean()
             self._clean()
-            (last,) = [each.name for each in self._root.iterdir() if each.name[0] not in "_."][:1]
-            assert last.startswith(("base_", "delta_"))
+            left = [entry.name for entry in self._root.iterdir() if entry.name[0] not in "_."]
+            # Where every transaction was aborted, nothing is.
+            assert left or not self._committed
+            assert all(name.startswith(("base_", "delta_")) for name in left)
         except BaseException as error:
             error.add_note("\n".join(self.log))
             raise
