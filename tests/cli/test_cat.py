@@ -51,7 +51,7 @@ def test_directories_written_by_hive_have_the_rows_hive_wrote(cat, writer, expec
 
 @pytest.mark.parametrize(
     "snapshot",
-    [each for each in golden_snapshots(TableKind.FULL_ACID) if each.table not in OF_OTHER_COLUMNS],
+    [case for case in golden_snapshots(TableKind.FULL_ACID) if case.table not in OF_OTHER_COLUMNS],
     ids=str,
 )
 def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(cat, snapshot):
@@ -150,11 +150,11 @@ def test_rows_without_row_ids_are_counted_per_bucket(cat, tmp_path):
     ]:
         pa.orc.write_table(pa.table({"id": [first, first + 1]}), _in_folder(tmp_path / path))
     write_events(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", [(0, 3, 2)])
-    found = {
+    statuses = {
         tuple(row["row_id"].values()): row["id"] for row in cat(tmp_path, ALL_OF_5, "--row-ids")
     }
     zero, one = 1 << 29, 1 << 29 | 1 << 16
-    assert found == {
+    assert statuses == {
         (0, zero, 0): 1,
         (0, zero, 1): 2,
         (0, zero, 2): 3,

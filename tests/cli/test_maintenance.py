@@ -102,8 +102,8 @@ def test_cleaning_says_what_goes_and_what_stays(table, hiveacid):
     assert aborted.exists()
     status, printed = hiveacid("clean", str(ref), "--json", "--partition", "day=tue")
     report = json.loads(printed)
-    assert [each["path"] for each in report["removed"]] == ["day=tue/_tmp_hiveacid_1_0"]
-    assert [each["path"] for each in report["kept"]] == ["day=tue/strange"]
+    assert [entry["path"] for entry in report["removed"]] == ["day=tue/_tmp_hiveacid_1_0"]
+    assert [entry["path"] for entry in report["kept"]] == ["day=tue/strange"]
     assert not aborted.exists()
     assert (root / "day=tue" / "strange" / "file").exists()
 
@@ -123,7 +123,7 @@ def test_a_table_is_compacted_and_cleaned_by_the_program(table, hms, hiveacid):
 
     done = program("compact", str(ref), "--master", "local[1]", "--json")
     report = json.loads(done.stdout)
-    assert {each["partition"]: each["outcome"] for each in report["partitions"]} == {
+    assert {partition["partition"]: partition["outcome"] for partition in report["partitions"]} == {
         "day=mon": "compacted",
         "day=tue": "skipped",
     }

@@ -41,7 +41,7 @@ LAST = datetime.date(9999, 12, 31)
 )
 def test_json_values_keep_every_digit(kind, value, expected):
     values = json_values(pa.array([value, None], kind))
-    assert [json.dumps(each, ensure_ascii=False, allow_nan=False) for each in values] == [
+    assert [json.dumps(value, ensure_ascii=False, allow_nan=False) for value in values] == [
         expected,
         "null",
     ]

@@ -46,7 +46,7 @@ def test_a_merge_has_a_transaction_more_which_keeps_its_source() -> None:
     merge = MergeJob(target="a.b", source=TableSource("a.c"), on="true", when=())
     delete = DeleteJob(target="a.b")
     jobs = {"script": ScriptJob, "transaction": MultiTableJob}
-    found = {
+    tokens = {
         name: [
             agent_info(t)
             for t in kind(target="a.b", statements=(delete, merge), run_token="r").tokens
@@ -54,8 +54,8 @@ def test_a_merge_has_a_transaction_more_which_keeps_its_source() -> None:
         for name, kind in jobs.items()
     }
     token = agent_info(marked_token("r", ["a.b"]))
-    assert found["transaction"] == [token, f"source of {token}"]
-    first, second, source = found["script"]
+    assert tokens["transaction"] == [token, f"source of {token}"]
+    first, second, source = tokens["script"]
     assert source == f"source of {second}"
     assert unmarked_token(first) == "r#1"
 

@@ -105,7 +105,7 @@ class AcidFolders:
     def directories(self, partition=None):
         """The names of the directories that are not hidden."""
         folder = self.root / (partition or "")
-        return sorted(each.name for each in folder.iterdir() if each.name[0] not in "_.")
+        return sorted(path.name for path in folder.iterdir() if path.name[0] not in "_.")
 
 
 def path_of(location):
@@ -120,8 +120,8 @@ def tree(root):
 
 
 def removed(report):
-    return sorted(each.path for each in report.removed)
+    return sorted(entry.path for entry in report.removed)
 
 
 def kept(report):
-    return {each.path: each.reason for each in report.kept}
+    return {entry.path: entry.reason for entry in report.kept}

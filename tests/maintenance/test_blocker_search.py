@@ -35,8 +35,8 @@ def test_of_others_only_the_open_transactions_count_and_only_when_asked_for(clie
     client.abort_txn(ended)
     own = client.open_txn("me", "here", None)
     assert blockers_of(client, table) == []
-    found = blockers_of(client, table, everywhere=True, besides=own)
-    assert [(each.txn_id, each.user, each.run) for each in found] == [
+    blockers = blockers_of(client, table, everywhere=True, besides=own)
+    assert [(blocker.txn_id, blocker.user, blocker.run) for blocker in blockers] == [
         (reader, "bob", None),
         (writer, "eve", None),
     ]

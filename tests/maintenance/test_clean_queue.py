@@ -32,7 +32,9 @@ def compact(folders, partition=None):
 
 
 def states(folders):
-    return {each.id: each.state for each in CompactionQueue(folders.client).show(folders.ref)}
+    return {
+        request.id: request.state for request in CompactionQueue(folders.client).show(folders.ref)
+    }
 
 
 @pytest.fixture

@@ -179,21 +179,21 @@ def test_a_table_that_cannot_be_measured_does_not_stop_the_others(client, databa
     odd = AcidFolders.create(client, f"{database}.odd", parameters={NUM_THRESHOLD: "many"})
     broken = AcidFolders.create(client, f"{database}.broken")
     broken.make("delta_1_x")
-    for each in (good, odd):
-        each.insert()
+    for table in (good, odd):
+        table.insert()
     client.create_table(
         type(good.table).new(
             type(good.ref)(database, "plain"), good.table.columns, kind=TableKind.NOT_ACID
         )
     )
-    found = {health.table.partition(".")[2]: health for health in meter.measure(database)}
-    assert list(found) == ["broken", "good", "odd"]
-    assert (found["good"].score, found["good"].error) == (100, None)
-    assert found["odd"].error is not None
-    assert (found["odd"].error.id, found["odd"].score) == ("InvalidJob", 0)
-    assert found["broken"].error is None
-    assert found["broken"].score == 70
-    assert found["broken"].penalties[0].reason.startswith("The name 'delta_1_x' cannot be read")
+    healths = {health.table.partition(".")[2]: health for health in meter.measure(database)}
+    assert list(healths) == ["broken", "good", "odd"]
+    assert (healths["good"].score, healths["good"].error) == (100, None)
+    assert healths["odd"].error is not None
+    assert (healths["odd"].error.id, healths["odd"].score) == ("InvalidJob", 0)
+    assert healths["broken"].error is None
+    assert healths["broken"].score == 70
+    assert healths["broken"].penalties[0].reason.startswith("The name 'delta_1_x' cannot be read")
 
 
 @FAKE

@@ -39,9 +39,9 @@ FORGED = [
 def others(client, database):
     """Two tables that nobody has done anything to."""
     tables = [AcidFolders.create(client, f"{database}.{name}") for name in ("a", "z")]
-    for each in tables:
+    for table in tables:
         for _ in range(11):
-            each.insert()
+            table.insert()
     return tables
 
 
@@ -69,15 +69,15 @@ def bad_number(table):
 @pytest.mark.parametrize("spoil", [bad_name, bad_directory, bad_number])
 def test_one_table_with_a_bad_name_hides_no_other(client, database, hms, others, bad, spoil):
     spoil(bad)
-    healths = {each.table: each for each in HealthMeter(client).measure(database)}
+    healths = {health.table: health for health in HealthMeter(client).measure(database)}
     assert [healths[other.ref.full_name].error for other in others] == [None, None]
     assert all(healths[other.ref.full_name].needs for other in others)
     shown = healths[bad.ref.full_name]
     assert shown.score < 100
     assert shown.error is not None or "cannot be read" in shown.verdict
-    found = CompactionPoll(hms.options, CompactionPolicy()).look([f"{database}.*"])
-    assert {need.table for need in found.needs} == {other.ref.full_name for other in others}
-    (problem,) = found.problems
+    poll = CompactionPoll(hms.options, CompactionPolicy()).look([f"{database}.*"])
+    assert {need.table for need in poll.needs} == {other.ref.full_name for other in others}
+    (problem,) = poll.problems
     assert problem.startswith(bad.ref.full_name)
 
 
@@ -92,7 +92,7 @@ def test_a_table_that_breaks_the_measuring_itself_hides_no_other(
         return walk(storage, path)
 
     monkeypatch.setattr(ReadOnlyStorage, "walk", broken)
-    healths = {each.table: each for each in HealthMeter(client).measure(database)}
+    healths = {health.table: health for health in HealthMeter(client).measure(database)}
     assert "nobody has thought of this" in healths[bad.ref.full_name].error.message
     assert [healths[other.ref.full_name].error for other in others] == [None, None]
 
@@ -102,9 +102,9 @@ def test_a_forged_note_tells_nothing(client, bad, content):
     directory = Delta(1, 1, 0).name
     (bad.root / directory / "_hiveacid.json").write_bytes(content)
     entries = table_history(client, bad.ref)
-    (entry,) = [each for each in entries if each.directory == directory]
+    (entry,) = [entry for entry in entries if entry.directory == directory]
     assert (entry.rows, entry.run_token, entry.txn_id) in ((None, None, None), (0, None, None))
-    json.dumps([str(each) for each in entries]).encode()
+    json.dumps([str(entry) for entry in entries]).encode()
 
 
 def test_notes_of_any_size_are_read_in_little_memory(client, bad):

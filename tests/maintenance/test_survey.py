@@ -91,10 +91,10 @@ def test_partitions_are_found_wherever_they_lie(parted, tmp_path):
     for number, folder in enumerate(places.values(), start=1):
         parted.insert("p=1")
         parted.make(Delta(number, number, 0).name, folder=folder)
-    found = {each.size.partition: each.size.deltas for each in decisions(parted)}
-    assert found.keys() == {"p=1", "p=2", "p=empty", *places}
-    assert [found[name] for name in places] == [(Delta(n, n, 0).name,) for n in range(1, 5)]
-    assert (len(found["p=1"]), found["p=2"], found["p=empty"]) == (4, (), ())
+    deltas = {decision.size.partition: decision.size.deltas for decision in decisions(parted)}
+    assert deltas.keys() == {"p=1", "p=2", "p=empty", *places}
+    assert [deltas[name] for name in places] == [(Delta(n, n, 0).name,) for n in range(1, 5)]
+    assert (len(deltas["p=1"]), deltas["p=2"], deltas["p=empty"]) == (4, (), ())
     shutil.rmtree(f"{parted.root}2")
 
 
@@ -195,19 +195,19 @@ def test_partitions_that_come_and_go_are_noticed_with_the_next_write(parted, tmp
     survey = Survey(parted.client, EAGER)
     survey.survey([parted.ref], now=NOW)
 
-    def found(minutes):
+    def delta_counts(minutes):
         parted.insert("p=1")
         decisions = survey.survey([parted.ref], now=NOW + timedelta(minutes=minutes))
-        return {each.size.partition: len(each.size.deltas) for each in decisions}
+        return {decision.size.partition: len(decision.size.deltas) for decision in decisions}
 
-    assert found(1) == {"p=1": 2, "p=2": 0}
+    assert delta_counts(1) == {"p=1": 2, "p=2": 0}
     parted.add("p=3", location=f"file:{tmp_path}/far")
     parted.make(Delta(1, 1, 0).name, folder=tmp_path / "far")
-    assert found(2) == {"p=1": 3, "p=2": 0, "p=3": 1}
+    assert delta_counts(2) == {"p=1": 3, "p=2": 0, "p=3": 1}
     parted.client.drop_table(parted.ref)
     again = AcidFolders.create(parted.client, parted.ref.full_name, ["p=1"])
     again.insert("p=1")
-    assert found(3) == {"p=1": 2}
+    assert delta_counts(3) == {"p=1": 2}
 
 
 def test_what_needed_a_compaction_is_looked_at_until_it_has_had_it(folders):
@@ -324,12 +324,12 @@ def test_a_poll_finds_the_tables_of_a_pattern_and_tells_why(client, database):
         for _ in range(count):
             folders.insert()
     poll = CompactionPoll(client.options, EAGER, Budget(max_partitions=1))
-    found = poll.look([f"{database}.day_*"])
-    (need,) = found.needs
+    result = poll.look([f"{database}.day_*"])
+    (need,) = result.needs
     assert (need.table, need.partition, need.type) == (f"{database}.day_2", None, "major")
     assert (need.deltas, need.delta_ratio) == (4, None)
-    assert found.log[0].startswith(f"{database}.day_2 needs a major compaction: 4 delta")
-    others = "\n".join(found.log[1:])
+    assert result.log[0].startswith(f"{database}.day_2 needs a major compaction: 4 delta")
+    others = "\n".join(result.log[1:])
     assert f"{database}.day_0 needs none: 3 delta directories" in others
     assert "budget of 1 partition is used up" in others
     assert f"{database}.day_1 needs none: 1 delta directory" in others
@@ -340,12 +340,12 @@ def test_a_poll_of_thousands_names_the_most_telling_ones(parted):
     parted.add(*(f"p=x{number}" for number in range(20)))
     parted.insert("p=x7")
     parted.make("base_strange", "p=x9")
-    found = CompactionPoll(parted.client.options, EAGER).look([parted.ref.full_name])
-    assert found.needs == ()
-    assert "p=x9 needs none: It cannot be read" in found.log[0]
-    assert "p=x7 needs none: 1 delta directory" in found.log[1]
-    assert found.log[-1] == "17 more of 1 table need none."
-    assert len(found.log) == 6
+    result = CompactionPoll(parted.client.options, EAGER).look([parted.ref.full_name])
+    assert result.needs == ()
+    assert "p=x9 needs none: It cannot be read" in result.log[0]
+    assert "p=x7 needs none: 1 delta directory" in result.log[1]
+    assert result.log[-1] == "17 more of 1 table need none."
+    assert len(result.log) == 6
 
 
 def test_a_poll_holds_one_connection_and_none_in_between(hms, parted, eventually):

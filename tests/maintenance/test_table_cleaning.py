@@ -54,8 +54,8 @@ def test_obsolete_directories_go_when_nobody_is_there(folders, compacted):
     newer = folders.insert()
     report = folders.clean()
     assert removed(report) == old
-    assert {each.why for each in report.removed} == {f"{base} holds its content."}
-    assert report.bytes == sum(each.bytes for each in report.removed) == 16
+    assert {directory.why for directory in report.removed} == {f"{base} holds its content."}
+    assert report.bytes == sum(directory.bytes for directory in report.removed) == 16
     assert (report.kept, report.warnings) == ((), ())
     assert folders.directories() == [base, newer]
     assert folders.clean().removed == ()
@@ -244,10 +244,10 @@ def test_staging_folders_and_notes_of_the_past_go(client, database):
         assert "_hiveacid_runs/bucket_00000" not in removed(for_ever)
         report = folders.clean()
         assert removed(report) == sorted([ended, f"p=1/{ended}", "_hiveacid_runs/bucket_00000"])
-        assert sorted(each.name for each in folders.root.iterdir()) == sorted(
+        assert sorted(path.name for path in folders.root.iterdir()) == sorted(
             [".hive-staging_1", "_hiveacid_runs", mine, "p=1"]
         )
-        assert [each.name for each in notes.iterdir()] == ["_orc_acid_version"]
+        assert [path.name for path in notes.iterdir()] == ["_orc_acid_version"]
 
 
 def test_a_directory_that_cannot_be_understood_keeps_its_partition_only(client, database):

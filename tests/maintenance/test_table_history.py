@@ -66,10 +66,10 @@ def test_every_directory_is_an_entry_with_its_state(folders):
     lost = folders.compact(Delta(1, 2), commit=False)
     txn = folders.client.open_txn("writer", "localhost", None)
     open_ = folders.make(Delta(folders.client.allocate_write_id(txn, folders.ref), 3, 0).name)
-    found = {entry.directory: entry for entry in history(folders)}
+    entries = {entry.directory: entry for entry in history(folders)}
     folders.client.abort_txn(txn)
     after = {entry.directory: entry for entry in history(folders)}
-    assert {name: entry.state.value for name, entry in found.items()} == {
+    assert {name: entry.state.value for name, entry in entries.items()} == {
         open_: "open",
         base: "current",
         # Of version 3 the names tell nothing of transactions.
@@ -78,14 +78,14 @@ def test_every_directory_is_an_entry_with_its_state(folders):
         first: "obsolete",
     }
     assert after[open_].state is DirectoryState.ABORTED
-    kinds = {name: (entry.kind, entry.compaction) for name, entry in found.items()}
+    kinds = {name: (entry.kind, entry.compaction) for name, entry in entries.items()}
     assert kinds[first] == ("insert", False)
     assert kinds[base] == ("major", True)
     assert kinds[lost] == ("minor", True)
-    assert (found[base].min_write_id, found[base].max_write_id) == (0, 2)
-    assert found[first].bytes == FILE_BYTES
-    assert found[first].time is not None
-    assert found[first].operation is None
+    assert (entries[base].min_write_id, entries[base].max_write_id) == (0, 2)
+    assert entries[first].bytes == FILE_BYTES
+    assert entries[first].time is not None
+    assert entries[first].operation is None
 
 
 def test_the_newest_come_first_and_a_compaction_after_what_it_took_in(folders):
@@ -118,14 +118,14 @@ def test_runs_whose_directories_are_gone_are_told_by_their_notes(folders):
     base = folders.compact(Base(2))
     for write_id in (1, 2):
         shutil.rmtree(folders.root / Delta(write_id, write_id, 0).name)
-    found = history(folders)
-    assert [(entry.max_write_id, entry.state.value, entry.directory) for entry in found] == [
+    entries = history(folders)
+    assert [(entry.max_write_id, entry.state.value, entry.directory) for entry in entries] == [
         (3, "current", Delta(3, 3, 0).name),
         (2, "current", base),
         (2, "cleaned", None),
         (1, "cleaned", None),
     ]
-    gone = found[-1]
+    gone = entries[-1]
     assert (gone.kind, gone.bytes, gone.rows) == ("insert", 70, 8)
     assert gone.run_token == "dag/run-1/merge/-1"
 

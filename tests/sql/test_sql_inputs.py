@@ -40,9 +40,9 @@ def test_tables_of_the_metastore_become_inputs(query: str, tables: set[str]) -> 
 
 
 def test_two_tables_never_share_a_name() -> None:
-    found = inputs_of("WITH a__b AS (SELECT 1) SELECT * FROM a__b, a.b, `a_`.c, a.`_c`")
-    assert sorted(found.values()) == ["a._c", "a.b", "a_.c"]
-    assert "a__b" not in found
+    inputs = inputs_of("WITH a__b AS (SELECT 1) SELECT * FROM a__b, a.b, `a_`.c, a.`_c`")
+    assert sorted(inputs.values()) == ["a._c", "a.b", "a_.c"]
+    assert "a__b" not in inputs
 
 
 def test_columns_are_known_by_the_name_of_their_table() -> None:
