@@ -31,7 +31,7 @@ class AllowedLocations:
             InvalidJob: It is something else.
         """
         rules = []
-        for part in filter(None, (each.strip().lower().rstrip("/") for each in text.split(","))):
+        for part in filter(None, (rule.strip().lower().rstrip("/") for rule in text.split(","))):
             if (match := _RULE.fullmatch(part)) is None:
                 raise InvalidJob(
                     f"{part!r} does not say which locations are allowed.",

@@ -106,7 +106,7 @@ class CleaningPlan:
     Attributes:
         remove: What may go now.
         keep: What stays although no new reader looks at it.
-        unmarked: Directories that replaced something that stays, without a note on since when.
+        unmarked: Directories that replaced something that stays, without a note on its readers.
         partly_aborted: The first write ids of directories that are read and hold rows of aborted
             write ids, too.
     """
@@ -136,7 +136,7 @@ def plan_cleaning(
     *,
     write_ids: WriteIdList,
     txns: ValidTxnList,
-    since: Mapping[str, ReaderNote],
+    notes: Mapping[str, ReaderNote],
     blockers: Sequence[Blocker],
     forbidden: Mapping[str, str],
     now: datetime,
@@ -148,13 +148,13 @@ def plan_cleaning(
         directories: The names of all directories in it.
         write_ids: What that reader sees of the table's write ids.
         txns: What it sees of transactions.
-        since: The notes of the directories that are read, as far as there are any.
+        notes: On who can still read what a directory replaced, as far as there are such notes.
         blockers: All open transactions, and the locks on the table; both asked for after the
             listing was made.
         forbidden: What must stay whatever the rules say, with the reason.
         now: The time, for the age of blockers.
     """
-    rules = _Rules(state, txns, since, blockers, forbidden, now)
+    rules = _Rules(state, txns, notes, blockers, forbidden, now)
     originals = {
         path.partition("/")[0] for path in state.originals if original_bucket(path) is not None
     }
@@ -209,7 +209,7 @@ class _Rules:
         self,
         state: AcidDirectory,
         txns: ValidTxnList,
-        since: Mapping[str, ReaderNote],
+        notes: Mapping[str, ReaderNote],
         blockers: Sequence[Blocker],
         forbidden: Mapping[str, str],
         now: datetime,
@@ -220,7 +220,7 @@ class _Rules:
             if name is not None and (parsed := parse_directory(name)) is not None
         ]
         self._txns = txns
-        self._since = since
+        self._notes = notes
         self._blockers = blockers
         self._on_table = [blocker for blocker in blockers if blocker.lock_id is not None]
         self._forbidden = forbidden
@@ -237,13 +237,14 @@ class _Rules:
                 name, parsed, "No directory that is read can hold its content: one may be missing."
             )
             return
-        cover = next((each for each in covers if each in self._since), covers[0])
-        since = self._since.get(cover)
-        readers = self._blockers if since is None else since.remaining(self._blockers)
+        noted = [cover for cover in covers if cover in self._notes]
+        cover = (noted or covers)[0]
+        note = self._notes.get(cover)
+        readers = self._blockers if note is None else note.remaining(self._blockers)
         why = f"{cover} holds its content"
         if self._may_go(name, parsed, readers, f"{why}, but these may still read it"):
             self.remove.append(Removal(name, f"{why}.", cover))
-        elif since is None:
+        elif note is None:
             self.unmarked.add(cover)
 
     def judge_aborted(self, name: str) -> None:
@@ -264,7 +265,7 @@ class _Rules:
             self.keep.append(Stay(name, "It is no ACID directory."))
             return
         txn = parsed.visibility_txn
-        writers = [each for each in self._blockers if txn and each.txn_id == txn]
+        writers = [blocker for blocker in self._blockers if txn and blocker.txn_id == txn]
         at_work = self._named(writers or self._on_table)
         what = f"compaction, transaction {txn}," if txn else "write"
         self.keep.append(

@@ -263,11 +263,13 @@ def _copies(inserts: Base | Delta, directories: set[str]) -> tuple[str, ...]:
     """The outputs of compactions that Trino would read together with a new delta."""
     if isinstance(inserts, Base):
         return ()
-    left = {name: each for name in directories if (each := _parse(name)) and each.visibility_txn}
+    left = {
+        name: parsed for name in directories if (parsed := _parse(name)) and parsed.visibility_txn
+    }
     return tuple(
         name
-        for name, each in sorted(left.items())
-        if overlap(each, inserts) and not _is_within(each, inserts)
+        for name, parsed in sorted(left.items())
+        if overlap(parsed, inserts) and not _is_within(parsed, inserts)
     )
 
 

@@ -141,7 +141,7 @@ def choose(decisions: Sequence[Decision], budget: Budget) -> list[Decision]:
     now: list[Decision] = []
     later: dict[int, Decision] = {}
     total = 0
-    for decision in sorted(called, key=lambda each: -each.benefit):
+    for decision in sorted(called, key=lambda candidate: -candidate.benefit):
         over = None
         if budget.max_partitions is not None and len(now) >= budget.max_partitions:
             over = f"{budget.max_partitions} partition{'' if budget.max_partitions == 1 else 's'}"

@@ -84,20 +84,20 @@ class AcidDirectory:
         if not directory:
             files = {file.path: file for group in self._listing.values() for file in group}
             return tuple(files[path] for path in self.originals)
-        found = filter(_is_data, self._listing[directory])
-        return tuple(sorted(found, key=lambda file: hive_order(file.path)))
+        data = filter(_is_data, self._listing[directory])
+        return tuple(sorted(data, key=lambda file: hive_order(file.path)))
 
     def sidecar(self, directory: str) -> FileStatus | None:
         """The note that we leave in directories of ours."""
         wanted = f"{directory}/{SIDECAR_FILE}"
-        return next((each for each in self._listing[directory] if each.path == wanted), None)
+        return next((file for file in self._listing[directory] if file.path == wanted), None)
 
     def flush_lengths(self, file: FileStatus) -> FileStatus | None:
         """The side file in which a streaming writer says how much of a file counts."""
         directory, slash, _ = file.path.partition("/")
         wanted = f"{file.path}{FLUSH_LENGTH_SUFFIX}"
         listed = self._listing[directory if slash else ""]
-        return next((each for each in listed if each.path == wanted), None)
+        return next((file for file in listed if file.path == wanted), None)
 
 
 def acid_state(

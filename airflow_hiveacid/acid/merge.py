@@ -130,7 +130,7 @@ def validate_clauses(when: Sequence[Clause]) -> None:
         if isinstance(clause, NotMatchedInsert) and clause.row is not None:
             if clause.values is not None:
                 raise InvalidJob(f"{where} has both values and a row.")
-            if not clause.row or not all(each.strip() for each in clause.row):
+            if not clause.row or not all(value.strip() for value in clause.row):
                 raise InvalidJob(f"{where}: the row has no expression, or an empty one.")
 
 

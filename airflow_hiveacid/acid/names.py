@@ -149,6 +149,20 @@ def parse_directory(name: str) -> Base | Delta | None:
     return None
 
 
+def delete_applies(data: Base | Delta | None, delete: Delta) -> bool:
+    """Whether a delete delta can delete rows of a base, of a delta or, if None, of an original file.
+
+    Hive 4 looks at the names only: a delete hits what was written before it, by write id, and
+    within one write id by statement id. Every reader that looks further finds the same, because
+    delete events name rows that existed when they were written.
+    """
+    if not isinstance(data, Delta) or data.min_write_id < delete.max_write_id:
+        return True
+    return data.min_write_id == delete.max_write_id and (data.statement_id or 0) < (
+        delete.statement_id or 0
+    )
+
+
 def parse_file(name: str) -> BucketFile | OriginalFile | None:
     """Read the name of a data file; None when it has no bucket number.
 

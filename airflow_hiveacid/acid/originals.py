@@ -74,14 +74,14 @@ def synthetic_ids(
         The files in Hive's order.
     """
     counted: dict[int | None, int] = {}
-    found = []
+    ids = []
     for path in sorted(rows, key=hive_order):
         number = original_bucket(path)
         first = counted.get(number, 0)
         counted[number] = first + rows[path]
         bucket = None if number is None else encode_bucket(number, statement_id or 0)
-        found.append(SyntheticIds(path, write_id, bucket, first, rows[path]))
-    return found
+        ids.append(SyntheticIds(path, write_id, bucket, first, rows[path]))
+    return ids
 
 
 def written_by(directory: Base | Delta | None) -> tuple[int, int | None]:

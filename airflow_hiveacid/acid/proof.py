@@ -58,8 +58,8 @@ class Balance:
         """The balance of both together."""
         return type(self)(
             **{
-                each.name: getattr(self, each.name) + getattr(other, each.name)
-                for each in fields(self)
+                field.name: getattr(self, field.name) + getattr(other, field.name)
+                for field in fields(self)
             }
         )
 

@@ -249,9 +249,9 @@ class _Parser:
     def _take(self, symbol: str) -> bool:
         while self._text.startswith(" ", self._at):
             self._at += 1
-        found = self._text.startswith(symbol, self._at)
-        self._at += len(symbol) if found else 0
-        return found
+        matches = self._text.startswith(symbol, self._at)
+        self._at += len(symbol) if matches else 0
+        return matches
 
     def _expect(self, symbol: str) -> None:
         if not self._take(symbol):

@@ -77,17 +77,17 @@ def written_files(note: Mapping[str, Any]) -> tuple[WrittenFile, ...] | None:
 
 
 def disagreements(
-    directory: str, written: Iterable[WrittenFile], found: Iterable[FileStatus]
+    directory: str, written: Iterable[WrittenFile], files: Iterable[FileStatus]
 ) -> list[str]:
     """What is not as the note of a directory says, in a sentence each.
 
     Args:
         directory: The name of the directory.
         written: What the note says.
-        found: The data files that are there.
+        files: The data files that are there.
     """
     promised = {f"{directory}/{file.name}": file for file in written}
-    sizes = {file.path: file.size for file in found}
+    sizes = {file.path: file.size for file in files}
     problems = [
         f"{path} of {file.bytes} bytes and {file.rows} rows is missing."
         if path not in sizes

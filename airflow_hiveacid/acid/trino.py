@@ -168,20 +168,25 @@ def _taken_for_committed(
     """The copies, and the halves, of what Trino asks of no transaction."""
     if not any(name in filled and _is_of_compaction(name) for name in unread):
         return (), ()
-    parsed = {name: each for name in filled if (each := parse_directory(name)) is not None}
+    parsed = {
+        name: directory for name in filled if (directory := parse_directory(name)) is not None
+    }
     # What is no base of a compaction is seen by Hive, too, or not by Trino either.
     bases = {
-        name: each.write_id
-        for name, each in parsed.items()
-        if isinstance(each, Base)
-        and (name == base or (each.visibility_txn and write_ids.is_valid_base(each.write_id)))
+        name: directory.write_id
+        for name, directory in parsed.items()
+        if isinstance(directory, Base)
+        and (
+            name == base
+            or (directory.visibility_txn and write_ids.is_valid_base(directory.write_id))
+        )
     }
     newest = max(bases, key=lambda name: (bases[name], name == base), default=None)
     end = 0 if newest is None else bases[newest]
     above = [
         FileStatus(f"{name}/rows", 1)
-        for name, each in parsed.items()
-        if isinstance(each, Delta) and each.max_write_id > end
+        for name, directory in parsed.items()
+        if isinstance(directory, Delta) and directory.max_write_id > end
     ]
     # Hive's own choice, where every compaction counts and nothing is done about copies.
     chosen = acid_state(above, write_ids, strict=False).deltas
@@ -199,16 +204,16 @@ def _taken_for_committed(
 
 def _overlapping(shown: Mapping[str, Base | Delta]) -> tuple[str, ...]:
     """The directories with rows of which another one holds some, too."""
-    found: dict[str, None] = {}
+    overlapping: dict[str, None] = {}
     before, last = "", None
-    for name, each in shown.items():
-        if isinstance(each, Delta):
-            if each.is_delete:
+    for name, directory in shown.items():
+        if isinstance(directory, Delta):
+            if directory.is_delete:
                 continue
-            if last is not None and overlap(last, each):
-                found |= {before: None, name: None}
-        before, last = name, each
-    return tuple(found)
+            if last is not None and overlap(last, directory):
+                overlapping |= {before: None, name: None}
+        before, last = name, directory
+    return tuple(overlapping)
 
 
 def overlap(left: Base | Delta, right: Delta) -> bool:

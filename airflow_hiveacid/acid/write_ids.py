@@ -6,7 +6,7 @@ asks them whether what a directory name promises is committed. The text forms ar
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, Self
@@ -16,7 +16,6 @@ from airflow_hiveacid.errors import MalformedSnapshot
 NO_OPEN = 2**63 - 1
 
 # Hive 4 shortens runs of at least this many ids; Hive 3 cannot read the short form.
-_SHORTEST_RUN = 5
 
 # A list is kept id by id, and a short text can name more of them than there is memory.
 _MOST_IDS = 1_000_000
@@ -106,9 +105,9 @@ class ValidTxnList:
         """Read Hive's text form."""
         return cls(*_parse_list("transaction list", text))
 
-    def format(self, ranges: bool = False) -> str:
-        """Write Hive's text form; only Hive 4 understands it with ranges."""
-        return _format_list(self.high_watermark, self.min_open, self.open, self.aborted, ranges)
+    def format(self) -> str:
+        """Write Hive's text form."""
+        return _format_list(self.high_watermark, self.min_open, self.open, self.aborted)
 
     def is_valid(self, txn: int) -> bool:
         """Whether the transaction is committed in this snapshot."""
@@ -167,11 +166,9 @@ class ValidWriteIdList:
         name = None if table.lower() == "null" else table
         return cls(name, *_parse_list("write id list", numbers))
 
-    def format(self, ranges: bool = False) -> str:
-        """Write Hive's text form; only Hive 4 understands it with ranges."""
-        numbers = _format_list(
-            self.high_watermark, self.min_open_write_id, self.open, self.aborted, ranges
-        )
+    def format(self) -> str:
+        """Write Hive's text form."""
+        numbers = _format_list(self.high_watermark, self.min_open_write_id, self.open, self.aborted)
         return f"{'null' if self.table is None else self.table}:{numbers}"
 
     def is_valid(self, write_id: int) -> bool:
@@ -227,11 +224,9 @@ class CompactorWriteIdList:
         """Read Hive's text form."""
         return cls.of(ValidWriteIdList.parse(text))
 
-    def format(self, ranges: bool = False) -> str:
-        """Write Hive's text form; only Hive 4 understands it with ranges."""
-        numbers = _format_list(
-            self.high_watermark, self.min_open_write_id, (), self.aborted, ranges
-        )
+    def format(self) -> str:
+        """Write Hive's text form."""
+        numbers = _format_list(self.high_watermark, self.min_open_write_id, (), self.aborted)
         return f"{'null' if self.table is None else self.table}:{numbers}"
 
     def is_valid(self, write_id: int) -> bool:
@@ -308,27 +303,7 @@ def _expand(what: str, text: str) -> tuple[int, ...]:
 
 
 def _format_list(
-    high_watermark: int,
-    min_open: int,
-    open_: tuple[int, ...],
-    aborted: tuple[int, ...],
-    ranges: bool,
+    high_watermark: int, min_open: int, open_: tuple[int, ...], aborted: tuple[int, ...]
 ) -> str:
-    write: Callable[[Iterable[int]], str] = _format_ranges if ranges else _format_singles
-    return f"{high_watermark}:{min_open}:{write(open_)}:{write(aborted)}"
-
-
-def _format_singles(ids: Iterable[int]) -> str:
-    return ",".join(map(str, ids))
-
-
-def _format_ranges(ids: Iterable[int]) -> str:
-    runs: list[list[int]] = []
-    for id_ in ids:
-        if runs and id_ == runs[-1][-1] + 1:
-            runs[-1].append(id_)
-        else:
-            runs.append([id_])
-    return ",".join(
-        f"{run[0]}-{run[-1]}" if len(run) >= _SHORTEST_RUN else _format_singles(run) for run in runs
-    )
+    texts = (",".join(map(str, ids)) for ids in (open_, aborted))
+    return f"{high_watermark}:{min_open}:{':'.join(texts)}"

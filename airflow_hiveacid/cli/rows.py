@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
 
-from airflow_hiveacid.acid.deletes import delete_applies
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.names import Base, Delta, delete_applies
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import WriteIdList

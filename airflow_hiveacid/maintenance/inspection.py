@@ -274,7 +274,7 @@ class Inspection:
             listing.names,
             write_ids=self._write_ids,
             txns=self.txns,
-            since=listing.reader_notes() if state.obsolete else {},
+            notes=listing.reader_notes() if state.obsolete else {},
             blockers=blockers,
             forbidden=forbidden,
             now=self._now,

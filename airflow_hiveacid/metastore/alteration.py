@@ -103,7 +103,7 @@ def forget_statistics(
     alter_table(client, ref, forget_row_count, writer=writer)
     for start in range(0, len(partitions), _PARTITIONS_PER_CALL):
         batch = partitions[start : start + _PARTITIONS_PER_CALL]
-        described = [each.raw for each in client.get_partitions(ref, batch)]
+        described = [partition.raw for partition in client.get_partitions(ref, batch)]
         claiming = [raw for raw in described if forget_row_count(raw)]
         if claiming:
             _send_partitions(client, ref, claiming, writer)
@@ -134,7 +134,7 @@ def change_columns(
         table = HiveTable.from_thrift(raw)
         columns = tuple(choose(table))
         raw.sd.cols = [
-            idl_tables.FieldSchema(each.name, each.type, each.comment) for each in columns
+            idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns
         ]
         raw.parameters[DDL_TIME] = str(int(time.time()))
         return columns != table.columns

@@ -316,4 +316,4 @@ def _read_columns(storage: Any) -> tuple[HiveColumn, ...]:
 
 
 def _to_columns(fields: Sequence[Any] | None) -> tuple[HiveColumn, ...]:
-    return tuple(HiveColumn(each.name, each.type, each.comment) for each in fields or ())
+    return tuple(HiveColumn(field.name, field.type, field.comment) for field in fields or ())

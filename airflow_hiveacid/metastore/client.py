@@ -122,10 +122,9 @@ class MetastoreClient:
         )
         self.call(idl_tables.create_table_req, request, about=name)
 
-    def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
-        """Drop a table, and its files unless they are to be kept."""
-        call = idl_tables.drop_table
-        self.call(call, ref.database, ref.name, delete_data, about=ref.full_name)
+    def drop_table(self, ref: TableRef) -> None:
+        """Drop a table with its files."""
+        self.call(idl_tables.drop_table, ref.database, ref.name, True, about=ref.full_name)
 
     # Partitions
 
@@ -149,20 +148,18 @@ class MetastoreClient:
                 ref.name,
                 list(batch),
                 about=ref.full_name,
-                read=lambda raw: [HivePartition.from_thrift(table, each) for each in raw],
+                read=lambda raw: [HivePartition.from_thrift(table, partition) for partition in raw],
             )
         ]
 
-    def add_partitions(
-        self, ref: TableRef, partitions: Sequence[HivePartition], *, if_not_exists: bool = True
-    ) -> None:
-        """Add partitions and their folders. This is not part of any transaction."""
+    def add_partitions(self, ref: TableRef, partitions: Sequence[HivePartition]) -> None:
+        """Add partitions that are missing, and their folders; outside of any transaction."""
         for batch in _batches(partitions):
             request = idl_tables.AddPartitionsRequest(
                 dbName=ref.database,
                 tblName=ref.name,
                 parts=[partition.raw for partition in batch],
-                ifNotExists=if_not_exists,
+                ifNotExists=True,
                 needResult=False,
             )
             self.call(idl_tables.add_partitions_req, request, about=ref.full_name)
@@ -215,8 +212,8 @@ class MetastoreClient:
 
     def get_open_txns(self) -> OpenTxns:
         """All transactions that are open or aborted."""
-        found: OpenTxns = self.call(idl_txns.get_open_txns, read=OpenTxns.from_thrift)
-        return found
+        txns: OpenTxns = self.call(idl_txns.get_open_txns, read=OpenTxns.from_thrift)
+        return txns
 
     def get_open_txns_info(self) -> list[TxnInfo]:
         """All transactions that are open or aborted, with who opened them."""
@@ -253,20 +250,20 @@ class MetastoreClient:
 
         def read(answer: Any) -> dict[str, ValidWriteIdList]:
             return {
-                each.fullTableName: ValidWriteIdList.from_table(
-                    each.fullTableName,
-                    each.writeIdHighWaterMark,
-                    each.invalidWriteIds,
-                    each.minOpenWriteId,
-                    each.abortedBits,
+                seen.fullTableName: ValidWriteIdList.from_table(
+                    seen.fullTableName,
+                    seen.writeIdHighWaterMark,
+                    seen.invalidWriteIds,
+                    seen.minOpenWriteId,
+                    seen.abortedBits,
                 )
-                for each in answer.tblValidWriteIds
+                for seen in answer.tblValidWriteIds
             }
 
-        found: dict[str, ValidWriteIdList] = self.call(
+        lists: dict[str, ValidWriteIdList] = self.call(
             idl_txns.get_valid_write_ids, request, read=read
         )
-        return found
+        return lists
 
     def latest_conflicting_txn(self, txn: int) -> int:
         """The youngest committed transaction that conflicts with this one, or 0 (version 4)."""
@@ -301,7 +298,7 @@ class MetastoreClient:
         Locks without a transaction must be kept by `heartbeat_lock` and given back by `unlock`.
         """
         request = idl_txns.LockRequest(
-            component=[_component(each) for each in components],
+            component=[_component(component) for component in components],
             txnid=txn,
             user=user,
             hostname=host,

@@ -56,14 +56,16 @@ def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, 
 
 
 def _locations(spec: Any) -> list[tuple[list[str], str]]:
-    found = []
+    locations = []
     if spec.partitionList is not None:
-        found += [(each.values, each.sd.location) for each in spec.partitionList.partitions]
+        locations += [
+            (partition.values, partition.sd.location) for partition in spec.partitionList.partitions
+        ]
     if spec.sharedSDPartitionSpec is not None:
         # Without a slash in between: of "/t" and "/t2/p=1" the relative path is "2/p=1".
         root = spec.sharedSDPartitionSpec.sd.location
-        found += [
-            (each.values, f"{root}{each.relativePath}")
-            for each in spec.sharedSDPartitionSpec.partitions
+        locations += [
+            (partition.values, f"{root}{partition.relativePath}")
+            for partition in spec.sharedSDPartitionSpec.partitions
         ]
-    return found
+    return locations

@@ -76,12 +76,14 @@ def require_same_definition(
         )
     if not partitions:
         return
-    found = {
-        each.name: each
-        for each in client.get_partitions(table.ref, [each.name for each in partitions])
+    present = {
+        partition.name: partition
+        for partition in client.get_partitions(
+            table.ref, [partition.name for partition in partitions]
+        )
     }
     for partition in partitions:
-        current = found.get(partition.name)
+        current = present.get(partition.name)
         what = f"The partition {partition.name} of {table.ref}"
         remedy = "Nothing was published; run the job again."
         if current is None:

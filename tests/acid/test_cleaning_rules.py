@@ -16,7 +16,7 @@ def reader(txn_id=None, lock_id=None, **more):
     return Blocker(txn_id=txn_id, lock_id=lock_id, user="ann", **more)
 
 
-def plan(*names, open_=(), aborted=(), txns=None, since=None, blockers=(), forbidden=None):
+def plan(*names, open_=(), aborted=(), txns=None, notes=None, blockers=(), forbidden=None):
     """Plan for directories with one file each; a name with a dot is a file of its own."""
     listing = [FileStatus(name if "." in name else f"{name}/bucket_00000", 1) for name in names]
     write_ids = ValidWriteIdList("db.t", 100, min(open_, default=NO_OPEN), open_, aborted)
@@ -26,7 +26,7 @@ def plan(*names, open_=(), aborted=(), txns=None, since=None, blockers=(), forbi
         [name for name in names if "." not in name],
         write_ids=write_ids,
         txns=txns,
-        since=since or {},
+        notes=notes or {},
         blockers=blockers,
         forbidden=forbidden or {},
         now=NOW,
@@ -58,7 +58,7 @@ def test_what_a_base_holds_may_go_when_nobody_is_there(newer):
         [*OLD, newer, "delta_5_5_0000"],
         write_ids=write_ids,
         txns=txns,
-        since={},
+        notes={},
         blockers=[],
         forbidden={},
         now=NOW,
@@ -80,7 +80,7 @@ def test_what_a_base_holds_may_go_when_nobody_is_there(newer):
 )
 def test_only_who_was_there_when_the_newer_one_appeared_is_waited_for(blocker, blocks):
     new = "base_0000004_v0000020"
-    planned = plan(*OLD, new, since={new: ReaderNote(30, (7,))}, blockers=[blocker])
+    planned = plan(*OLD, new, notes={new: ReaderNote(30, (7,))}, blockers=[blocker])
     assert removed(planned) == ([] if blocks else sorted(OLD))
     assert list(kept(planned)) == (sorted(OLD) if blocks else [])
     assert planned.unmarked == ()
@@ -199,7 +199,7 @@ def plan_originals(*directories, blockers=()):
         names,
         write_ids=write_ids,
         txns=txns,
-        since={},
+        notes={},
         blockers=blockers,
         forbidden={},
         now=NOW,

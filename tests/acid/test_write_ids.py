@@ -35,22 +35,22 @@ def bits(ids, set_):
     return number.to_bytes((number.bit_length() + 7) // 8, "little")
 
 
-@given(exceptions(), st.booleans())
-def test_a_transaction_list_survives_its_text(parts, ranges):
+@given(exceptions())
+def test_a_transaction_list_survives_its_text(parts):
     high_watermark, open_, aborted = parts
     txns = ValidTxnList(high_watermark, min(open_, default=NO_OPEN), open_, aborted)
-    assert ValidTxnList.parse(txns.format(ranges)) == txns
+    assert ValidTxnList.parse(txns.format()) == txns
 
 
-@given(write_id_lists(), st.booleans())
-def test_a_write_id_list_survives_its_text(write_ids, ranges):
-    assert ValidWriteIdList.parse(write_ids.format(ranges)) == write_ids
+@given(write_id_lists())
+def test_a_write_id_list_survives_its_text(write_ids):
+    assert ValidWriteIdList.parse(write_ids.format()) == write_ids
 
 
-@given(write_id_lists(), st.booleans())
-def test_a_compactors_list_survives_its_text(reader, ranges):
+@given(write_id_lists())
+def test_a_compactors_list_survives_its_text(reader):
     compactor = CompactorWriteIdList.of(reader)
-    assert CompactorWriteIdList.parse(compactor.format(ranges)) == compactor
+    assert CompactorWriteIdList.parse(compactor.format()) == compactor
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,8 @@ def test_hives_text_is_understood(text, expected):
     assert ValidWriteIdList.parse(text) == expected
 
 
-def test_only_runs_of_five_are_shortened_and_only_when_asked_for():
+def test_every_id_is_written_because_hive_3_reads_no_ranges():
     txns = ValidTxnList(20, 2, (2, 3, 4, 5, 6, 8, 9, 10, 11), ())
-    assert txns.format(ranges=True) == "20:2:2-6,8,9,10,11:"
     assert txns.format() == "20:2:2,3,4,5,6,8,9,10,11:"
     assert ValidTxnList(7).format() == "7:9223372036854775807::"
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_hiveacid.acid.deletes import delete_applies
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.names import Base, Delta, delete_applies
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.listing import DataFile, data_files, list_files, read_state, read_tail

@@ -258,8 +258,8 @@ class CompactionTransaction(LiveTransaction):
         if not answer.accepted:
             entries = self._queue.show(ref, partition)
             # Its answer may have got lost the first time.
-            if not any(each.pool == pool for each in entries):
-                ready = [each for each in entries if each.state == READY_FOR_CLEANING]
+            if not any(entry.pool == pool for entry in entries):
+                ready = [entry for entry in entries if entry.state == READY_FOR_CLEANING]
                 raise AlreadyCompacting(
                     f"In the way: {ready[0]}." if ready else f"{answer.message}.",
                     remedy=_CLEAN_FIRST if ready else None,

@@ -163,17 +163,17 @@ class CompactionQueue:
             workerId=worker_id, workerVersion=_WORKER_VERSION, poolName=pool
         )
         try:
-            found = self._client.call(idl_compaction.find_next_compact2, request).ci
+            claimed = self._client.call(idl_compaction.find_next_compact2, request).ci
         except AnswerLost:
-            working = (each for each in self.show() if each.state == WORKING)
-            return next((each for each in working if each.worker_id == worker_id), None)
-        if found is None or not found.id:
+            working = (entry for entry in self.show() if entry.state == WORKING)
+            return next((entry for entry in working if entry.worker_id == worker_id), None)
+        if claimed is None or not claimed.id:
             return None
         return QueuedCompaction(
-            id=found.id,
-            table=TableRef(found.dbname, found.tablename),
-            partition=found.partitionname or None,
-            type=_TYPES.get(found.type, f"type {found.type}"),
+            id=claimed.id,
+            table=TableRef(claimed.dbname, claimed.tablename),
+            partition=claimed.partitionname or None,
+            type=_TYPES.get(claimed.type, f"type {claimed.type}"),
             state=WORKING,
             worker_id=worker_id,
             worker_version=_WORKER_VERSION,
@@ -235,17 +235,17 @@ class CompactionQueue:
         shown: list[QueuedCompaction] = self._client.call(
             idl_compaction.show_compact,
             request,
-            read=lambda answer: [QueuedCompaction.from_thrift(each) for each in answer.compacts],
+            read=lambda answer: [QueuedCompaction.from_thrift(entry) for entry in answer.compacts],
         )
         # Version 3 shows everything whatever it is asked for.
         return sorted(
             (
-                each
-                for each in shown
-                if (ref is None or each.table == ref)
-                and (partition is None or each.partition == partition)
+                entry
+                for entry in shown
+                if (ref is None or entry.table == ref)
+                and (partition is None or entry.partition == partition)
             ),
-            key=lambda each: each.id,
+            key=lambda entry: entry.id,
         )
 
     def live(
@@ -258,15 +258,15 @@ class CompactionQueue:
             partition: Of this partition only.
         """
         unfinished = [
-            each
-            for each in self.show(ref, partition)
-            if each.state in (INITIATED, WORKING, READY_FOR_CLEANING)
+            entry
+            for entry in self.show(ref, partition)
+            if entry.state in (INITIATED, WORKING, READY_FOR_CLEANING)
         ]
         if not unfinished:
             return []
         # Asked for after the queue: who was seen there has been opened by now.
         txns = Snapshot.take(self._client, []).txns
-        return [each for each in unfinished if self._is_live(each, txns)]
+        return [entry for entry in unfinished if self._is_live(entry, txns)]
 
     def waiting(
         self, pool: str | None = None, table: TableRef | None = None
@@ -278,8 +278,10 @@ class CompactionQueue:
             table: None unless a request for this table is among them. The one that is handed out
                 may be of another table, which came first.
         """
-        initiated = [each for each in self.live() if each.state == INITIATED and each.pool == pool]
-        if table is not None and all(each.table != table for each in initiated):
+        initiated = [
+            entry for entry in self.live() if entry.state == INITIATED and entry.pool == pool
+        ]
+        if table is not None and all(entry.table != table for entry in initiated):
             return None
         return next(iter(initiated), None)
 

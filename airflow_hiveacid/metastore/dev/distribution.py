@@ -170,10 +170,10 @@ def spark_jars(*names: str) -> list[Path]:
     folder = Path(spec.origin).parent / "jars"
     jars = []
     for name in names:
-        found = sorted(folder.glob(f"{name}-[0-9]*.jar"))
-        if not found:
+        matching = sorted(folder.glob(f"{name}-[0-9]*.jar"))
+        if not matching:
             raise EmbeddedMetastoreFailed(f"{folder} holds no {name} jar.")
-        jars.append(found[0])
+        jars.append(matching[0])
     return jars
 
 

@@ -96,7 +96,7 @@ class HeldLock:
     @classmethod
     def all_from_thrift(cls, answer: Any) -> list[Self]:
         """Read all locks of an answer."""
-        return [cls.from_thrift(each) for each in answer.locks or ()]
+        return [cls.from_thrift(lock) for lock in answer.locks or ()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +151,7 @@ class TxnInfo:
     @classmethod
     def all_from_thrift(cls, answer: Any) -> list[Self]:
         """Read all transactions of an answer."""
-        return [cls.from_thrift(each) for each in answer.open_txns]
+        return [cls.from_thrift(txn) for txn in answer.open_txns]
 
 
 def _there(value: Any) -> Any:

@@ -45,7 +45,7 @@ _CALLS: dict[str, frozenset[str]] = {
         {
             "abort_txn",
             "add_dynamic_partitions",
-            "add_partitions_req",  # Always with ifNotExists where it counts.
+            "add_partitions_req",  # Always with ifNotExists.
             "allocate_table_write_ids",  # A transaction has one write id per table.
             "alter_partitions_req",
             "alter_partitions_with_environment_context",

@@ -57,7 +57,7 @@ class CommitWatch:
             ]
         after = self._committed()
         unknown = range(self._before.high_watermark + 1, after.high_watermark + 1)
-        new = {each for each in (*self._before.open, *unknown) if after.is_valid(each)}
+        new = {write_id for write_id in (*self._before.open, *unknown) if after.is_valid(write_id)}
         if new and (new := new - self._written_by_bystanders(after)):
             return f"write id {min(new)} was committed between opening and locking"
         return None

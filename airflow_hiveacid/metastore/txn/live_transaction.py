@@ -48,7 +48,6 @@ class LiveTransaction:
 
     Attributes:
         txn_id: The transaction's id.
-        settled: Whether the answer to the commit got lost and was found out by asking.
         warnings: What went wrong without changing the result.
     """
 
@@ -62,7 +61,6 @@ class LiveTransaction:
             owner: Whom the metastore shows as the owner.
             phases: Is told about the phases.
         """
-        self.settled = False
         self.warnings: list[str] = []
         self._client = client
         self._owner = owner
@@ -228,14 +226,14 @@ class LiveTransaction:
         while True:
             try:
                 with self._client.within(max(deadline.left, pause)):
-                    found = self._outcome()
-                    if found is Outcome.OPEN and commits < MOST_COMMITS:
+                    outcome = self._outcome()
+                    if outcome is Outcome.OPEN and commits < MOST_COMMITS:
                         commits += 1
-                        found = self._commit_again()
+                        outcome = self._commit_again()
             except MetastoreError as again:
                 failure = again
             else:
-                if found is not Outcome.OPEN or commits == MOST_COMMITS:
+                if outcome is not Outcome.OPEN or commits == MOST_COMMITS:
                     break
             if deadline.left <= 0:
                 raise CommitUncertain(
@@ -244,9 +242,9 @@ class LiveTransaction:
                 ) from failure
             time.sleep(min(pause, deadline.left))
             pause = min(pause * 1.5, LONGEST_OUTCOME_PAUSE_SECONDS)
-        if found is Outcome.OPEN:
+        if outcome is Outcome.OPEN:
             raise failure  # It was sent often enough, and never carried out.
-        if found is Outcome.ABORTED:
+        if outcome is Outcome.ABORTED:
             raise TransactionAborted(
                 f"The answer to the commit of transaction {self.txn_id} got lost, and it is aborted."
             )
@@ -256,7 +254,6 @@ class LiveTransaction:
                 f"Transaction {self.txn_id} looks committed, but nothing is left of what it wrote:"
                 " it may as well have been aborted, cleaned and forgotten."
             )
-        self.settled = True
 
     def _commit_again(self) -> Outcome:
         try:

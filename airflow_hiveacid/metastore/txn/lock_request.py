@@ -120,7 +120,9 @@ class LockRequest:
 
     @property
     def _tables(self) -> list[TableRef]:
-        return sorted({TableRef(each.database, each.table) for each in self._components})
+        return sorted(
+            {TableRef(component.database, component.table) for component in self._components}
+        )
 
     def _is_own(self, lock: HeldLock) -> bool:
         """Whether a lock is what an earlier request of the same kind has got."""

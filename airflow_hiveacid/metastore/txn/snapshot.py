@@ -46,4 +46,4 @@ class Snapshot:
 def committed_above(write_ids: ValidWriteIdList, own: int) -> int | None:
     """The first committed write id above one's own, or None."""
     above = range(own + 1, write_ids.high_watermark + 1)
-    return next((each for each in above if write_ids.is_valid(each)), None)
+    return next((write_id for write_id in above if write_ids.is_valid(write_id)), None)

@@ -86,7 +86,7 @@ class Transaction(LiveTransaction):
         self.restarts = 0
         self.write_ids: dict[str, int] = {}
         self._targets: dict[TableRef, Target] = {}
-        for target in sorted(targets, key=lambda each: each.ref):
+        for target in sorted(targets, key=lambda target: target.ref):
             known = self._targets.get(target.ref)
             self._targets[target.ref] = target if known is None else known.joined(target)
         self._reads = tuple(read for read in reads if read not in self._targets)
@@ -207,7 +207,9 @@ class Transaction(LiveTransaction):
         return ", ".join(str(ref) for ref in self._targets) or "the sources"
 
     def _components(self) -> tuple[LockComponent, ...]:
-        components = [each for read in self._reads for each in read_lock_components(read, True)]
+        components = [
+            component for read in self._reads for component in read_lock_components(read, True)
+        ]
         for target in self._targets.values():
             components += lock_components(
                 self.version, target.operation, target.ref, target.partitioned, target.partitions

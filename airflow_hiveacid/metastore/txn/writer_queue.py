@@ -86,7 +86,9 @@ class WriterQueue:
         self._client = client
         self._owner = owner
         self._phases = phases
-        self._changes = [each for each in components if each.type is not LockType.SHARED_READ]
+        self._changes = [
+            component for component in components if component.type is not LockType.SHARED_READ
+        ]
         self._number: LockRequest | None = None
         self._beaten = 0.0
         self._timeout = 0.0
@@ -140,7 +142,7 @@ class WriterQueue:
                     f" In its way: {describe_all(self._holders() + ahead)}.",
                     remedy="Run the job again when they are done, or raise lock_wait_seconds.",
                 )
-            pauses.rest({each.lock_id for each in ahead})
+            pauses.rest({lock.lock_id for lock in ahead})
             self.keep()
             ahead = self._ahead()
 
@@ -161,20 +163,20 @@ class WriterQueue:
                 return number.own()
         holders = self._holders()
         if self._before is None:
-            self._before = {each.lock_id for each in holders}
-        return [each for each in holders if each.lock_id in self._before]
+            self._before = {lock.lock_id for lock in holders}
+        return [lock for lock in holders if lock.lock_id in self._before]
 
     def _draw(self) -> None:
         numbers = [
             replace(
-                each,
+                component,
                 type=LockType.EXCLUSIVE,
-                table=queue_of(TableRef(each.database, each.table)).name,
+                table=queue_of(TableRef(component.database, component.table)).name,
                 operation=DataOperation.NO_TXN,
                 is_transactional=False,
                 is_dynamic_partition_write=False,
             )
-            for each in self._changes
+            for component in self._changes
         ]
         number = LockRequest(self._client, numbers, None, self._owner)
         number.send()
@@ -188,19 +190,19 @@ class WriterQueue:
         """
         earlier, own = number.blockers(), number.own()
         living = []
-        for each in earlier:
+        for lock in earlier:
             silent = 0.0
-            if own and own[0].last_heartbeat and each.last_heartbeat:
-                silent = (own[0].last_heartbeat - each.last_heartbeat).total_seconds()
-            if self._is_of_this_run(each) or 0 < self._timeout < silent:
-                self._client.unlock(each.lock_id)
+            if own and own[0].last_heartbeat and lock.last_heartbeat:
+                silent = (own[0].last_heartbeat - lock.last_heartbeat).total_seconds()
+            if self._is_of_this_run(lock) or 0 < self._timeout < silent:
+                self._client.unlock(lock.lock_id)
             else:
-                living.append(each)
+                living.append(lock)
         return living
 
     def _holders(self) -> list[HeldLock]:
         """Who has, or has asked for, the right to change what we are going to change."""
-        tables = {TableRef(each.database, each.table) for each in self._changes}
+        tables = {TableRef(component.database, component.table) for component in self._changes}
         return [
             lock
             for table in sorted(tables)
