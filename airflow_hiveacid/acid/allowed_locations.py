@@ -1,4 +1,4 @@
-"""Which locations a process opens that others have written into the metastore."""
+"""Which of the locations that others wrote into the metastore a process may open."""
 
 import re
 from dataclasses import dataclass

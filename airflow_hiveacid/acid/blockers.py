@@ -1,4 +1,4 @@
-"""Who keeps a table from being compacted or cleaned."""
+"""Open transactions and locks that keep a table from being compacted or cleaned, in words."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,7 @@
 """What may be removed from a partition, what must stay, and why.
 
-A directory whose content something newer holds may go when nobody is left who began before the
-newer one appeared. Whoever begins later does not look at it.
+A directory may go when a newer one holds its content, and all transactions have ended that began
+before the newer one appeared. Later ones do not look at the old directory.
 """
 
 import json

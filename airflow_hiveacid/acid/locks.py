@@ -1,4 +1,4 @@
-"""Which locks an operation takes, on which version of the metastore, and what blocks what."""
+"""Which locks an operation takes on which version of the metastore, and which locks block which."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

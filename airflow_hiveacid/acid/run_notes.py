@@ -97,7 +97,7 @@ def standing(
         return Standing.IMPOSSIBLE
     if txn_id in txns.open:
         return Standing.OPEN
-    # Another table may have been dropped since; a new one of its name begins to count anew.
+    # Another table may have been dropped since; a new one of its name begins to count at 1.
     known = {name: own for name, own in write_ids.items() if name in lists}
     left = {name: own for name, own in known.items() if own <= lists[name].high_watermark}
     if txn_id in txns.aborted or not all(lists[name].is_valid(own) for name, own in left.items()):

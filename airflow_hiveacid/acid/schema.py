@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from airflow_hiveacid.errors import UnsupportedTable
 
-# The type of moments; a plain timestamp is the time on a clock.
+# A point in time; a plain timestamp is what a clock on the wall shows.
 LOCAL_ZONE = "timestamp with local time zone"
 MAX_DECIMAL_PRECISION = 38
 MAX_CHAR_LENGTH = 255

@@ -1,8 +1,8 @@
 """The note in a directory that replaced others, on who could still read those when it appeared.
 
 A compaction leaves it right after its commit. Where there is none (Hive compacted, a table was
-overwritten, a driver was killed) the first cleaning that finds somebody in its way leaves one, which
-is later than need be, and so as safe.
+overwritten, a driver was killed), the first cleaning that finds somebody in its way leaves one. That
+names later readers as well, so it is just as safe.
 """
 
 from airflow_hiveacid.acid.cleaning import ReaderNote

@@ -1,1 +1,1 @@
-"""The client of the Hive Metastore, the transaction, and a metastore of our own to try them."""
+"""A client of the Hive Metastore: catalog, transactions, compaction queue; and a metastore to try."""

@@ -63,7 +63,7 @@ def alter_table(
         client: The metastore.
         ref: The table.
         change: Changes the Thrift struct, and tells whether there was anything to change. It is
-            called anew when somebody else was faster.
+            called again when somebody else was faster.
         context: What else the metastore is told.
         writer: The transaction, if this changes statistics.
 
@@ -117,7 +117,7 @@ def change_columns(
     run_token: str | None,
     lock_wait_seconds: float,
 ) -> HiveTable:
-    """Give a table, and all of its partitions, other columns while nobody else has a lock on it.
+    """Give a table, and all of its partitions, other columns under an exclusive lock.
 
     Args:
         client: The metastore.

@@ -122,9 +122,10 @@ class MetastoreClient:
         )
         self.call(idl_tables.create_table_req, request, about=name)
 
-    def drop_table(self, ref: TableRef) -> None:
-        """Drop a table with its files."""
-        self.call(idl_tables.drop_table, ref.database, ref.name, True, about=ref.full_name)
+    def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
+        """Drop a table, and its files unless they are to be kept."""
+        call = idl_tables.drop_table
+        self.call(call, ref.database, ref.name, delete_data, about=ref.full_name)
 
     # Partitions
 

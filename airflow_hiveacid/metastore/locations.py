@@ -1,4 +1,4 @@
-"""Where all tables lie, and the partitions of one: few calls, as full descriptions are far too much."""
+"""Where all tables lie, and where the partitions of one lie, in few calls and small answers."""
 
 from typing import Any
 

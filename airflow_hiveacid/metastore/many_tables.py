@@ -1,4 +1,4 @@
-"""Looking at many tables in few calls: those that a pattern stands for, or some fields of each."""
+"""Looking at many tables in few calls: those that a pattern stands for, or a few fields of each."""
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase

@@ -1,6 +1,6 @@
-"""Whether a table is still the one that somebody began to work on.
+"""Whether a table is still the same one as when the work on it began.
 
-Nobody is kept from dropping, moving or changing a table who asks for no lock.
+Locks do not keep others from dropping, moving or changing a table who never ask for any.
 """
 
 import re
@@ -19,7 +19,7 @@ def require_same_table(
     Args:
         client: The metastore.
         table: The table as it was.
-        allocated: A transaction, and its write id for the table: those of a new table begin anew.
+        allocated: A transaction, and its write id for the table: those of a new table begin again at 1.
 
     Returns:
         The table as it is.
@@ -37,7 +37,7 @@ def require_same_table(
         txn, write_id = allocated
         same = client.allocate_write_id(txn, table.ref) == write_id
     if not same:
-        raise TableReplaced(f"{table.ref} was dropped and created anew meanwhile.")
+        raise TableReplaced(f"{table.ref} was dropped and created again meanwhile.")
     if not _same_place(now.location, table.location):
         raise TableReplaced(
             f"{table.ref} was moved from {table.location} to {now.location} meanwhile."
@@ -60,8 +60,8 @@ def require_same_definition(
         table: The table as it was.
         partitions: The partitions as they were; all have to be there by now.
         allocated: See ``require_same_table``.
-        may_grow: Whether columns may have been added: new rows are null there, but who writes rows
-            anew would lose what others have put into them.
+        may_grow: Whether columns may have been added: new rows are null there, but a job that
+            rewrites rows would lose what others have put into them.
 
     Raises:
         TableReplaced: The table is another one, or has other columns; or a partition is not
@@ -96,7 +96,7 @@ def require_same_definition(
         # That of a partition which we have added ourselves is not known.
         created = partition.raw.createTime
         if created and current.raw.createTime != created:
-            raise TableReplaced(f"{what} was dropped and added anew meanwhile.", remedy=remedy)
+            raise TableReplaced(f"{what} was dropped and added again meanwhile.", remedy=remedy)
 
 
 def _layout(table: HiveTable) -> tuple[object, ...]:

@@ -206,15 +206,6 @@ def test_only_existing_partitions_of_those_asked_for_are_described(
     assert client.get_partitions(table.ref, []) == []
 
 
-def test_adding_a_partition_again_can_be_an_error(
-    client: MetastoreClient, table: HiveTable
-) -> None:
-    partition = HivePartition.new(table, ["a"])
-    client.add_partitions(table.ref, [partition])
-    with pytest.raises(MetastoreCallFailed, match=table.ref.full_name):
-        client.add_partitions(table.ref, [partition], if_not_exists=False)
-
-
 # Transactions
 
 

@@ -312,7 +312,7 @@ def test_a_table_that_is_created_anew_meanwhile_is_left_alone(folders, compacted
         for name in compacted:
             folders.make(name)
 
-    with pytest.raises(TableReplaced, match="created anew"):
+    with pytest.raises(TableReplaced, match="created again"):
         clean(folders.client, folders.job(), phases=PhaseClock([AfterDeciding(recreate)]))
     assert folders.directories() == sorted(compacted)
 

@@ -1,4 +1,4 @@
-"""One compaction of one partition, from the claim to the commit.
+"""The transaction of one compaction of one partition, from the claim to the commit.
 
 On HMS 4 the compaction queue keeps two compactors apart. HMS 3 has no queue that we could serve;
 there an advisory lock does it, on a name that nobody else locks.

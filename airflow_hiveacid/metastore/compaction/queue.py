@@ -1,4 +1,4 @@
-"""The compaction queue of HMS 4; of version 3 it can only be shown."""
+"""The compaction queue of HMS 4: request, claim, report, clean. That of HMS 3 can only be shown."""
 
 import re
 from contextlib import suppress

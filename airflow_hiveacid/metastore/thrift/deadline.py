@@ -24,7 +24,7 @@ _FOREVER = 1e9
 
 
 class Deadline:
-    """The moment at which something must be over."""
+    """The time by which something must be over."""
 
     def __init__(self, seconds: float) -> None:
         """Set it.

@@ -20,7 +20,7 @@ _MOST_BYTES = 256 << 20
 
 
 class HttpChannel:
-    """What Thrift takes for a socket; it connects anew for every call."""
+    """What Thrift takes for a socket; it makes a new connection for every call."""
 
     def __init__(
         self, address: "Endpoint", headers: Mapping[str, str], tls: ssl.SSLContext, connect: float

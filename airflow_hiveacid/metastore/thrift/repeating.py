@@ -5,15 +5,21 @@ from typing import Self
 
 
 class Repeating(StrEnum):
-    """READS changes nothing, IDEMPOTENT leaves what the first time left, and UNSAFE must never be blind."""
+    """Whether a call may be made again when nobody knows whether it was carried out.
+
+    Attributes:
+        READS: It changes nothing.
+        IDEMPOTENT: A second time leaves what the first one left.
+        UNSAFE: A second time does harm: the caller must first find out what became of the first.
+    """
 
     READS = "reads"
-    IDEMPOTENT = "settles"
-    UNSAFE = "asks"
+    IDEMPOTENT = "idempotent"
+    UNSAFE = "unsafe"
 
     @classmethod
     def of(cls, call: str) -> Self:
-        """The meaning of a call; one that is not in the list below is found when it is declared."""
+        """The meaning of a call; declaring one that is not in the list below is an error."""
         for meaning, calls in _CALLS.items():
             if call in calls:
                 return cls(meaning)

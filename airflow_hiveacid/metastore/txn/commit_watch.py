@@ -1,7 +1,7 @@
-"""Whether somebody changed what a transaction locks after it was opened, found out on HMS 3.
+"""On HMS 3: did others commit a change between the opening of a transaction and its locks?
 
 The metastore refuses such a transaction, but only when it commits, after all its work. HMS 4 can
-be asked beforehand; on HMS 3 the answer is put together from locks and write ids.
+be asked beforehand. On HMS 3 the answer is put together from locks and write ids.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class CommitWatch:
         self._target = target
         locks = [lock for lock in client.show_locks(target) if lock.txn_id is not None]
         colliding = {lock.txn_id for lock in locks if collides(client.version, lock, components)}
-        # These write beside what we lock. Whatever they commit is no concern of ours, or backfills
+        # These write beside what we lock. What they commit does not concern us; otherwise backfills
         # of different partitions would send each other back to the start.
         self._bystanders = {lock.txn_id for lock in locks if lock.txn_id} - colliding
         self._before = self._committed()
@@ -39,7 +39,7 @@ class CommitWatch:
     def committed_before(self, lock: LockRequest) -> str | None:
         """Look again as soon as the locks are asked for.
 
-        From now on nobody can overtake: who wants the same waits behind this request.
+        From now on nobody can overtake: others who want the same wait behind this request.
 
         Args:
             lock: The request.
@@ -66,7 +66,7 @@ class CommitWatch:
         """Look while waiting, and a last time when the locks are granted.
 
         Returns:
-            Who of those that are waited for committed a change, or None.
+            Which of the transactions ahead of this one committed a change, or None.
         """
         txns = Snapshot.take(self._client, []).txns if self._ahead else None
         for txn_id in self._ahead:

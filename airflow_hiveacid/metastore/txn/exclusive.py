@@ -1,4 +1,4 @@
-"""Having a table for oneself."""
+"""An exclusive lock on a table, held while its definition is changed."""
 
 import time
 from typing import Any, Self

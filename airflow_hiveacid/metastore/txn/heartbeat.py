@@ -1,4 +1,4 @@
-"""Keeps a transaction alive for as long as the process that works for it."""
+"""The heartbeats that keep a transaction alive while the process lives that works in it."""
 
 import re
 import threading

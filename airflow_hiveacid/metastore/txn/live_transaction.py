@@ -1,4 +1,4 @@
-"""A transaction from its opening to its end: kept alive, and ended once and for all."""
+"""What all transactions have in common: opening, heartbeats, commit with a lost answer, abort."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from airflow_hiveacid.metastore.txn.heartbeat import (
 from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, outcome
 from airflow_hiveacid.progress import Phase, PhaseClock
 
-# What says itself why the work ended.
+# These errors say themselves why the work ended.
 _PLAIN = (UserError, ConflictError, MetastoreError)
 
 
@@ -44,7 +44,9 @@ class State(Enum):
 
 
 class LiveTransaction:
-    """What transactions and compactions have in common.
+    """A transaction that is kept alive by heartbeats, and ended by one commit or one abort.
+
+    `Transaction`, `CompactionTransaction` and `ExclusiveTable` inherit from it.
 
     Attributes:
         txn_id: The transaction's id.
@@ -54,7 +56,7 @@ class LiveTransaction:
     txn_id: int
 
     def __init__(self, client: MetastoreClient, owner: Owner, phases: PhaseClock) -> None:
-        """Describe a transaction; it is opened by whoever inherits from this.
+        """Describe a transaction; classes that inherit from this open it.
 
         Args:
             client: The metastore.
@@ -93,7 +95,7 @@ class LiveTransaction:
             ) from error
 
     def own(self, remove: Callable[[], None], what: str) -> None:
-        """Register what must go when the transaction is aborted.
+        """Register something that must be removed when the transaction is aborted.
 
         Args:
             remove: Removes it; the last one registered is called first.
@@ -110,7 +112,7 @@ class LiveTransaction:
         self._shown.append(is_there)
 
     def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
-        """Register what must go when the transaction ends, in whatever way; see ``own``."""
+        """Register something that must be removed when the transaction ends; see ``own``."""
         self._temporary.append((remove, what))
 
     def check_alive(self) -> None:
@@ -203,7 +205,7 @@ class LiveTransaction:
         return outcome(self._client, self.txn_id, {})
 
     def _ended_by_others(self, error: BaseException | None) -> bool:
-        """Whether an error is but what follows when a transaction is aborted while it works."""
+        """Whether an error only follows from others aborting the transaction while it works."""
         # Its directories are removed then, in the end also those that it reads; what that looks
         # like depends on who comes across it.
         unclear = isinstance(error, Exception) and not isinstance(error, _PLAIN)

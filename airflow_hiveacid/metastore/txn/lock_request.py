@@ -1,4 +1,4 @@
-"""One request for all the locks of a transaction: send it, wait for it, name who is in its way."""
+"""One request for several locks: send it, wait until it is granted, name who is in its way."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -97,7 +97,7 @@ class LockRequest:
             if reason := in_vain():
                 return reason
             # Only a request that can be granted asks: HMS 4 on Derby stands still for minutes when
-            # a lock is checked at the moment in which another transaction commits.
+            # a lock is checked while another transaction commits.
             ahead = {lock.lock_id for lock in self.blockers()}
             if not ahead:
                 self.check()
@@ -163,7 +163,7 @@ class LockRequest:
 
 
 class Pauses:
-    """The pauses of somebody who waits in a queue: long ones, and short ones while it moves."""
+    """The pauses of one who waits in a queue: long ones, and short ones while the queue moves."""
 
     def __init__(self, since: float, limit_seconds: float) -> None:
         """Begin to wait.

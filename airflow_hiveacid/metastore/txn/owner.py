@@ -1,4 +1,4 @@
-"""Who opened a transaction, and what became of it."""
+"""Who opened a transaction: finding and aborting those of a run, and asking what became of one."""
 
 import getpass
 import socket

@@ -42,13 +42,13 @@ class Transaction(LiveTransaction):
     """A transaction that is begun by entering it, and aborted by leaving it uncommitted.
 
     Entering opens the transaction, gives it a write id for each table it writes, locks and takes
-    the snapshot. Where a writer got in between, so that the work would be refused in the end, all
-    of this is done anew with a fresh transaction, before anything is spent on the work.
+    the snapshot. Where another writer got in between, so that the work would be refused in the end,
+    all of this is done again with a fresh transaction, before anything is spent on the work.
 
     Attributes:
         write_ids: Its write id for each target, by the full name of the table.
         snapshot: What it sees, its own writes included.
-        restarts: How often it had to begin anew.
+        restarts: How often it had to begin again.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Transaction(LiveTransaction):
             run_token: Under which this run's transactions can be found later on.
             user: Whom the metastore shows as the owner.
             lock_wait_seconds: How long to wait for the locks, restarts included.
-            max_restarts: How often to begin anew, not counting what follows upon a wait.
+            max_restarts: How often to begin again, not counting what follows upon a wait.
             phases: Is told about the phases.
             earlier_tries: Must come to an end before the transaction locks anything.
         """
@@ -105,7 +105,7 @@ class Transaction(LiveTransaction):
         try:
             while (moved := self._begin(started, components)) is not None:
                 self._discard()
-                # Who waits in a queue is overtaken by everybody ahead: there the time is the limit.
+                # All who are ahead in a queue come first, which is no defeat: there the time is the limit.
                 overtaken += not self._waited
                 if overtaken > self._max_restarts:
                     raise SnapshotMoved(
@@ -113,7 +113,7 @@ class Transaction(LiveTransaction):
                         f" in the last one {moved}."
                     )
                 self.restarts += 1
-                self._phases.note(f"Beginning anew: {moved}")
+                self._phases.note(f"Beginning again: {moved}")
         except BaseException as error:
             self.abort(f"{type(error).__name__} while it began")
             raise
@@ -149,10 +149,10 @@ class Transaction(LiveTransaction):
             self._client.add_dynamic_partitions(self.txn_id, write_id, table, names, operation)
 
     def _begin(self, started: float, components: Sequence[LockComponent]) -> str | None:
-        """Wait for our turn, open, lock and look.
+        """Wait in the queue of writers, open, lock and take the snapshot.
 
         Returns:
-            None when the work can start, else why it has to begin anew.
+            None when the work can start, else why it has to begin again.
         """
         watches = []
         self._waited = False

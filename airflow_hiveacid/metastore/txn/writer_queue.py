@@ -1,14 +1,16 @@
-"""Waiting for one's turn to change rows, before there is a transaction that waiting would spoil.
+"""The queue of those who want to change rows: they wait in it before they open a transaction.
 
-The metastore refuses a transaction that is older than a change which it has waited for. So whoever
-waited in a transaction would have to open another one, at the end of the queue, while all others do
-the same: with every commit everybody begins anew, and who is served next is a matter of luck.
+The metastore refuses a transaction that is older than a change which it has waited for. A writer
+that waited inside a transaction would have to open another one afterwards, at the end of the queue,
+while all others do the same: every commit would send everybody back to the start, and luck would
+decide who is served next.
 
-Instead a writer draws a number first: a lock without a transaction, on a name beside the table that
-no engine locks. The metastore's own queue is the order, for a partition or for the whole table, for
-several tables at once. Whose turn it is looks who holds the table itself, lets them end, and only
-then opens a transaction. As soon as that has its locks the number goes back, and the next one waits
-for it. Who only appends or reads draws none, and a number that is lost costs nothing but the place.
+So a writer queues first, with a ticket: a lock without a transaction, on a name beside the table
+that no engine locks. The metastore's own queue of locks is the order, for a partition or for the
+whole table, and for several tables at once. The writer whose turn it is waits until those who hold
+the table itself are done, and only then opens its transaction. As soon as that has its locks, the
+ticket is given back and the next writer's turn has come. Those who only append or read need no
+ticket. A writer whose ticket is lost has to queue again; nothing else happens.
 """
 
 import time
@@ -34,21 +36,21 @@ from airflow_hiveacid.progress import Phase, PhaseClock
 _SOON_SECONDS = 1
 
 
-# Follows the name of a table in the name of the queue of its writers; no table has such a name.
-_LINE = "#writers"
+# Follows the name of a table in the name that its writers lock to queue; no table has such a name.
+_QUEUE = "#writers"
 
 
 def queue_of(table: TableRef) -> TableRef:
-    """What those who want to change a table lock while they wait for their turn.
+    """The name that writers of a table lock while they queue for it.
 
     Args:
         table: The table.
     """
-    return TableRef(table.database, f"{table.name}{_LINE}")
+    return TableRef(table.database, f"{table.name}{_QUEUE}")
 
 
 def leave_queues(client: MetastoreClient, *tokens: str) -> None:
-    """Take a run that was killed out of the queues it stood in, for which others would wait.
+    """Take a run that was killed out of its queues, where others would wait for it.
 
     Args:
         client: Whom to tell.
@@ -58,14 +60,14 @@ def leave_queues(client: MetastoreClient, *tokens: str) -> None:
     left = {
         lock.lock_id
         for lock in client.show_locks()
-        if lock.table and lock.table.name.endswith(_LINE) and lock.agent_info in wanted
+        if lock.table and lock.table.name.endswith(_QUEUE) and lock.agent_info in wanted
     }
     for lock_id in sorted(left):
         client.unlock(lock_id)
 
 
 class WriterQueue:
-    """One writer's place in the queue for what it is going to change."""
+    """The queue for what one writer is going to change, as seen by that writer."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class WriterQueue:
         owner: Owner,
         phases: PhaseClock,
     ) -> None:
-        """Describe a place; nothing happens before it is waited for.
+        """Describe a wait; nothing happens before it begins.
 
         Args:
             client: Whom to ask.
@@ -89,7 +91,7 @@ class WriterQueue:
         self._changes = [
             component for component in components if component.type is not LockType.SHARED_READ
         ]
-        self._number: LockRequest | None = None
+        self._ticket: LockRequest | None = None
         self._beaten = 0.0
         self._timeout = 0.0
         # Who held the table when it became our turn; those who come later are not waited for.
@@ -111,27 +113,27 @@ class WriterQueue:
                 self._wait(ahead, Pauses(since, limit_seconds))
 
     def keep(self) -> None:
-        """Keep the place while something else is waited for."""
-        if self._number is None or time.monotonic() - self._beaten < _SOON_SECONDS:
+        """Stay in the queue while something else is waited for."""
+        if self._ticket is None or time.monotonic() - self._beaten < _SOON_SECONDS:
             return
         self._timeout = self._timeout or txn_timeout_seconds(self._client)
         due = self._timeout / HEARTBEATS_PER_TIMEOUT - LONGEST_PAUSE_SECONDS
         if time.monotonic() - self._beaten > due:
             try:
-                self._client.heartbeat_lock(self._number.lock_id)
+                self._client.heartbeat_lock(self._ticket.lock_id)
             except TransactionAborted:
-                self._number = None
+                self._ticket = None
             self._beaten = time.monotonic()
 
     def end(self) -> None:
-        """Let the next one have it."""
-        number, self._number = self._number, None
-        if number is not None:
+        """Leave the queue, so that the next writer's turn comes."""
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
             try:
-                self._client.unlock(number.lock_id)
+                self._client.unlock(ticket.lock_id)
             except MetastoreError as error:
-                # It goes by itself, because nobody keeps it any more.
-                self._phases.note(f"Could not give up the place in the queue: {error}")
+                # The ticket expires by itself, as nobody keeps it any more.
+                self._phases.note(f"Could not leave the queue of writers: {error}")
 
     def _wait(self, ahead: list[HeldLock], pauses: Pauses) -> None:
         self._phases.note(f"Waiting for {describe_all(ahead)}")
@@ -148,26 +150,26 @@ class WriterQueue:
 
     def _ahead(self) -> list[HeldLock]:
         """Who came earlier and is still there."""
-        if self._number is None:
-            self._draw()
-        number = self._number
-        assert number is not None
-        if not number.granted:
-            if earlier := self._living(number):
+        if self._ticket is None:
+            self._take_ticket()
+        ticket = self._ticket
+        assert ticket is not None
+        if not ticket.granted:
+            if earlier := self._living(ticket):
                 return earlier
             try:
-                number.check()
+                ticket.check()
             except TransactionAborted:  # It has expired: nobody kept it.
-                self._number = None
-            if not number.granted:
-                return number.own()
+                self._ticket = None
+            if not ticket.granted:
+                return ticket.own()
         holders = self._holders()
         if self._before is None:
             self._before = {lock.lock_id for lock in holders}
         return [lock for lock in holders if lock.lock_id in self._before]
 
-    def _draw(self) -> None:
-        numbers = [
+    def _take_ticket(self) -> None:
+        components = [
             replace(
                 component,
                 type=LockType.EXCLUSIVE,
@@ -178,17 +180,17 @@ class WriterQueue:
             )
             for component in self._changes
         ]
-        number = LockRequest(self._client, numbers, None, self._owner)
-        number.send()
-        self._number, self._beaten = number, time.monotonic()
+        ticket = LockRequest(self._client, components, None, self._owner)
+        ticket.send()
+        self._ticket, self._beaten = ticket, time.monotonic()
 
-    def _living(self, number: LockRequest) -> list[HeldLock]:
-        """Those with an earlier number, after the numbers of the dead are taken away.
+    def _living(self, ticket: LockRequest) -> list[HeldLock]:
+        """The earlier tickets that are still in use; those of dead writers are taken away.
 
         The metastore does that, too, but only where its housekeeping runs, and not at once for an
         earlier try of the same run.
         """
-        earlier, own = number.blockers(), number.own()
+        earlier, own = ticket.blockers(), ticket.own()
         living = []
         for lock in earlier:
             silent = 0.0
@@ -213,5 +215,5 @@ class WriterQueue:
         ]
 
     def _is_of_this_run(self, lock: HeldLock) -> bool:
-        """Whether it is what an earlier try has left, which is ended and not waited for."""
+        """Whether an earlier try of this run has left it: that is ended, and not waited for."""
         return lock.agent_info == self._owner.agent_info
