@@ -14,6 +14,10 @@ from airflow_hiveacid.jobs.field_checks import (
 class MetastoreOptions:
     """How the metastore is reached. Holds no secret: a token is named, not carried.
 
+    Example::
+
+        MetastoreOptions(uris="thrift://one:9083,thrift://two:9083", tls_ca_file="/etc/ssl/ours.pem")
+
     Attributes:
         uris: "thrift://host:port[,thrift://host2:port]" or "http[s]://host:port/path".
         user: The user to act as; None is the one who runs the job.

@@ -29,6 +29,10 @@ class TableSource:
 class PathSource:
     """Files of one format.
 
+    Example::
+
+        PathSource("s3a://landing/orders/{{ ds }}", "csv", {"header": "true"}, "id int, price double")
+
     Attributes:
         path: A file, a folder or a pattern that Spark can read.
         format: "orc", "parquet", "csv" or "json".
@@ -52,6 +56,16 @@ class PathSource:
 @dataclass(frozen=True, slots=True)
 class QuerySource:
     """A Spark SQL query over named inputs.
+
+    Example::
+
+        QuerySource(
+            "SELECT o.id, c.region FROM o JOIN c ON o.customer = c.id",
+            inputs={
+                "o": PathSource("/landing/orders/{{ ds }}", "parquet"),
+                "c": TableSource("shop.customers"),
+            },
+        )
 
     Attributes:
         sql: The query.

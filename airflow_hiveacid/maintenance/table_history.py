@@ -1,6 +1,5 @@
 """The history of a table, put together from its directories and the notes of their writers."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.errors import NotTransactional, StorageError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.run_note import RunNote
@@ -153,11 +153,8 @@ class _Reading:
         content = storage.read_small(f"{path}/{SIDECAR_FILE}")
         # Several threads add to it: it need not be exact.
         self._bytes += len(content or b"")
-        try:
-            note = None if content is None else json.loads(content)
-        except (ValueError, RecursionError):
-            return entry
-        return replace(entry, **facts_of(note)) if isinstance(note, dict) else entry
+        note = None if content is None else parse_note(content)
+        return entry if note is None else replace(entry, **facts_of(note))
 
 
 def _as_sidecar(note: RunNote, ref: TableRef) -> dict[str, Any]:
