@@ -1,5 +1,6 @@
 """Merges with their drivers in a YARN: whoever dies, the task is green and the merge applied once."""
 
+import getpass
 import json
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.cluster.yarn import YarnApplications
 from airflow_hiveacid.jobs.run_token import marked_token
@@ -16,10 +17,10 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.live.airflow_api import AirflowApi, wait_until
 from tests.live.airflow_processes import AirflowProcesses, TaskProcess
 from tests.live.applied import applied, committed_write_ids
+from tests.live.table_lock import TableLock
 from tests.live.yarn import Yarn
 from tests.rows import rows_of
 
@@ -82,9 +83,9 @@ class Merge:
         self.dag_id = dag_id
         self.run_id = self.api.trigger(dag_id, {"table": str(self.table), "feed": str(self.feed)})
 
-    def locked(self) -> Transaction:
-        """Nobody else can write meanwhile; given up, it was never there."""
-        return Transaction(self.client, targets=[Target(self.table, Operation.UPDATE)])
+    def locked(self) -> TableLock:
+        """Nobody else can write meanwhile."""
+        return TableLock(self.client, self.table)
 
     def open(self) -> list[int]:
         return find_open_transactions(self.client, self.marked)
@@ -93,7 +94,8 @@ class Merge:
         return self.api.xcom(self.dag_id, self.run_id, TASK, key)
 
     def applications(self) -> list[Application]:
-        return YarnApplications([self.yarn.address], "hive").find(application_tag(self.marked))
+        cluster = YarnApplications([self.yarn.address], "hive", [getpass.getuser()])
+        return cluster.find(application_tag(self.marked))
 
     def states(self) -> list[ApplicationState]:
         return [application.state for application in self.applications()]
@@ -115,9 +117,12 @@ class Merge:
             every=0.05,
         )
 
+    def is_open(self) -> bool:
+        return bool(self.open())
+
     def wait_for_transaction(self) -> None:
-        """Wait until its application waits for the lock."""
-        wait_until("its transaction is open", lambda: bool(self.open()), 240, every=0.1)
+        """Wait until its application works."""
+        wait_until("its transaction is open", self.is_open, 240, every=0.1)
 
     def task_process(self, *, submitting: bool) -> TaskProcess:
         """The task at work, once it is so far."""
@@ -185,9 +190,9 @@ def test_the_triggerer_dies_before_the_driver_runs(merge: Merge) -> None:
 
 
 def test_the_triggerer_dies_while_the_merge_works(merge: Merge) -> None:
-    with merge.locked():
+    with merge.locked() as lock:
         merge.trigger()
-        merge.wait_for_transaction()
+        lock.let_open(merge.is_open)
         merge.wait_for_task("deferred")
         merge.airflow.kill("triggerer")
         merge.airflow.start("triggerer")
@@ -199,9 +204,9 @@ def test_the_triggerer_dies_while_the_merge_works(merge: Merge) -> None:
 
 
 def test_the_merge_ends_while_there_is_no_triggerer(merge: Merge) -> None:
-    with merge.locked():
+    with merge.locked() as lock:
         merge.trigger()
-        merge.wait_for_transaction()
+        lock.let_open(merge.is_open)
         merge.wait_for_task("deferred")
         merge.airflow.kill("triggerer")
     merge.wait_for_application(ApplicationState.SUCCEEDED)
@@ -231,9 +236,9 @@ def test_the_worker_dies_when_its_application_is_accepted(merge: Merge) -> None:
 
 
 def test_the_worker_dies_while_it_fetches_the_result(merge: Merge) -> None:
-    with merge.locked():
+    with merge.locked() as lock:
         merge.trigger()
-        merge.wait_for_transaction()
+        lock.let_open(merge.is_open)
         merge.wait_for_task("deferred")
     # Not before Airflow has noted that it runs: a task that is lost in the queue takes ten minutes.
     merge.wait_for_task("running", every=0.05)
@@ -242,9 +247,9 @@ def test_the_worker_dies_while_it_fetches_the_result(merge: Merge) -> None:
 
 
 def test_a_worker_dies_that_waits_for_its_application(merge: Merge) -> None:
-    with merge.locked():
+    with merge.locked() as lock:
         merge.trigger(WAITING)
-        merge.wait_for_transaction()
+        lock.let_open(merge.is_open)
         wait_until("the transaction is told", lambda: merge.xcom("txn_id") is not None, 120)
         assert merge.open() == [merge.xcom("txn_id")]
         merge.task_process(submitting=False).kill_worker()
@@ -300,9 +305,9 @@ def cleared(merge: Merge) -> None:
 
 @pytest.mark.parametrize("dag_id", [DEFERRED, WAITING])
 def test_a_merge_that_a_user_marks_as_failed_is_ended(merge: Merge, dag_id: str) -> None:
-    with merge.locked():
+    with merge.locked() as lock:
         merge.trigger(dag_id)
-        merge.wait_for_transaction()
+        lock.let_open(merge.is_open)
         merge.wait_for_task("deferred" if dag_id == DEFERRED else "running")
         failed(merge)
         merge.was_given_up()
@@ -310,10 +315,10 @@ def test_a_merge_that_a_user_marks_as_failed_is_ended(merge: Merge, dag_id: str)
 
 
 @pytest.mark.parametrize("dag_id", [DEFERRED, WAITING])
-def test_a_merge_that_a_user_clears_is_ended_and_begun_anew(merge: Merge, dag_id: str) -> None:
-    with merge.locked():
+def test_a_merge_that_a_user_clears_is_ended_and_begun_again(merge: Merge, dag_id: str) -> None:
+    with merge.locked() as lock:
         merge.trigger(dag_id)
-        merge.wait_for_transaction()
+        lock.let_open(merge.is_open)
         merge.wait_for_task("deferred" if dag_id == DEFERRED else "running")
         cleared(merge)
         wait_until("it is ended", lambda: merge.states()[0] is ApplicationState.KILLED, 120)

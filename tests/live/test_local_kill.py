@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.live.airflow_api import wait_until
 from tests.live.airflow_processes import AirflowProcesses, TaskProcess
 from tests.live.applied import applied, committed_write_ids
+from tests.live.table_lock import TableLock
 from tests.rows import rows_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
@@ -51,8 +51,8 @@ def accounts(hms4: EmbeddedMetastore) -> Iterator[SimpleNamespace]:
             rows=lambda: rows_of(hms4.uri, str(TABLE)),
             committed=lambda: committed_write_ids(client, TABLE),
             applied=lambda: applied(client, TABLE),
-            # It lets nobody else write; given up, it was never there.
-            locked=lambda: Transaction(client, targets=[Target(TABLE, Operation.UPDATE)]),
+            # It lets nobody else write.
+            locked=lambda: TableLock(client, TABLE),
             open=lambda token: find_open_transactions(client, marked_token(token, [str(TABLE)])),
         )
         client.drop_database(TABLE.database, cascade=True)
@@ -80,9 +80,9 @@ def while_spark_starts(
 def while_it_waits_for_its_lock(
     airflow: AirflowProcesses, accounts: SimpleNamespace, token: str, kill: Callable[..., None]
 ) -> None:
-    with accounts.locked():
+    with accounts.locked() as lock:
         task = one_task(airflow)
-        wait_until("its transaction is open", lambda: accounts.open(token), 120, every=0.1)
+        lock.let_open(lambda: bool(accounts.open(token)))
         kill(task)
 
 
@@ -90,9 +90,9 @@ def after_its_commit(
     airflow: AirflowProcesses, accounts: SimpleNamespace, token: str, kill: Callable[..., None]
 ) -> None:
     before = accounts.committed()
-    with accounts.locked():
+    with accounts.locked() as lock:
         task = one_task(airflow)
-        wait_until("its transaction is open", lambda: accounts.open(token), 120, every=0.1)
+        lock.let_open(lambda: bool(accounts.open(token)))
         # The task cannot hear of the end of its driver.
         assert task.runner is not None
         os.kill(task.runner, signal.SIGSTOP)

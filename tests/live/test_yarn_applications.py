@@ -1,5 +1,6 @@
 """Finding, following and ending applications of a real YARN."""
 
+import getpass
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -46,7 +47,7 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
 
 @pytest.fixture
 def applications(yarn: Yarn) -> YarnApplications:
-    return YarnApplications([yarn.address], "hive")
+    return YarnApplications([yarn.address], "hive", [getpass.getuser()])
 
 
 @pytest.fixture
