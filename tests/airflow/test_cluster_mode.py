@@ -66,7 +66,7 @@ def test_what_the_driver_tells_reaches_the_task_before_the_work_is_done(cluster,
         application = followed(cluster, context)
         cluster.begin(application, txn_ids=[7], write_ids={"shop.orders": 3})
         cluster.until(lambda: xcoms.get("txn_id") == 7)
-        # The table has moved meanwhile, and the driver has begun anew.
+        # The table has moved meanwhile, and the driver has begun again.
         cluster.begin(application, txn_ids=[7, 9], write_ids={"shop.orders": 4})
         cluster.until(lambda: xcoms.get("write_ids") == {"shop.orders": 4})
         assert xcoms["txn_id"] == 9
@@ -108,7 +108,7 @@ def test_a_retry_goes_on_with_the_application_of_a_dead_worker(cluster, context,
     assert cluster.applications == [application]
 
 
-def test_a_try_that_came_before_the_end_of_the_one_before_submits_anew(cluster, context, perform):
+def test_a_try_that_came_before_the_end_of_the_one_before_submits_again(cluster, context, perform):
     deferred_by(delete(deferrable=True), context)
     (application,) = cluster.applications
     context["ti"].xcoms.clear()

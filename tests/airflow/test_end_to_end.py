@@ -114,16 +114,16 @@ def counts(report):
 
 def drivers_of(pid):
     """The processes that were told to die with a process."""
-    wanted, found = f"{DIE_WITH_PARENT}={pid}".encode(), []
+    wanted, pids = f"{DIE_WITH_PARENT}={pid}".encode(), []
     for process in Path("/proc").iterdir():
         try:
             if process.name.isdecimal() and wanted in (process / "environ").read_bytes().split(
                 b"\0"
             ):
-                found.append(int(process.name))
+                pids.append(int(process.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def test_a_retry_after_a_commit_is_green_and_applies_nothing_twice(orders):

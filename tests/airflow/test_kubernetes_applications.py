@@ -39,9 +39,9 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernet
 
 @pytest.fixture
 def applications(server: KubernetesServer) -> KubernetesApplications:
-    found = applications_of(_connection(namespace=NAMESPACE, kubernetes_context="fake"))
-    assert isinstance(found, KubernetesApplications)
-    return found
+    applications = applications_of(_connection(namespace=NAMESPACE, kubernetes_context="fake"))
+    assert isinstance(applications, KubernetesApplications)
+    return applications
 
 
 def test_applications_are_found_by_their_tag(
@@ -51,7 +51,7 @@ def test_applications_are_found_by_their_tag(
     older = server.submit(TAG, age=timedelta(minutes=30))
     server.submit(OTHER_TAG)
 
-    assert [found.id for found in applications.find(TAG)] == [older, younger]
+    assert [application.id for application in applications.find(TAG)] == [older, younger]
     assert applications.find(application_tag("another run")) == []
 
 
@@ -276,7 +276,9 @@ def test_a_service_account_of_a_pod_is_enough(
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
         submitted = server.submit(TAG)
 
-        assert [found.id for found in KubernetesApplications(NAMESPACE).find(TAG)] == [submitted]
+        assert [application.id for application in KubernetesApplications(NAMESPACE).find(TAG)] == [
+            submitted
+        ]
 
 
 def test_without_the_client_of_kubernetes_its_package_is_named(
@@ -304,13 +306,13 @@ def test_spark_submits_what_is_found_again(
     ran = subprocess.run(submit, text=True, capture_output=True, check=False, timeout=120)
 
     assert ran.returncode == 0, ran.stderr
-    (found,) = applications.find(TAG)
-    assert f"application ID {found.id}" in ran.stderr
-    assert found.state is ApplicationState.PENDING
-    (container,) = server.driver(found.id)["spec"]["containers"]
+    (application,) = applications.find(TAG)
+    assert f"application ID {application.id}" in ran.stderr
+    assert application.state is ApplicationState.PENDING
+    (container,) = server.driver(application.id)["spec"]["containers"]
     assert {"name": "HIVEACID_TOKEN", "value": "s3"} in container["env"]
-    server.end(found.id)
-    assert _state(applications, found.id) == "succeeded"
+    server.end(application.id)
+    assert _state(applications, application.id) == "succeeded"
 
 
 def _connection(**extra: str) -> Connection:
@@ -323,9 +325,9 @@ def _connection(**extra: str) -> Connection:
 
 
 def _state(applications: KubernetesApplications, application_id: str) -> str:
-    found = applications.get(application_id)
-    assert found is not None
-    return found.state.value
+    application = applications.get(application_id)
+    assert application is not None
+    return application.state.value
 
 
 def _certificate(path: Path) -> Path:

@@ -87,7 +87,9 @@ def test_tables_are_told_with_their_columns_and_places(told, metastore):
     namespace = metastore.uris.replace("thrift", "hive")
     assert (changes["namespace"], changes["name"]) == (namespace, "lineage.changes")
     assert (orders["namespace"], orders["name"]) == (namespace, TARGET)
-    assert [(each["name"], each["type"]) for each in orders["facets"]["schema"]["fields"]] == [
+    assert [
+        (dataset["name"], dataset["type"]) for dataset in orders["facets"]["schema"]["fields"]
+    ] == [
         ("id", "bigint"),
         ("amount", "decimal(10,2)"),
         ("note", "string"),
@@ -108,7 +110,7 @@ def test_tables_are_told_with_their_columns_and_places(told, metastore):
 )
 def test_files_are_told_by_their_place(told, path, place):
     lineage = told(InsertJob, source=PathSource(path=path, format="json"))
-    assert [(each["namespace"], each["name"]) for each in lineage["inputs"]] == [place]
+    assert [(dataset["namespace"], dataset["name"]) for dataset in lineage["inputs"]] == [place]
 
 
 def test_a_query_is_told_with_what_it_reads(told):
@@ -116,7 +118,7 @@ def test_a_query_is_told_with_what_it_reads(told):
         "SELECT * FROM feed", {"feed": FEED, "known": TableSource("lineage.changes")}
     )
     lineage = told(InsertJob, source=query)
-    assert [each["name"] for each in lineage["inputs"]] == ["feeds/orders", "lineage.changes"]
+    assert [dataset["name"] for dataset in lineage["inputs"]] == ["feeds/orders", "lineage.changes"]
     assert lineage["job_facets"]["sql"]["query"] == "SELECT * FROM feed"
 
 
@@ -221,12 +223,12 @@ def test_a_transaction_tells_of_all_its_tables(metastore):
     )
     report = RunReport(job="transaction", target=TARGET, tables=tables).to_dict()
     lineage = lineage_of(job, report)
-    assert [each.name for each in lineage.inputs] == ["feeds/orders", "lineage.changes"]
-    assert [each.name for each in lineage.outputs] == [TARGET, "lineage.changes"]
-    rows = [each.outputFacets["outputStatistics"].rowCount for each in lineage.outputs]
+    assert [dataset.name for dataset in lineage.inputs] == ["feeds/orders", "lineage.changes"]
+    assert [dataset.name for dataset in lineage.outputs] == [TARGET, "lineage.changes"]
+    rows = [dataset.outputFacets["outputStatistics"].rowCount for dataset in lineage.outputs]
     assert rows == [5, 1]
     amount = lineage.outputs[0].facets["columnLineage"].fields["amount"].inputFields
-    assert [each.name for each in amount] == ["feeds/orders", "lineage.changes"]
+    assert [dataset.name for dataset in amount] == ["feeds/orders", "lineage.changes"]
 
 
 def test_sql_tells_of_columns_by_their_positions(metastore):
@@ -260,7 +262,7 @@ def test_without_the_metastore_there_are_no_columns_but_all_else():
     down = MetastoreOptions(uris="thrift://127.0.0.1:9", connect_timeout_seconds=1)
     job = InsertJob(target=TARGET, metastore=down, source=TableSource("lineage.changes"))
     lineage = lineage_of(job, None)
-    assert [each.name for each in (*lineage.inputs, *lineage.outputs)] == [
+    assert [dataset.name for dataset in (*lineage.inputs, *lineage.outputs)] == [
         "lineage.changes",
         TARGET,
     ]
@@ -305,8 +307,8 @@ def test_airflow_learns_which_tables_a_transaction_of_a_task_s_own_touches(metas
         pass
     touched = collector.collected_assets
     place = f"hiveacid://{host}:{port}/lineage"
-    assert [each.asset.uri for each in touched.inputs] == [f"{place}/changes"]
-    assert [each.asset.uri for each in touched.outputs] == [f"{place}/orders"]
+    assert [dataset.asset.uri for dataset in touched.inputs] == [f"{place}/changes"]
+    assert [dataset.asset.uri for dataset in touched.outputs] == [f"{place}/orders"]
 
 
 @pytest.fixture

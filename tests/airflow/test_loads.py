@@ -67,9 +67,9 @@ class Load:
 
     def rows(self, spark: SparkSession, table: str, *columns: str) -> Rows:
         with AcidTable(table, self.metastore.uri, spark=spark) as acid:
-            found = [tuple(row) for row in acid.to_df().selectExpr(*columns).collect()]
-        assert len(found) == len(set(found))
-        return set(found)
+            rows = [tuple(row) for row in acid.to_df().selectExpr(*columns).collect()]
+        assert len(rows) == len(set(rows))
+        return set(rows)
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_dimensions_of_both_types(
         *("cast(valid_from as string)", "cast(valid_to as string)", "is_current"),
     )
     expected = {
-        (id_, *version, version[-1] is None) for id_, found in versions.items() for version in found
+        (id_, *version, version[-1] is None) for id_, rows in versions.items() for version in rows
     }
     assert load.rows(spark, history, *columns) == expected
     again = load.run(spark, "slowly_changing_dimension", "type_2", day, params)
@@ -260,5 +260,5 @@ def test_facts_and_their_dimension_change_together(
         counts.append((report.rows_inserted, report.rows_updated, report.rows_deleted))
     assert counts == [(3, 0, 0), (2, 2, 1)]
     assert load.rows(spark, shops, "name") == {("name 1",)}
-    found = load.rows(spark, orders, "order_id", "cast(amount as double)", "version", "day")
-    assert found == {(1, 8.0, 3, "d1"), (3, 3.0, 1, "d2"), (1, 7.0, 1, "d2")}
+    rows = load.rows(spark, orders, "order_id", "cast(amount as double)", "version", "day")
+    assert rows == {(1, 8.0, 3, "d1"), (3, 3.0, 1, "d2"), (1, 7.0, 1, "d2")}

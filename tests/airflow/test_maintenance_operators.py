@@ -21,7 +21,7 @@ from airflow_hiveacid.errors import InvalidJob
 
 
 def need(partition=None, table="shop.orders", **more):
-    found = {
+    needs = {
         "table": table,
         "partition": partition,
         "type": "minor",
@@ -32,7 +32,7 @@ def need(partition=None, table="shop.orders", **more):
         "delta_ratio": 0.05,
         "bytes": 100,
     }
-    return found | more
+    return needs | more
 
 
 @pytest.fixture
@@ -63,16 +63,16 @@ def test_a_compact_job_is_submitted_as_it_is(compacted, context):
 
 
 @pytest.mark.parametrize(
-    ("found", "partitions"),
+    ("needs", "partitions"),
     [
         (need(), None),
         (need("d=1"), ["d=1"]),
         ([need("d=1"), need("d=2/e=a%2Fb")], ["d=1", "d=2/e=a%2Fb"]),
     ],
 )
-def test_what_a_sensor_found_says_what_to_compact(found, partitions, compacted, context):
+def test_what_a_sensor_found_says_what_to_compact(needs, partitions, compacted, context):
     job = CompactJob(target="shop.*", parallel=5, orc_codec="zstd")
-    operator = HiveAcidCompactOperator(task_id="t", job=job, need=found)
+    operator = HiveAcidCompactOperator(task_id="t", job=job, need=needs)
     operator.render_template_fields(context)
     operator.execute(context)
     seen = compacted.seen.job
@@ -96,7 +96,7 @@ def test_a_need_is_enough_where_it_is_mapped(compacted, context):
 
 @pytest.mark.parametrize("operator", [HiveAcidCleanOperator, HiveAcidCompactOperator])
 @pytest.mark.parametrize(
-    ("found", "message"),
+    ("needs", "message"),
     [
         ([], "need must be what a sensor found"),
         ("shop.orders", "need must be what a sensor found"),
@@ -105,17 +105,17 @@ def test_a_need_is_enough_where_it_is_mapped(compacted, context):
     ],
 )
 def test_a_need_that_cannot_be_one_task_fails_for_good(
-    operator, found, message, spark_submit, context
+    operator, needs, message, spark_submit, context
 ):
     with pytest.raises(AirflowFailException, match=message):
-        operator(task_id="t", need=found).execute(context)
+        operator(task_id="t", need=needs).execute(context)
     assert not spark_submit.seen_file.exists()
 
 
 def test_one_task_does_not_compact_in_two_ways(spark_submit, context):
-    found = [need("d=1"), need("d=2", type="major")]
+    needs = [need("d=1"), need("d=2", type="major")]
     with pytest.raises(AirflowFailException, match="Group what the sensor found"):
-        HiveAcidCompactOperator(task_id="t", need=found).execute(context)
+        HiveAcidCompactOperator(task_id="t", need=needs).execute(context)
 
 
 @pytest.mark.parametrize("operator", [HiveAcidCleanOperator, HiveAcidCompactOperator])
@@ -168,7 +168,7 @@ def test_cleaning_needs_no_spark(orders, two_deltas, context, monkeypatch, capsy
     operator = HiveAcidCleanOperator(task_id="t", job=CleanJob(target="{{ params.table }}"))
     operator.render_template_fields(context | {"params": {"table": "shop.orders"}})
     report = operator.execute(context)
-    assert sorted(each["path"] for each in report["removed"])[1:] == two_deltas
+    assert sorted(removed["path"] for removed in report["removed"])[1:] == two_deltas
     assert json.loads(json.dumps(report)) == report
     assert f"Removed {two_deltas[0]}" in capsys.readouterr().out
     assert set(two_deltas).isdisjoint(orders.directories())

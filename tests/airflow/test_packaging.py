@@ -66,8 +66,8 @@ def test_every_folder_of_the_package_is_imported_from_its_zip(tmp_path):
 from importlib.util import find_spec
 for name in {names}: print(find_spec(name).origin)
 """
-    found = python(code, path).splitlines()
-    assert found == [f"{path}/{name.replace('.', '/')}/__init__.py" for name in names]
+    imported = python(code, path).splitlines()
+    assert imported == [f"{path}/{name.replace('.', '/')}/__init__.py" for name in names]
 
 
 def test_equal_content_is_an_equal_zip(tmp_path):

@@ -72,7 +72,7 @@ def measured(airflow):
 
 def test_airflow_mounts_the_page_and_shows_its_two_views(browser):
     answer = browser.get("/api/v2/plugins", headers=bearer("admin")).json()
-    (plugin,) = [each for each in answer["plugins"] if each["name"] == "hiveacid"]
+    (plugin,) = [plugin for plugin in answer["plugins"] if plugin["name"] == "hiveacid"]
     assert [view["destination"] for view in plugin["external_views"]] == ["nav", "dag"]
     # A path of the server would leave out the one that Airflow itself may have.
     assert all(not view["href"].startswith("/") for view in plugin["external_views"])
@@ -195,16 +195,16 @@ def test_nothing_that_is_asked_breaks_it(airflow):
 
 
 def ask_until_measured(browser, eventually, path="/hiveacid/api/tables"):
-    found = []
+    answers = []
 
     def measured():
         answer = browser.get(path, headers=bearer("viewer"))
         assert answer.status_code == 200
-        found.append(answer.json())
-        return not found[-1]["running"]
+        answers.append(answer.json())
+        return not answers[-1]["running"]
 
     eventually("the tables are measured", measured)
-    return found[-1]
+    return answers[-1]
 
 
 def test_it_shows_real_tables_and_no_secret(browser, orders, metastore_connection, eventually):

@@ -94,11 +94,11 @@ def test_what_is_not_known_comes_last_either_way(sort, first, descending):
 
 
 def test_the_counts_tell_what_each_filter_would_show():
-    found = listing((*TABLES, BROKEN), TableQuery(database="b", show="failed"))
-    assert found["counts"] == {"all": 3, "needs": 0, "busy": 1, "queued": 2, "failed": 1}
-    assert found["obsolete_bytes"] == 7
-    assert found["total"] == 1
-    assert found["databases"] == [
+    listed = listing((*TABLES, BROKEN), TableQuery(database="b", show="failed"))
+    assert listed["counts"] == {"all": 3, "needs": 0, "busy": 1, "queued": 2, "failed": 1}
+    assert listed["obsolete_bytes"] == 7
+    assert listed["total"] == 1
+    assert listed["databases"] == [
         {"name": "a", "tables": 2},
         {"name": "b", "tables": 3},
         {"name": "c", "tables": 1},
@@ -156,7 +156,7 @@ def test_nobody_waits_for_a_measurement(eventually):
     go.set()
     known = settled(measuring, eventually)
     assert (known.tables, known.at) == (TABLES[:2], 1000.0)
-    # What is old is shown while it is measured anew, once for all who look.
+    # What is old is shown while it is measured again, once for all who look.
     go.clear()
     clock.now += 59
     assert not measuring.look().running

@@ -48,9 +48,9 @@ def test_the_count_of_deltas_is_what_one_sensor_waits_for(orders):
         large_insert(orders)
         assert not sensor.poke({})
     orders.insert()
-    found = sensor.poke({})
-    assert found.is_done
-    (need,) = found.xcom_value
+    poked = sensor.poke({})
+    assert poked.is_done
+    (need,) = poked.xcom_value
     assert (need["table"], need["partition"], need["type"]) == ("shop.orders", None, "minor")
     assert (need["deltas"], need["delta_bytes"], need["base_bytes"]) == (3, 4007, 10_000)
     assert need["delta_ratio"] == 0.4007
@@ -94,9 +94,9 @@ def test_either_is_enough_for_the_whole_policy(more, orders):
 
 def test_what_is_found_can_be_mapped_over(orders):
     large_insert(orders)
-    found = HiveAcidCompactionNeededSensor(task_id="t", table="shop.orders").poke({}).xcom_value
-    assert json.loads(json.dumps(found)) == found
-    assert parse_needs(found)[0].table == "shop.orders"
+    needs = HiveAcidCompactionNeededSensor(task_id="t", table="shop.orders").poke({}).xcom_value
+    assert json.loads(json.dumps(needs)) == needs
+    assert parse_needs(needs)[0].table == "shop.orders"
 
 
 def test_the_log_tells_why_and_why_not(orders, capsys):

@@ -42,7 +42,7 @@ def test_statements_are_submitted_as_jobs(submitted, context):
     )
     assert delete["inputs"] == {"shop__gone": {"kind": "table", "name": "shop.gone"}}
     assert (compact["job"], compact["type"]) == ("compact", "major")
-    assert [each["run"] is None for each in report["statements"]] == [False, True]
+    assert [statement["run"] is None for statement in report["statements"]] == [False, True]
     assert report["statements"][0]["run"]["rows_deleted"] == 3
 
 
@@ -94,7 +94,7 @@ def test_definitions_need_no_spark(spark_submit, metastore_connection, hms4, con
         assert client.get_table(TableRef("defined", "made")).kind is TableKind.INSERT_ONLY
         assert client.get_table(TableRef("defined", "other")).kind is TableKind.FULL_ACID
         client.drop_database("defined", cascade=True)
-    assert [each["run"]["job"] for each in report["statements"]] == ["create_table"] * 2
+    assert [statement["run"]["job"] for statement in report["statements"]] == ["create_table"] * 2
     assert not spark_submit.seen_file.exists()
 
 

@@ -239,8 +239,8 @@ def test_an_event_trigger_survives_what_fails(orders, monkeypatch, caplog, event
             while "will try again" not in caplog.text:
                 await asyncio.sleep(SOON)
             host, port = orders.client.options.uris.removeprefix("thrift://").split(":")
-            found = connection | {"host": host, "port": int(port)}
-            monkeypatch.setenv("AIRFLOW_CONN_GONE", json.dumps(found))
+            reached = connection | {"host": host, "port": int(port)}
+            monkeypatch.setenv("AIRFLOW_CONN_GONE", json.dumps(reached))
             return await pending
 
     assert asyncio.run(watch())["needs"][0]["table"] == "shop.orders"

@@ -153,9 +153,9 @@ def test_an_application_has_succeeded_only_when_it_has_finished_and_said_so(
     server: Server, state: str, final: str, ours: ApplicationState
 ) -> None:
     server.will(200, {"app": app(state, final)})
-    found = applications(server).get(ID)
-    assert found is not None
-    assert found.state is ours
+    application = applications(server).get(ID)
+    assert application is not None
+    assert application.state is ours
     assert ours.ended == (state in ("FINISHED", "FAILED", "KILLED"))
 
 
@@ -169,9 +169,9 @@ def test_an_application_tells_why_it_ended_and_where_to_look(server: Server) -> 
 
 def test_an_application_without_a_page_yet_has_that_of_the_resource_manager(server: Server) -> None:
     server.will(200, {"app": app("ACCEPTED")})
-    found = applications(server).get(ID)
-    assert found is not None
-    assert found.tracking_url == f"{server.url}/cluster/app/{ID}"
+    application = applications(server).get(ID)
+    assert application is not None
+    assert application.tracking_url == f"{server.url}/cluster/app/{ID}"
 
 
 def test_an_unknown_application_is_none(server: Server) -> None:
@@ -225,9 +225,9 @@ def test_the_active_one_of_several_resource_managers_is_found_and_remembered(
     # And after a failover the other way round.
     standby.will(200, {"app": app("FINISHED", "SUCCEEDED")})
     active.close()
-    found = both.get(ID)
-    assert found is not None
-    assert found.state is ApplicationState.SUCCEEDED
+    application = both.get(ID)
+    assert application is not None
+    assert application.state is ApplicationState.SUCCEEDED
 
 
 @pytest.mark.parametrize(

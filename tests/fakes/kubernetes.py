@@ -172,8 +172,8 @@ class KubernetesServer:
         if kind in self.refused:
             return _failure(self.refused[kind])
         pods = {
-            each: pod
-            for each, pod in self.pods.items()
+            name: pod
+            for name, pod in self.pods.items()
             if pod["metadata"]["namespace"] == namespace
         }
         match (method, kind, name):
@@ -187,7 +187,7 @@ class KubernetesServer:
                 if self.empty_lists:
                     self.empty_lists -= 1
                     pods = {}
-                wanted = dict(each.split("=") for each in query["labelSelector"].split(","))
+                wanted = dict(pair.split("=") for pair in query["labelSelector"].split(","))
                 items = [
                     pod
                     for pod in pods.values()
@@ -206,7 +206,7 @@ class KubernetesServer:
         return _failure(HTTPStatus.NOT_FOUND)
 
     def _log(self, name: str, query: dict[str, str]) -> tuple[int, Any]:
-        containers = [each["name"] for each in self.pods[name]["spec"]["containers"]]
+        containers = [container["name"] for container in self.pods[name]["spec"]["containers"]]
         if name not in self.logs or (len(containers) > 1 and "container" not in query):
             return _failure(HTTPStatus.BAD_REQUEST)
         lines = self.logs[name].splitlines(keepends=True)

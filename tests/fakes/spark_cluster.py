@@ -28,7 +28,7 @@ argv = sys.argv[1:]
 plan = Path(__file__).with_name("plan").read_text()
 if plan == "die":
     os.kill(os.getpid(), 9)
-given = [(each, argv[i + 1]) for i, each in enumerate(argv) if each.startswith("--")]
+given = [(word, argv[i + 1]) for i, word in enumerate(argv) if word.startswith("--")]
 options = dict(given)
 properties = Path(options["--properties-file"])
 conf = dict(line.split(" ", 1) for line in properties.read_text().splitlines())

@@ -66,9 +66,9 @@ class AirflowApi:
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, Any]:
         """The last try of one task."""
-        for found in self.task_instances(dag_id, run_id):
-            if (found["task_id"], found["map_index"]) == (task_id, map_index):
-                return found
+        for task in self.task_instances(dag_id, run_id):
+            if (task["task_id"], task["map_index"]) == (task_id, map_index):
+                return task
         raise LookupError(f"{run_id} has no {task_id} {map_index}")
 
     def xcom(
@@ -78,8 +78,8 @@ class AirflowApi:
         path = (
             f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries"
         )
-        found = self.get(f"{path}/{key}", map_index=map_index, stringify="false")
-        return None if found is None else found["value"]
+        xcom = self.get(f"{path}/{key}", map_index=map_index, stringify="false")
+        return None if xcom is None else xcom["value"]
 
     def set_task_state(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
         """Do as a user does who marks a task as failed, or as a success."""

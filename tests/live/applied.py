@@ -15,15 +15,19 @@ def applied(client: MetastoreClient, table: TableRef) -> dict[str, set[int]]:
     """The committed write ids with rows, by the token of the run that wrote them."""
     root = Path(urlsplit(client.get_table(table).location or "").path)
     committed = Snapshot.take(client, [table]).write_ids[table.full_name]
-    found = defaultdict(set)
+    write_ids_by_run = defaultdict(set)
     for note in root.rglob(SIDECAR_FILE):
         said = json.loads(note.read_text())
         if committed.is_valid(said["write_id"]):
-            found[said["run_token"]].add(said["write_id"])
-    return dict(found)
+            write_ids_by_run[said["run_token"]].add(said["write_id"])
+    return dict(write_ids_by_run)
 
 
 def committed_write_ids(client: MetastoreClient, table: TableRef) -> set[int]:
     """All write ids of a table that are committed."""
     write_ids = Snapshot.take(client, [table]).write_ids[table.full_name]
-    return {each for each in range(1, write_ids.high_watermark + 1) if write_ids.is_valid(each)}
+    return {
+        write_id
+        for write_id in range(1, write_ids.high_watermark + 1)
+        if write_ids.is_valid(write_id)
+    }

@@ -184,10 +184,10 @@ class ComposeStack:
 
 def _s3_store(version: str) -> Path:
     """The program of the image, which is one file: from PATH, or built from its source once."""
-    found = shutil.which("versitygw")
+    program = shutil.which("versitygw")
     built = cache_folder() / f"versitygw-{version}" / "versitygw"
-    if found is not None:
-        return Path(found)
+    if program is not None:
+        return Path(program)
     if not built.exists():
         go = shutil.which("go")
         assert go is not None, "versitygw, or go to build it with, has to be on PATH"

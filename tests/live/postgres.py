@@ -105,9 +105,9 @@ class Postgres:
 
 def _programs() -> Path:
     """The folder of the newest PostgreSQL that is installed."""
-    found = sorted(
+    programs = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/postgres"),
         key=lambda program: int(program.parts[-3]),
     )
-    assert found, f"{getpass.getuser()} needs PostgreSQL here: apt-get install postgresql"
-    return found[-1].parent
+    assert programs, f"{getpass.getuser()} needs PostgreSQL here: apt-get install postgresql"
+    return programs[-1].parent

@@ -126,18 +126,18 @@ class Merge:
 
     def task_process(self, *, submitting: bool) -> TaskProcess:
         """The task at work, once it is so far."""
-        found: list[TaskProcess] = []
+        tasks: list[TaskProcess] = []
 
         def is_there() -> bool:
-            found[:] = [
+            tasks[:] = [
                 task
                 for task in self.airflow.task_processes()
                 if task.runner and (task.programs or not submitting)
             ]
-            return bool(found)
+            return bool(tasks)
 
         wait_until("the task is at work", is_there, 120, every=0.05)
-        return found[0]
+        return tasks[0]
 
     def ends_well(self, *, tries: Container[int], applications: Container[int]) -> None:
         """The task becomes green, and whoever looks finds that it was applied once."""
@@ -149,9 +149,9 @@ class Merge:
         report = self.xcom("return_value")
         assert report["write_ids"] == self.xcom("write_ids") == {str(self.table): write_id}
         assert report["txn_id"] == self.xcom("txn_id")
-        found = [application.id for application in self.applications()]
-        assert self.xcom("application_id") == found[-1]
-        assert len(found) in applications
+        ids = [application.id for application in self.applications()]
+        assert self.xcom("application_id") == ids[-1]
+        assert len(ids) in applications
         wait_until("nothing runs on", lambda: all(state.ended for state in self.states()), 60)
         assert self.open() == []
 

@@ -121,9 +121,9 @@ def run(
 
     def has_ended() -> bool:
         # The schedule may want a run, too, for which there is no feed.
-        for each in api.runs(dag_id):
-            if each["state"] not in ENDED and each["dag_run_id"] != run_id:
-                path = quote(each["dag_run_id"], safe="")
+        for run in api.runs(dag_id):
+            if run["state"] not in ENDED and run["dag_run_id"] != run_id:
+                path = quote(run["dag_run_id"], safe="")
                 api.ask("PATCH", f"/dags/{dag_id}/dagRuns/{path}", {"state": "failed"})
         return api.get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"] in ENDED
 
@@ -139,8 +139,8 @@ def hiveacid(stack: ComposeStack, command: str, *options: str) -> str:
 
 def rows(stack: ComposeStack) -> list[tuple[int, str, str]]:
     lines = hiveacid(stack, "cat", "--json").splitlines()
-    found = [json.loads(line) for line in lines]
-    return sorted((row["id"], row["name"], row["country"]) for row in found)
+    rows = [json.loads(line) for line in lines]
+    return sorted((row["id"], row["name"], row["country"]) for row in rows)
 
 
 def applications(stack: ComposeStack) -> list[dict[str, Any]]:

@@ -60,14 +60,14 @@ def accounts(hms4: EmbeddedMetastore) -> Iterator[SimpleNamespace]:
 
 def one_task(airflow: AirflowProcesses) -> TaskProcess:
     """The task at work, once it has started Spark."""
-    found: list[TaskProcess] = []
+    tasks: list[TaskProcess] = []
 
     def has_started() -> bool:
-        found[:] = [task for task in airflow.task_processes() if task.runner and task.programs]
-        return bool(found)
+        tasks[:] = [task for task in airflow.task_processes() if task.runner and task.programs]
+        return bool(tasks)
 
     wait_until("the task has started Spark", has_started, 120, every=0.1)
-    return found[0]
+    return tasks[0]
 
 
 def while_spark_starts(

@@ -117,7 +117,7 @@ def test_openlineage_hears_of_the_merge_down_to_its_columns(airflow, written, fe
     assert target["name"] == str(TABLE)
     assert target["outputFacets"]["outputStatistics"]["rowCount"] == 4
     read = target["facets"]["columnLineage"]["fields"]["day"]["inputFields"]
-    assert [(each["name"], each["field"]) for each in read] == [(feed, "day")]
+    assert [(column["name"], column["field"]) for column in read] == [(feed, "day")]
     parent = f"spark.openlineage.parentRunId={event['run']['runId']}"
     assert parent in airflow.task_log("write_orders", written.run_id, "merge")
 

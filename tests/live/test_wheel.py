@@ -73,16 +73,16 @@ def test_nothing_of_it_comes_from_the_checkout(installed):
 
 def test_airflow_lists_the_provider_with_all_it_brings(installed):
     providers = {
-        each["package_name"]: each["version"]
-        for each in installed.json("airflow", "providers", "list")
+        entry["package_name"]: entry["version"]
+        for entry in installed.json("airflow", "providers", "list")
     }
     assert providers["airflow-hiveacid"] == airflow_hiveacid.__version__
     hooks = installed.json("airflow", "providers", "hooks")
-    assert "hive_acid_metastore" in {each["connection_type"] for each in hooks}
+    assert "hive_acid_metastore" in {entry["connection_type"] for entry in hooks}
     links = installed.run("airflow", "providers", "links").stdout
     assert "airflow_hiveacid.links.TableHealthLink" in links
     plugins = installed.json("airflow", "plugins")
-    assert "hiveacid" in {each["name"] for each in plugins}
+    assert "hiveacid" in {entry["name"] for entry in plugins}
 
 
 def test_airflow_knows_the_options(installed):

@@ -77,8 +77,8 @@ def wait_for_state(
     seen: list[Application] = []
 
     def is_there() -> bool:
-        if found := applications.get(application_id):
-            seen.append(found)
+        if application := applications.get(application_id):
+            seen.append(application)
         return bool(seen) and seen[-1].state in (state, *(s for s in ApplicationState if s.ended))
 
     wait_until(f"{application_id} is {state}", is_there, 120)
@@ -137,7 +137,7 @@ def test_a_killed_application_is_gone_and_found_again_beside_the_next(
 
     again = submit()
     both = applications.find(again.tag)
-    assert [found.state.ended for found in both] == [True, False]
+    assert [application.state.ended for application in both] == [True, False]
     assert both[0].id == first.id
     wait_for_driver(applications, both[1].id)
     again.go_on("raise ValueError('no')")

@@ -156,13 +156,13 @@ class Yarn:
     def _kill_containers(self) -> bool:
         """Kill what there is; whether there was nothing any more."""
         # Each container is a session of its own, with a folder of ours in its command line.
-        mark, found = str(self.directory / "local").encode(), False
+        mark, alive = str(self.directory / "local").encode(), False
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if mark in (process / "cmdline").read_bytes():
-                    found = True
+                    alive = True
                     os.kill(int(process.name), signal.SIGKILL)
-        return not found
+        return not alive
 
     def _configure(self) -> None:
         conf = self.directory / "conf"
