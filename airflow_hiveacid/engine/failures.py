@@ -1,4 +1,4 @@
-"""Spark's errors as ours: what is wrong, where, and what to do."""
+"""Translates Spark's errors into ours, which say what is wrong, where, and what to do."""
 
 import re
 from collections.abc import Iterator
@@ -70,8 +70,8 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         return _translate_analysis(error, what, first_line)
     for mark, kind in ((MISMATCH, TypeMismatch), (CORRUPT, CorruptFile)):
         if mark in text:
-            found = re.search(re.escape(mark) + r"(.*?)(?:\n| SQLSTATE|$)", text)
-            return kind(found.group(1).strip() if found else first_line)
+            match = re.search(re.escape(mark) + r"(.*?)(?:\n| SQLSTATE|$)", text)
+            return kind(match.group(1).strip() if match else first_line)
     if "No space left on device" in text or "DSQuotaExceededException" in text:
         return DiskFull(f"{what}: there is no space left to write to.")
     if "Permission denied" in text or "AccessControlException" in text:
@@ -115,5 +115,5 @@ def _translate_analysis(error: AnalysisException, what: str, first_line: str) ->
 
 
 def _reading(text: str) -> str:
-    found = re.search(r"reading file (\S+)", text)
-    return f"{found.group(1).rstrip('.')} cannot be read." if found else ""
+    match = re.search(r"reading file (\S+)", text)
+    return f"{match.group(1).rstrip('.')} cannot be read." if match else ""

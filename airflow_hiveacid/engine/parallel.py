@@ -1,4 +1,4 @@
-"""Many pieces of work at once: waits in threads of the driver, work in tasks of Spark."""
+"""Doing many things at once: in threads of the driver what waits, in tasks of Spark what works."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -78,7 +78,7 @@ def _forget_archives() -> None:
     """Save this worker's next task a tenth of a second.
 
     Spark's own code comes in archives. Before every task it has Python read the directories of all
-    archives anew that it remembers, though everything has long been imported.
+    archives again that it remembers, though everything has long been imported.
     """
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):

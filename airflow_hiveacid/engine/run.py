@@ -48,8 +48,8 @@ def main(argv: Sequence[str]) -> int:
         "--report", required=True, help="where the report goes: a path or a url, see RunFiles"
     )
     arguments = parser.parse_args(argv)
-    place = arguments.report
-    files = RunFiles(place if ":/" in place else str(Path(place).absolute()))
+    location = arguments.report
+    files = RunFiles(location if ":/" in location else str(Path(location).absolute()))
     kind: type[AnyReport] = RunReport
     name, target = "Job", ""
     try:
@@ -167,7 +167,7 @@ def _write(
     )
     jobs = job.statements if isinstance(job, MultiTableJob) else [job]
     with MetastoreClient(metastore) as client:
-        statements = [statement_of(each, job.orc_codec) for each in jobs]
+        statements = [statement_of(change, job.orc_codec) for change in jobs]
         return run_statements(spark, client, options, observers, statements)
 
 

@@ -27,7 +27,7 @@ class InputFile:
     """A file that is compacted.
 
     Attributes:
-        path: Its place below the partition's folder.
+        path: Where it is, below the partition's folder.
         size: How many bytes of it count.
         directory: The base or delta that its content comes from.
         exact: Whether no row in it can be of an aborted write id.

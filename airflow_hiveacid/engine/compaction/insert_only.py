@@ -16,7 +16,11 @@ from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.compaction.input_files import check_rows
 from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
 from airflow_hiveacid.engine.compaction.proof import tally_values
-from airflow_hiveacid.engine.read.nanoseconds import InspectedFile, finer_column_in, moment_columns
+from airflow_hiveacid.engine.read.nanoseconds import (
+    InspectedFile,
+    finer_column_in,
+    timestamp_columns,
+)
 from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.session import scan_session
@@ -200,7 +204,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         Raises:
             NanosecondsLost: There are some with more digits than microseconds.
         """
-        columns = moment_columns(self.table)
+        columns = timestamp_columns(self.table)
         if self._format.format.is_text or not columns:
             return
         names = tuple(column.name for column in self.table.columns)

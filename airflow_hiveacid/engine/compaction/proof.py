@@ -34,7 +34,7 @@ _EVERY_WRITE_ID = range(2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class CountedFile:
-    """A file, the number of its bucket, and what its place says about its rows."""
+    """A file, the number of its bucket, and what its directory says about its rows."""
 
     bucket: int
     file: InputFile

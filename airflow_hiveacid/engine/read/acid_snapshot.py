@@ -186,7 +186,7 @@ class AcidSnapshot:
                 for number, file in files
                 for delete in self.partitions[number].deletes_of(file, self.bucketed)
             },
-            key=lambda found: found[1].path,
+            key=lambda numbered: numbered[1].path,
         )
         inexact = any(not file.exact for _, file in deletes)
         events = _read(spark, self.table, [file.path for _, file in deletes], None, _DELETES)
@@ -199,12 +199,12 @@ class AcidSnapshot:
             F.col("_metadata.file_path").alias(PATH),
         )
         events = with_partition(spark, events, self._in_partitions(deletes), StructType([]))
-        found = read_key_range([file for _, file in deletes])
+        keys = read_key_range([file for _, file in deletes])
         several = len({number for number, _ in deletes}) > 1
-        packed = _pack(found, max(number for number, _ in deletes) if several else 0)
+        packed = _pack(keys, max(number for number, _ in deletes) if several else 0)
         key = [packed.alias("_ACID_KEY")] if packed is not None else [F.col(part) for part in KEY]
         events = events.select(*key)
-        if found is None or found.events <= BROADCAST_DELETE_EVENTS:
+        if keys is None or keys.events <= BROADCAST_DELETE_EVENTS:
             events = F.broadcast(events)
         if packed is not None:
             frame = frame.withColumn("_ACID_KEY", packed)
@@ -248,15 +248,15 @@ def _orc(
     return reader.orc([escape_glob(path) for path in paths])
 
 
-def _pack(found: KeyRange | None, last_partition: int) -> Column | None:
+def _pack(keys: KeyRange | None, last_partition: int) -> Column | None:
     """A single long that equals a delete event's only for the same key, if the parts fit into it.
 
     One long is compared faster than four columns. A row outside of the ranges of all events gets
     null, which equals nothing.
     """
-    if found is None:
+    if keys is None:
         return None
-    ranges = [(0, last_partition), found.write_ids, found.buckets, (0, found.rows[1])]
+    ranges = [(0, last_partition), keys.write_ids, keys.buckets, (0, keys.rows[1])]
     if sum((high - low).bit_length() for low, high in ranges) > 63:
         return None
     parts = [F.col(PARTITION), F.col(WRITE_ID), F.col(BUCKET), F.col(ROW)]

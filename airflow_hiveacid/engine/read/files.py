@@ -25,7 +25,7 @@ class AcidFile:
         size: How many bytes of it count.
         exact: Whether every row in it belongs to a write id that the snapshot sees.
         raw: Whether it has no row ids: it is an original file, or was moved in by LOAD DATA.
-        cut_off: Whether its content may end before the file does; see ``engine.copies``.
+        cut_off: Whether its content may end before the file does; see ``engine.read.copies``.
     """
 
     path: str
@@ -72,7 +72,7 @@ class PartitionFiles:
 
     def raw_beside(self, file: AcidFile) -> list[AcidFile]:
         """The files whose rows are counted together with those of one that has no row ids."""
-        return [each for each in self.inserts if each.raw and each.directory == file.directory]
+        return [other for other in self.inserts if other.raw and other.directory == file.directory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,13 @@ def list_partitions(
         location = (table.location if partition is None else partition.location) or ""
         storage = Storage.of(location)
         state = read_state(storage, list_files(storage), write_ids, txns, rules=rules)
-        found = [_acid_file(location, file, write_ids) for file in data_files(storage, state)]
+        files = [_acid_file(location, file, write_ids) for file in data_files(storage, state)]
         return PartitionFiles(
             name=None if partition is None else partition.name,
             values=() if partition is None else tuple(partition.values),
             location=location,
-            inserts=tuple(file for file in found if not _is_delete(file.directory)),
-            deletes=tuple(file for file in found if _is_delete(file.directory)),
+            inserts=tuple(file for file in files if not _is_delete(file.directory)),
+            deletes=tuple(file for file in files if _is_delete(file.directory)),
         )
 
     if not table.partition_keys:
@@ -120,10 +120,10 @@ def read_key_range(files: Sequence[AcidFile]) -> KeyRange | None:
         events += tail.rows
         for stripe in range(len(tail.stripes)):
             for part, column in enumerate((2, 3, 4)):
-                found = tail.int_range(stripe, column)
-                if found is None or not tail.stride:
+                values = tail.int_range(stripe, column)
+                if values is None or not tail.stride:
                     return None
-                low[part], high[part] = min(low[part], found[0]), max(high[part], found[1])
+                low[part], high[part] = min(low[part], values[0]), max(high[part], values[1])
     if not events:
         return KeyRange(0, (0, 0), (0, 0), (0, 0))
     return KeyRange(events, (low[0], high[0]), (low[1], high[1]), (low[2], high[2]))
@@ -171,8 +171,8 @@ def _may_grow(directory: Base | Delta | None, write_ids: ValidWriteIdList) -> bo
         and (
             directory.max_write_id > write_ids.high_watermark
             or any(
-                each in range(directory.min_write_id, directory.max_write_id + 1)
-                for each in write_ids.open
+                write_id in range(directory.min_write_id, directory.max_write_id + 1)
+                for write_id in write_ids.open
             )
         )
     )

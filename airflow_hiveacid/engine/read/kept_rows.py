@@ -29,7 +29,7 @@ from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage import Storage
 
-# Every value comes back as it was: moments to the microsecond in one calendar, whatever the user's
+# Every value comes back as it was: timestamps to the microsecond in one calendar, whatever the user's
 # settings are for files of his own.
 _EXACT = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -96,7 +96,7 @@ def keep_rows(
         numbered.write.options(**_FILE_OPTIONS).parquet(folder.path)
 
     listed = folder.storage.list_files(folder.name, recursive=True)
-    paths = [each.path for each in listed if not each.path.startswith((".", "_"))]
+    paths = [file.path for file in listed if not file.path.startswith((".", "_"))]
     sizes = in_threads(lambda path: _size(folder.storage, f"{folder.name}/{path}"), paths)
     reading = scan_session(spark)
     reading.conf.set(_CASE_SENSITIVE, "true")
@@ -166,7 +166,7 @@ def _size(storage: Storage, path: str) -> tuple[int, int]:
 
 def _require_kept_types(fields: Sequence[StructField], what: str) -> None:
     for field in fields:
-        if any(_is_no_value(each) for each in _types(field.dataType)):
+        if any(_is_no_value(type_) for type_ in _types(field.dataType)):
             raise TypeMismatch(
                 f"{what}: no file can hold the type {field.dataType.simpleString()} of column "
                 f"{field.name}.",
@@ -180,7 +180,7 @@ def _is_no_value(given: DataType) -> bool:
 
 
 def _alike_but_for_case(given: DataType) -> bool:
-    structs = [each for each in _types(given) if isinstance(each, StructType)]
+    structs = [type_ for type_ in _types(given) if isinstance(type_, StructType)]
     return any(
         len({name.lower() for name in struct.names}) < len(struct.names) for struct in structs
     )
@@ -195,4 +195,4 @@ def _types(given: DataType) -> list[DataType]:
         inner = [given.keyType, given.valueType]
     elif isinstance(given, StructType):
         inner = [field.dataType for field in given.fields]
-    return [given, *[each for type_ in inner for each in _types(type_)]]
+    return [given, *[type_ for part in inner for type_ in _types(part)]]

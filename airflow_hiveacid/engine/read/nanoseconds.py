@@ -1,4 +1,4 @@
-"""Refuses what would cut timestamps to microseconds, all that Spark knows of.
+"""Refuses to cut timestamps to microseconds, which are the finest that Spark knows.
 
 Hive, Trino and others write nanoseconds. Whoever changes a row, or copies it into another table,
 would take them away from columns that nobody has named; so the files are looked at before.
@@ -64,7 +64,7 @@ def check_nanoseconds(
         UserError: The table has a property that makes no sense.
     """
     table = snapshot.table
-    wanted = moment_columns(table)
+    wanted = timestamp_columns(table)
     if columns is not None:
         wanted &= set(columns)
     if not wanted or _truncates(table):
@@ -83,9 +83,9 @@ def check_nanoseconds(
             )
 
 
-def moment_columns(table: HiveTable) -> set[str]:
+def timestamp_columns(table: HiveTable) -> set[str]:
     """The columns that are timestamps, or hold some, in lower case."""
-    return {each.name.lower() for each in table.columns if "timestamp" in each.type.lower()}
+    return {column.name.lower() for column in table.columns if "timestamp" in column.type.lower()}
 
 
 def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None:
@@ -110,9 +110,9 @@ def _finer_column_of_parquet(source: Any, columns: Collection[str]) -> str | Non
         for name in names:
             micros, nanos = (
                 [
-                    each
+                    values
                     for chunk in file.read_row_group(group, columns=[name]).column(0).chunks
-                    for each in timestamps_in(chunk)
+                    for values in timestamps_in(chunk)
                 ]
                 for file in (coarse, fine)
             )

@@ -148,7 +148,7 @@ def _splits_of(ids: SyntheticIds, tail: OrcTail, size: int, split_bytes: int) ->
             start,
             ids.write_id,
             ids.bucket,
-            ids.first_row + sum(each.rows for each in tail.stripes if each.offset < start),
+            ids.first_row + sum(stripe.rows for stripe in tail.stripes if stripe.offset < start),
         )
         for start in range(0, size, split_bytes)
     ]

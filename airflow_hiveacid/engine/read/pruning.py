@@ -63,13 +63,13 @@ def matching_partitions(
         return list(partitions)
     typed = _typed(spark, scope.table, [partition.values for partition in partitions])
     with spark_errors_as_ours("The condition on the partition columns"):
-        found = typed.alias(scope.target_alias)
+        matching = typed.alias(scope.target_alias)
         for condition in conjuncts:
-            fewer = found.where(condition)
+            fewer = matching.where(condition)
             # What chance decides is decided once, for each row.
             if fewer._jdf.queryExecution().analyzed().expressions().head().deterministic():
-                found = fewer
-        numbers = sorted(row[_NUMBER] for row in found.select(_NUMBER).collect())
+                matching = fewer
+        numbers = sorted(row[_NUMBER] for row in matching.select(_NUMBER).collect())
     return [partitions[number] for number in numbers]
 
 
@@ -110,7 +110,7 @@ def fixed_partition_keys(
     ``None`` if the condition leaves one of them open.
     """
     keys = {key.name.lower() for key in scope.table.partition_keys}
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for conjunct in _conjuncts(spark, condition):
         if conjunct.getClass().getSimpleName() != "EqualTo":
             continue
@@ -124,8 +124,8 @@ def fixed_partition_keys(
             if scope.side(name) != "target" or name[-1].lower() not in keys:
                 continue
             if all(scope.side(other) == "source" for other in _names(source)):
-                found.setdefault(name[-1].lower(), source.sql())
-    return found if keys and found.keys() == keys else None
+                sources.setdefault(name[-1].lower(), source.sql())
+    return sources if keys and sources.keys() == keys else None
 
 
 def same_expression(spark: SparkSession, one: str, other: str) -> bool:
@@ -180,7 +180,7 @@ def without_subqueries(spark: SparkSession, condition: str) -> str | None:
     whole = parsed(spark, condition)
     if not _has_subquery(whole):
         return condition
-    return " AND ".join(f"({each.sql()})" for each in _conjuncts(spark, condition)) or None
+    return " AND ".join(f"({part.sql()})" for part in _conjuncts(spark, condition)) or None
 
 
 def _has_subquery(expression: Any) -> bool:
@@ -222,9 +222,9 @@ def _kinds(expression: Any) -> Iterator[str]:
 
 def _names(expression: Any) -> list[tuple[str, ...]]:
     """The names of columns in an expression, taken apart at their dots."""
-    found = []
+    names = []
     for node in _nodes(expression):
         if node.getClass().getSimpleName() == "UnresolvedAttribute":
             parts = node.nameParts()
-            found.append(tuple(parts.apply(index) for index in range(parts.size())))
-    return found
+            names.append(tuple(parts.apply(index) for index in range(parts.size())))
+    return names

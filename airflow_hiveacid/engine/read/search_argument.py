@@ -93,15 +93,15 @@ def _has_exact_statistics(column: HiveColumn) -> bool:
     return True
 
 
-def _lists_null(found: Any) -> bool:
+def _lists_null(expression: Any) -> bool:
     """Whether a filter has an IN with a null, of which Spark can make no search argument."""
-    match found.getClass().getSimpleName():
+    match expression.getClass().getSimpleName():
         case "In":
-            return any(value is None for value in found.values())
+            return any(value is None for value in expression.values())
         case "Not":
-            return _lists_null(found.child())
+            return _lists_null(expression.child())
         case "And" | "Or":
-            return _lists_null(found.left()) or _lists_null(found.right())
+            return _lists_null(expression.left()) or _lists_null(expression.right())
     return False
 
 

@@ -119,11 +119,11 @@ def assignments(
 ) -> dict[str, SparkColumn]:
     """Expressions by target column, as the values those columns store."""
     names = find_columns(table, list(values), what)
-    found = {}
+    assigned = {}
     for name, given in zip(names, values.values(), strict=True):
         with spark_errors_as_ours(f"{what}: the expression of column {name}"):
-            found[name] = F.expr(given)
-    return stored(frame, found, table, what)
+            assigned[name] = F.expr(given)
+    return stored(frame, assigned, table, what)
 
 
 def _types(
@@ -147,5 +147,5 @@ def _unresolved(frame: DataFrame, expressions: Mapping[str, SparkColumn]) -> lis
     except AnalysisException:
         if len(expressions) == 1:
             return list(expressions)
-        return [n for n, each in expressions.items() if _unresolved(frame, {n: each})]
+        return [n for n, value in expressions.items() if _unresolved(frame, {n: value})]
     return []

@@ -133,7 +133,7 @@ class Conversion:
         )
 
     def _timed(self, value: SparkColumn) -> SparkColumn:
-        """A moment that files can hold."""
+        """A timestamp that files can hold."""
         text = (
             f" cannot be stored in column {self.column.name} {self.column.type}: in ORC files the "
             "last second before 1970 cannot be told from the first one after it."

@@ -23,20 +23,20 @@ def by_zone(columns: Sequence[HiveColumn], paths: Sequence[str]) -> dict[str, li
     Raises:
         UnsupportedFile: Such timestamps are nested.
     """
-    moments = [column for column in columns if "timestamp" in column.type.lower()]
-    if not moments:
+    timestamps = [column for column in columns if "timestamp" in column.type.lower()]
+    if not timestamps:
         return {"UTC": list(paths)}
-    found: dict[str, list[str]] = {}
+    files_of: dict[str, list[str]] = {}
     for path, zone in zip(paths, in_threads(_zone_of, paths), strict=True):
-        found.setdefault("UTC" if zone in _UTC else zone, []).append(path)
-    nested = [column.name for column in moments if column.type.lower() != "timestamp"]
-    if nested and found.keys() - {"UTC"}:
+        files_of.setdefault("UTC" if zone in _UTC else zone, []).append(path)
+    nested = [column.name for column in timestamps if column.type.lower() != "timestamp"]
+    if nested and files_of.keys() - {"UTC"}:
         raise UnsupportedFile(
             f"{', '.join(nested)}: timestamps within other values, which Hive wrote in the zones "
-            f"{', '.join(sorted(found))}.",
+            f"{', '.join(sorted(files_of))}.",
             remedy="Let Hive copy the rows into an ORC table.",
         )
-    return found
+    return files_of
 
 
 def in_zone(frame: DataFrame, columns: Sequence[HiveColumn], zone: str) -> DataFrame:

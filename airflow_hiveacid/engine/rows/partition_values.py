@@ -1,4 +1,4 @@
-"""Which partition a row was read from, by the path of its file: it stands in no file."""
+"""Adds to rows the partition that they were read from, which only the paths of files tell."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -119,8 +119,8 @@ class RowFormat:
             frame = reader.orc([escape_glob(path) for path in paths])
             return frame.select(_path(frame).alias(PATH), *map(_stripped, self.columns))
         frames = []
-        for zone, found in by_zone(self.columns, paths).items():
-            names = [escape_glob(path) for path in found]
+        for zone, files in by_zone(self.columns, paths).items():
+            names = [escape_glob(path) for path in files]
             frame = reader.options(**_HYBRID_CALENDAR).parquet(*names)
             columns = [_stripped(column) for column in self.columns]
             frame = frame.select(_path(frame).alias(PATH), *columns)

@@ -40,8 +40,8 @@ class CsvText:
 
         # Spark reads from the annotations that whole columns come and go.
         def split(lines: pa.Array) -> pa.Array:
-            found = [None if line is None else dialect.split(line) for line in lines.to_pylist()]
-            return pa.array(found, pa.list_(pa.string()))
+            fields = [None if line is None else dialect.split(line) for line in lines.to_pylist()]
+            return pa.array(fields, pa.list_(pa.string()))
 
         udf: Any = arrow_udf
         fields = udf(split, ArrayType(StringType()))(line)

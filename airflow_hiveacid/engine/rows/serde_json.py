@@ -88,9 +88,9 @@ def _exact(value: SparkColumn, type_: HiveType) -> SparkColumn:
         case Decimal(precision) if precision > _DIGITS_OF_A_DOUBLE:
             return value.cast(StringType())
         case Array(element):
-            return F.transform(value, lambda each: _exact(each, element))
+            return F.transform(value, lambda item: _exact(item, element))
         case Map(_, item):
-            return F.transform_values(value, lambda _, each: _exact(each, item))
+            return F.transform_values(value, lambda _, entry: _exact(entry, item))
         case Struct(fields):
             parts = [_exact(value.getField(name), field).alias(name) for name, field in fields]
             return F.when(value.isNotNull(), F.struct(*parts))

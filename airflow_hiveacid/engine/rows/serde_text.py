@@ -154,7 +154,7 @@ class DelimitedText:
                     ArrayType(spark_type(element, column)),
                     F.transform(
                         self._split(text, self._separator(level, column)),
-                        lambda each: self._value(each, element, level + 1, column),
+                        lambda item: self._value(item, element, level + 1, column),
                     ),
                 )
             case Map(key, item):
@@ -197,13 +197,13 @@ class DelimitedText:
             )
 
         entries = F.transform(self._split(text, self._separator(level, column)), entry)
-        keys = F.transform(entries, lambda each: each["key"])
+        keys = F.transform(entries, lambda entry: entry["key"])
         return F.map_from_entries(
             F.filter(
                 entries,
-                lambda each, position: (
-                    each["key"].isNotNull()
-                    & (F.array_position(keys, each["key"]) == position.cast("bigint") + 1)
+                lambda entry, position: (
+                    entry["key"].isNotNull()
+                    & (F.array_position(keys, entry["key"]) == position.cast("bigint") + 1)
                 ),
             )
         )
@@ -295,10 +295,10 @@ class DelimitedText:
                 between = self._separator(level + 1, column)
                 parts = F.transform(
                     F.map_entries(value),
-                    lambda each: F.concat(
-                        self._text(each["key"], key, level + 2, column),
+                    lambda entry: F.concat(
+                        self._text(entry["key"], key, level + 2, column),
                         F.lit(between),
-                        self._text(each["value"], item, level + 2, column),
+                        self._text(entry["value"], item, level + 2, column),
                     ),
                 )
                 text = F.array_join(parts, self._separator(level, column))
@@ -347,12 +347,12 @@ def _comparable(value: SparkColumn, type_: HiveType) -> SparkColumn:
     """A value that can be compared: Spark compares no maps."""
     match type_:
         case Array(element):
-            return F.transform(value, lambda each: _comparable(each, element))
+            return F.transform(value, lambda item: _comparable(item, element))
         case Map(key, item):
             return F.transform(
                 F.map_entries(value),
-                lambda each: F.struct(
-                    _comparable(each["key"], key), _comparable(each["value"], item)
+                lambda entry: F.struct(
+                    _comparable(entry["key"], key), _comparable(entry["value"], item)
                 ),
             )
         case Struct(fields):

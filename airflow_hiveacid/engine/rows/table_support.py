@@ -1,4 +1,4 @@
-"""What is refused before anything is opened or written."""
+"""Which tables are refused before anything is read or written, and why."""
 
 from pyspark.sql import SparkSession
 
@@ -43,11 +43,11 @@ def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
     if StorageFormat.of(table.serde, table.ref.full_name) is StorageFormat.ORC:
         stripe_size(table)
         require_whole_maps(table.columns)
-        moments = table.local_time_columns
-        if moments and version is MetastoreVersion.HMS3:
+        local_times = table.local_time_columns
+        if local_times and version is MetastoreVersion.HMS3:
             raise UnsupportedTable(
                 f"{table.ref.full_name} has columns of {LOCAL_ZONE}, which Hive 3 cannot read from "
-                f"ORC files: {', '.join(moments)}.",
+                f"ORC files: {', '.join(local_times)}.",
                 remedy="Use plain timestamps, in UTC.",
             )
     if table.sort_columns:

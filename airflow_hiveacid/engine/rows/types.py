@@ -1,4 +1,4 @@
-"""Hive's types as Spark's."""
+"""Hive's types of columns as Spark's, and Spark's as Hive's."""
 
 from collections.abc import Sequence
 

@@ -153,7 +153,9 @@ class TruncateStatement(Statement):
                 context.spark, context.client, context.table, self.partition
             )
             keys = context.table.partition_keys
-            context.output.write_empty_bases([each.name for each in chosen] if keys else [None])
+            context.output.write_empty_bases(
+                [partition.name for partition in chosen] if keys else [None]
+            )
         return Counts()
 
 
@@ -237,8 +239,8 @@ def rows_for(table: HiveTable, source: DataFrame, plan: InsertPlan) -> DataFrame
             )
         else:
             values[column.name] = F.lit(plan.fixed.get(name))
-    found = stored(source, values, table, what)
-    return source.select(*[value.alias(name) for name, value in found.items()])
+    converted = stored(source, values, table, what)
+    return source.select(*[value.alias(name) for name, value in converted.items()])
 
 
 def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> DataFrame:

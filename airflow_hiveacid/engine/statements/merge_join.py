@@ -132,7 +132,7 @@ class MergeJoin:
         given += [clause.values for clause in self.plan.not_matched if clause.row is None]
         if None in given:
             return None
-        return {name.strip("`").lower() for each in given for name in each or ()}
+        return {name.strip("`").lower() for names in given for name in names or ()}
 
     def check(self) -> None:
         """Find out what names and types have to say, without any row."""
@@ -164,14 +164,14 @@ class MergeJoin:
             .agg(F.count(F.lit(1)).alias("_ACID_COUNT"), *shown)
             .where("_ACID_COUNT > 1")
         )
-        found = twice.limit(SHOWN_DUPLICATES + 1).collect()
-        if found:
+        duplicates = twice.limit(SHOWN_DUPLICATES + 1).collect()
+        if duplicates:
             rows = "; ".join(
                 ", ".join(f"{name}={row[name]!r}" for name in self._shown())
                 + f" ({row['_ACID_COUNT']} source rows)"
-                for row in found[:SHOWN_DUPLICATES]
+                for row in duplicates[:SHOWN_DUPLICATES]
             )
-            more = " and more" if len(found) > SHOWN_DUPLICATES else ""
+            more = " and more" if len(duplicates) > SHOWN_DUPLICATES else ""
             raise DuplicateMergeKeys(
                 f"Several source rows match one row of {self.table.ref.full_name}: {rows}{more}."
             )

@@ -112,7 +112,7 @@ class AcidOutput(TableOutput):
             if key.startswith("orc.") and key != "orc.compress"
         }
         if isinstance(directory, Delta):
-            # As Hive does: what a delete hits must be written anew in a compaction, stripe by
+            # As Hive does: what a delete hits must be written again in a compaction, stripe by
             # stripe, and what it does not hit is copied.
             size = stripe_size(self.table) // _STRIPES_OF_DELTAS
             options[STRIPE_SIZE] = str(max(size, 1))

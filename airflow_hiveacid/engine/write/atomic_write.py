@@ -1,4 +1,4 @@
-"""Writing: statements that are run in one transaction, and committed together."""
+"""The transaction of a write: statements are run in it, published and committed together."""
 
 import os
 from collections import defaultdict
@@ -290,7 +290,7 @@ class AtomicWrite:
     def _write_note(
         self, txn: Transaction, parts: Sequence[_Part]
     ) -> tuple[Storage, NoteFile] | None:
-        """Tell any later try of all tables, in the one place that it knows."""
+        """Tell any later try of all tables, in the one folder that it looks into."""
         if self.options.run_token is None:
             return None
         home = self.statements[0].table
@@ -329,7 +329,7 @@ def _check_counts(output: TableOutput, counts: Counts) -> None:
     wanted = (counts.inserted + counts.updated, counts.updated + counts.deleted)
     if wanted != (output.rows, output.deletes):
         raise CorruptFile(
-            f"The work made {wanted[0]} rows and {wanted[1]} deletes, its files hold "
+            f"The statement made {wanted[0]} rows and {wanted[1]} deletes, its files hold "
             f"{output.rows} and {output.deletes}.",
             remedy="Nothing was published; run the job again.",
         )

@@ -1,4 +1,4 @@
-"""What one statement gets to do its work with, and what it gives back."""
+"""What a statement is run with, and what it gives back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class WriteContext:
 
 
 class PartitionsMoved(SnapshotMoved):
-    """The work touched partitions that were not locked, because the source had changed."""
+    """The statement touched partitions that were not locked, because the source had changed."""
 
     def __init__(self, partitions: Sequence[str]) -> None:
         super().__init__(f"The source has got rows of other partitions: {', '.join(partitions)}.")

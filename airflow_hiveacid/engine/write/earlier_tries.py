@@ -77,38 +77,33 @@ class EarlierTries:
             for name in stale_staging(names, snapshot.txns, snapshot.min_open):
                 storage.delete_directory(name)
         unproven: list[NoteFile] = []
-        for found in self._notes.of_run(self._run_token):
-            belief = self._notes.judge(found, snapshot.txns, snapshot.write_ids)
+        for file in self._notes.of_run(self._run_token):
+            belief = self._notes.judge(file, snapshot.txns, snapshot.write_ids)
             if belief is RunOutcome.APPLIED:
-                self._applied(found)
+                self._applied(file)
             elif belief is RunOutcome.UNPROVEN:
-                unproven.append(found)
+                unproven.append(file)
         if unproven:
             raise self._unproven(unproven[-1])
 
-    def _applied(self, found: NoteFile) -> None:
+    def _applied(self, file: NoteFile) -> None:
         """Say that a try has committed, and let that be known for good."""
-        assert found.note is not None
-        report = found.note.report
-        if not found.name.marked:
+        assert file.note is not None
+        report = file.note.report
+        if not file.name.marked:
             try:
-                mark_committed(self._home, found)
+                mark_committed(self._home, file)
             except StorageError as error:  # Mostly because another try is just doing the same.
                 warning = f"Could not mark the note on the run: {error}"
                 report = replace(report, warnings=(*report.warnings, warning))
         raise AlreadyApplied(report)
 
-    def _unproven(self, found: NoteFile) -> UnprovenRun:
-        where = f"{self._home.location}/{found.path}"
-        if found.is_of_later_format:
-            return UnprovenRun(
-                f"{where} is the note of a later version of this package on an earlier try. This"
-                " version cannot read whether that try was applied."
-            )
-        if found.note is None:
+    def _unproven(self, file: NoteFile) -> UnprovenRun:
+        where = f"{self._home.location}/{file.path}"
+        if file.note is None:
             return UnprovenRun(f"{where} says that an earlier try has committed, but not what.")
         return UnprovenRun(
-            f"Transaction {found.note.txn_id} of an earlier try looks committed, but it may as well"
+            f"Transaction {file.note.txn_id} of an earlier try looks committed, but it may as well"
             f" have been aborted and forgotten by the metastore: of its directories nothing is"
             f" left. {where} says what it was about to commit."
         )

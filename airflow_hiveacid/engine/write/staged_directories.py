@@ -40,7 +40,7 @@ class StagedDirectories:
 
         Args:
             final: Where the directory will appear, below the location.
-            files: Names in the directory, each with the place where the file was staged.
+            files: Names in the directory, each with the path where the file was staged.
             notes: Names of small files to their content.
 
         Raises:

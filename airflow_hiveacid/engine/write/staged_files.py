@@ -36,7 +36,7 @@ class StagedFile:
     """A finished ACID file that nobody can see yet.
 
     Attributes:
-        path: Its place below the root of the folder it was written to.
+        path: Where it is, below the root of the folder it was written to.
         bucket: The number that its published name gets.
         rows: How many rows or delete events it holds.
         bytes: Its size.
@@ -157,11 +157,11 @@ def _by_file(
         changes = np.flatnonzero((file_of[:, 1:] != file_of[:, :-1]).any(axis=0)) + 1
         edges = [0, *changes.tolist(), len(batch)]
         for start, end in pairwise(edges):
-            found = (int(columns[0][start]), int(columns[1][start]))
-            if current is not None and found != current:
+            file = (int(columns[0][start]), int(columns[1][start]))
+            if current is not None and file != current:
                 yield (*current, _joined(pieces))
                 pieces = []
-            current = found
+            current = file
             pieces.append(tuple(column[start:end] for column in columns[2:]))
     if current is not None:
         yield (*current, _joined(pieces))

@@ -61,7 +61,7 @@ class Statement(ABC):
     Attributes:
         target: The table.
         orc_codec: The compression of new files; by default the table's.
-        spark: The session that its work uses; this and what follows are known once it is prepared.
+        spark: The session that it uses; this and what follows are known once it is prepared.
         table: What the metastore says of the target.
         codec: The compression of its files.
         reads: Transactional tables that it reads.
