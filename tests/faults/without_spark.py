@@ -22,6 +22,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.rows import visible_rows
 from airflow_hiveacid.engine import run as application
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.rows.columns import orc_row_types
 from airflow_hiveacid.engine.write import statement
 from airflow_hiveacid.engine.write.acid_output import AcidOutput
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
@@ -188,7 +189,7 @@ def _write_deletes(output: AcidOutput, gone: Sequence[tuple[str, RowId]], _: Any
     output._locate(names)
     folders = [output._folders[name] for name in names]
     staging = [output._staging_folder(folder, directory) for folder in folders]
-    stage = delete_stager(staging, output.write_id, output._row_types(), output.codec)
+    stage = delete_stager(staging, output.write_id, orc_row_types(output.table), output.codec)
     keys = sorted(
         (names.index(f"p={p}"), decode_bucket(row_id.bucket).writer_id, *row_id)
         for p, row_id in gone

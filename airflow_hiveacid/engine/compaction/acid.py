@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
@@ -10,7 +11,6 @@ from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, CONVERTED_BASE, Base, BucketFile, Delta
 from airflow_hiveacid.acid.originals import synthetic_ids, written_by
 from airflow_hiveacid.acid.proof import Balance, Tally
-from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.compaction.bucket_sorting import check_nanoseconds, sort_bucket
@@ -45,6 +45,7 @@ from airflow_hiveacid.engine.compaction.tasks import (
     plan_bucket,
 )
 from airflow_hiveacid.engine.parallel import result_of
+from airflow_hiveacid.engine.rows.columns import orc_row_types
 from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.errors import (
     BeyondArrow,
@@ -55,7 +56,6 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.listing import DataFile, data_files
 from airflow_hiveacid.orc.census import Promise, StripeCensus
 from airflow_hiveacid.orc.delete_file import write_empty_file
-from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.stripe_plan import StripeGroup, StripePlan
 
 
@@ -88,6 +88,10 @@ class AcidCompactor(PartitionCompactor):
     def file_name(self, number: int) -> str:
         """See the base class."""
         return BucketFile(number).name
+
+    def write_empty(self, sink: Any) -> int:
+        """See the base class."""
+        return write_empty_file(sink, orc_row_types(self.table), codec=self.table.orc_codec).bytes
 
     def side_files(self, directory: Base | Delta) -> dict[str, bytes]:
         """See the base class."""
@@ -196,7 +200,7 @@ class AcidCompactor(PartitionCompactor):
             BucketInputs,
             self.storage.location,
             aborted=self.compaction.write_ids.aborted,
-            types=self._row_types(),
+            types=orc_row_types(self.table),
             columns=self._columns(),
         )
 
@@ -335,7 +339,7 @@ class AcidCompactor(PartitionCompactor):
                 self.spark, self.table, whole, self.compaction.write_ids, out
             )
             self.values += values
-            self._keep_filled(plan.inserts, file)
+            self.keep(plan.inserts, file)
 
     def _readable(self, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
         """The same files, with copies in place of those that Spark may be unable to read."""
@@ -349,7 +353,7 @@ class AcidCompactor(PartitionCompactor):
         out = self.folder("out")
         tasks = [MergeDeletesTask(bucket, self.table.orc_codec, out) for bucket in inputs]
         for file in self.spark_tasks.run(merge_deletes, tasks):
-            self._keep_filled(directory, file)
+            self.keep(directory, file)
 
     def _write_nothing(self, plan: CompactionPlan) -> None:
         """Make sure that there is something to hide what is replaced.
@@ -359,14 +363,7 @@ class AcidCompactor(PartitionCompactor):
         deletes = plan.deletes is not None and self.keeps(plan.deletes)
         if self.keeps(plan.inserts) or (deletes and isinstance(plan.inserts, Delta)):
             return
-        path = f"{self.folder('out').path}/empty"
-        with self.storage.create(path) as sink:
-            written = write_empty_file(sink, self._row_types(), codec=self.table.orc_codec)
-        self.keep(plan.inserts, StagedFile(path, 0, 0, written.bytes))
-
-    def _keep_filled(self, directory: Base | Delta, file: StagedFile) -> None:
-        if file.rows:
-            self.keep(directory, file)
+        self.keep_empty(plan.inserts)
 
     def _keep_rows(self, plan: CompactionPlan, task: AssembleTask, file: StagedFile) -> None:
         """Keep a file, and note how it came about."""
@@ -376,10 +373,7 @@ class AcidCompactor(PartitionCompactor):
             else:
                 self.stripes_encoded += len(group.stripes)
                 self.values += encoded.done.values
-        self._keep_filled(plan.inserts, file)
-
-    def _row_types(self) -> tuple[bytes, ...]:
-        return row_types(row_struct([(c.name, c.type) for c in self.table.columns]))
+        self.keep(plan.inserts, file)
 
     def _columns(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.table.columns)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
@@ -100,7 +101,7 @@ class InsertOnlyCompactor(PartitionCompactor):
                 else:
                     file, stripes = tried
                     self.stripes_copied += stripes
-                    self._keep_filled(plan, file)
+                    self.keep(plan.inserts, file)
                     copied.append((task, file))
         self._check_copies(copied)
         for task in left:
@@ -108,13 +109,10 @@ class InsertOnlyCompactor(PartitionCompactor):
             files = self.spark_tasks.run(writer.taker(), self._written_again(task, writer))
             self._check_rows(task, files)
             for file in files:
-                self._keep_filled(plan, file)
+                self.keep(plan.inserts, file)
         if not self.keeps(plan.inserts):
             # There must be something to hide what is replaced, and Trino sees no empty directory.
-            path = f"{self.folder('out').path}/empty"
-            with self.storage.create(path) as sink:
-                size = writer.write_empty(sink)
-            self.keep(plan.inserts, StagedFile(path, 0, 0, size))
+            self.keep_empty(plan.inserts)
 
     def _check_copies(self, copied: Sequence[tuple[_JoinTask, StagedFile]]) -> None:
         """Make sure that each stripe came into the new files, once."""
@@ -154,15 +152,15 @@ class InsertOnlyCompactor(PartitionCompactor):
         """See the base class."""
         return OriginalFile(number, 0).name
 
+    def write_empty(self, sink: Any) -> int:
+        """See the base class."""
+        return RowFiles(self.table, self.table.orc_codec).write_empty(sink)
+
     def _is_aborted(self, name: str) -> bool:
         delta = parse_directory(name)
         assert isinstance(delta, Delta), name
         extent = (delta.min_write_id, delta.max_write_id)
         return self.compaction.write_ids.range_aborted(*extent) is Range.ALL
-
-    def _keep_filled(self, plan: CompactionPlan, file: StagedFile) -> None:
-        if file.rows:
-            self.keep(plan.inserts, file)
 
     def _grouped(self, files: Sequence[FileStatus]) -> list[_JoinTask]:
         """The files that become one: those of a bucket, or as many as are not too large."""

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -38,9 +38,6 @@ from airflow_hiveacid.metastore.compaction.compaction_transaction import Compact
 from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.storage import Storage
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 _COMPACTED = b'{"thisFileVersion":"0","dataFormat":"compacted"}'
 
@@ -108,6 +105,10 @@ class PartitionCompactor(ABC):
     @abstractmethod
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """Write the files of the new directories into ``self.folder(...)``, and ``keep`` them."""
+
+    @abstractmethod
+    def write_empty(self, sink: Any) -> int:
+        """Write a file without rows and return its size."""
 
     @abstractmethod
     def file_name(self, number: int) -> str:
@@ -226,8 +227,16 @@ class PartitionCompactor(ABC):
         return self.directories.folder(name)
 
     def keep(self, directory: Base | Delta, file: StagedFile) -> None:
-        """Have a file published."""
-        self._staged.setdefault(directory, []).append(file)
+        """Have a file published, if there are rows or delete events in it."""
+        if file.rows:
+            self._staged.setdefault(directory, []).append(file)
+
+    def keep_empty(self, directory: Base | Delta) -> None:
+        """Have a file without rows published."""
+        path = f"{self.folder('out').path}/empty"
+        with self.storage.create(path) as sink:
+            size = self.write_empty(sink)
+        self._staged[directory] = [StagedFile(path, 0, 0, size)]
 
     def staged(self, directory: Base | Delta) -> list[StagedFile]:
         """The files to be published in a directory."""

@@ -17,6 +17,13 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.spark_trees import (
+    column_names,
+    conjuncts,
+    has_subquery,
+    kind,
+    parsed,
+)
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -52,20 +59,22 @@ def matching_partitions(
     spark: SparkSession, condition: str | None, scope: Scope, partitions: Sequence[HivePartition]
 ) -> list[HivePartition]:
     """Those partitions in which a row can meet the condition, as far as partition columns tell."""
+    if condition is None:
+        return list(partitions)
     keys = [key.name for key in scope.table.partition_keys]
-    conjuncts = [
+    usable = [
         conjunct.sql()
-        for conjunct in _conjuncts(spark, condition)
-        if (names := _names(conjunct))
+        for conjunct in _plain_conjuncts(spark, condition)
+        if (names := column_names(conjunct))
         and all(scope.side(name) == "target" and name[-1].lower() in keys for name in names)
     ]
-    if not conjuncts or not partitions:
+    if not usable or not partitions:
         return list(partitions)
     typed = _typed(spark, scope.table, [partition.values for partition in partitions])
     with spark_errors_as_ours("The condition on the partition columns"):
         matching = typed.alias(scope.target_alias)
-        for condition in conjuncts:
-            fewer = matching.where(condition)
+        for conjunct in usable:
+            fewer = matching.where(conjunct)
             # What chance decides is decided once, for each row.
             if fewer._jdf.queryExecution().analyzed().expressions().head().deterministic():
                 matching = fewer
@@ -111,19 +120,19 @@ def fixed_partition_keys(
     """
     keys = {key.name.lower() for key in scope.table.partition_keys}
     sources: dict[str, str] = {}
-    for conjunct in _conjuncts(spark, condition):
-        if conjunct.getClass().getSimpleName() != "EqualTo":
+    for conjunct in _plain_conjuncts(spark, condition):
+        if kind(conjunct) != "EqualTo":
             continue
         for target, source in (
             (conjunct.left(), conjunct.right()),
             (conjunct.right(), conjunct.left()),
         ):
-            if target.getClass().getSimpleName() != "UnresolvedAttribute":
+            if kind(target) != "UnresolvedAttribute":
                 continue
-            (name,) = _names(target)
+            (name,) = column_names(target)
             if scope.side(name) != "target" or name[-1].lower() not in keys:
                 continue
-            if all(scope.side(other) == "source" for other in _names(source)):
+            if all(scope.side(other) == "source" for other in column_names(source)):
                 sources.setdefault(name[-1].lower(), source.sql())
     return sources if keys and sources.keys() == keys else None
 
@@ -132,7 +141,7 @@ def same_expression(spark: SparkSession, one: str, other: str) -> bool:
     """Whether two texts are the same expression for sure: but for blanks and the case of a name."""
     trees = [parsed(spark, text) for text in (one, other)]
     if all(tree.getClass().getSimpleName() == "UnresolvedAttribute" for tree in trees):
-        first, second = ([part.lower() for part in _names(tree)[0]] for tree in trees)
+        first, second = ([part.lower() for part in column_names(tree)[0]] for tree in trees)
         return first == second
     return bool(trees[0].sql() == trees[1].sql())
 
@@ -171,60 +180,20 @@ def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str
     """The target's columns that a condition names, to show the keys of rows by."""
     columns = {column.name.lower(): column.name for column in scope.table.columns}
     columns |= {key.name.lower(): key.name for key in scope.table.partition_keys}
-    named = [name for name in _names(parsed(spark, condition)) if scope.side(name) == "target"]
+    named = [
+        name for name in column_names(parsed(spark, condition)) if scope.side(name) == "target"
+    ]
     return list(dict.fromkeys(columns[n[-1].lower()] for n in named if n[-1].lower() in columns))
+
+
+def _plain_conjuncts(spark: SparkSession, condition: str) -> Iterator[Any]:
+    """The parts of a condition that are connected by AND and hold no subquery."""
+    return (part for part in conjuncts(parsed(spark, condition)) if not has_subquery(part))
 
 
 def without_subqueries(spark: SparkSession, condition: str) -> str | None:
     """What a condition asks of the row itself: those of its parts that hold no subquery."""
     whole = parsed(spark, condition)
-    if not _has_subquery(whole):
+    if not has_subquery(whole):
         return condition
-    return " AND ".join(f"({part.sql()})" for part in _conjuncts(spark, condition)) or None
-
-
-def _has_subquery(expression: Any) -> bool:
-    return any("Subquery" in name or name in ("Exists", "ListQuery") for name in _kinds(expression))
-
-
-def _conjuncts(spark: SparkSession, condition: str | None) -> Iterator[Any]:
-    """The parts of a condition that are connected by AND and hold no subquery."""
-    pending = [] if condition is None else [parsed(spark, condition)]
-    while pending:
-        expression = pending.pop()
-        if expression.getClass().getSimpleName() == "And":
-            pending += [expression.right(), expression.left()]
-        elif not _has_subquery(expression):
-            yield expression
-
-
-def parsed(spark: SparkSession, condition: str) -> Any:
-    """A condition, or any expression, as Spark's tree.
-
-    Raises:
-        BadCondition: It does not parse.
-    """
-    session: Any = spark._jsparkSession
-    with spark_errors_as_ours(f"The condition {condition!r}"):
-        return session.sessionState().sqlParser().parseExpression(condition)
-
-
-def _nodes(expression: Any) -> Iterator[Any]:
-    yield expression
-    children = expression.children()
-    for index in range(children.size()):
-        yield from _nodes(children.apply(index))
-
-
-def _kinds(expression: Any) -> Iterator[str]:
-    return (node.getClass().getSimpleName() for node in _nodes(expression))
-
-
-def _names(expression: Any) -> list[tuple[str, ...]]:
-    """The names of columns in an expression, taken apart at their dots."""
-    names = []
-    for node in _nodes(expression):
-        if node.getClass().getSimpleName() == "UnresolvedAttribute":
-            parts = node.nameParts()
-            names.append(tuple(parts.apply(index) for index in range(parts.size())))
-    return names
+    return " AND ".join(f"({part.sql()})" for part in _plain_conjuncts(spark, condition)) or None

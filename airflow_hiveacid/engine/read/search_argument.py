@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, Varchar, parse_type
+from airflow_hiveacid.engine.read.spark_trees import conjuncts, kind, nodes
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
@@ -54,7 +55,7 @@ def search_argument(
     package = jvm.org.apache.spark.sql.execution.datasources
     strategy = getattr(getattr(package, "DataSourceStrategy$"), "MODULE$")
     filters = []
-    for conjunct in _conjuncts(frame._jdf.queryExecution().optimizedPlan()):
+    for conjunct in _filters(frame._jdf.queryExecution().optimizedPlan()):
         translated = strategy.translateFilter(conjunct, True)
         if not translated.isDefined() or _lists_null(translated.get()):
             continue
@@ -95,7 +96,7 @@ def _has_exact_statistics(column: HiveColumn) -> bool:
 
 def _lists_null(expression: Any) -> bool:
     """Whether a filter has an IN with a null, of which Spark can make no search argument."""
-    match expression.getClass().getSimpleName():
+    match kind(expression):
         case "In":
             return any(value is None for value in expression.values())
         case "Not":
@@ -105,16 +106,8 @@ def _lists_null(expression: Any) -> bool:
     return False
 
 
-def _conjuncts(plan: Any) -> Iterator[Any]:
+def _filters(plan: Any) -> Iterator[Any]:
     """The parts of all filters in a plan that are connected by AND."""
-    if plan.getClass().getSimpleName() == "Filter":
-        pending = [plan.condition()]
-        while pending:
-            expression = pending.pop()
-            if expression.getClass().getSimpleName() == "And":
-                pending += [expression.left(), expression.right()]
-            else:
-                yield expression
-    children = plan.children()
-    for index in range(children.size()):
-        yield from _conjuncts(children.apply(index))
+    for node in nodes(plan):
+        if kind(node) == "Filter":
+            yield from conjuncts(node.condition())

@@ -8,12 +8,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.acid.schema import parse_type, row_struct
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.rows.conversion import Conversion, padded
 from airflow_hiveacid.engine.rows.types import spark_type
 from airflow_hiveacid.errors import UnknownColumn
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.orc.row_types import row_types
 
 
 def all_columns(table: HiveTable) -> tuple[HiveColumn, ...]:
@@ -107,6 +108,11 @@ def pad_chars(frame: DataFrame, columns: Sequence[HiveColumn]) -> DataFrame:
         if "char" in column.type.lower()
     }
     return frame.withColumns(values) if values else frame
+
+
+def orc_row_types(table: HiveTable) -> tuple[bytes, ...]:
+    """The types of the row of a full ACID table, as its ORC files declare them."""
+    return row_types(row_struct([(column.name, column.type) for column in table.columns]))
 
 
 def null_of(column: HiveColumn) -> SparkColumn:

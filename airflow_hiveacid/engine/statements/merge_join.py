@@ -20,9 +20,9 @@ from airflow_hiveacid.engine.read.pruning import (
     Scope,
     fixed_partition_keys,
     named_columns,
-    parsed,
     same_expression,
 )
+from airflow_hiveacid.engine.read.spark_trees import parsed
 from airflow_hiveacid.engine.rows.columns import (
     all_columns,
     assignments,

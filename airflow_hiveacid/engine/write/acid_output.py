@@ -8,13 +8,13 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
-from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.files import PartitionFiles
-from airflow_hiveacid.engine.rows.columns import pad_chars
+from airflow_hiveacid.engine.rows.columns import orc_row_types, pad_chars
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
+from airflow_hiveacid.engine.write.row_files import orc_options
 from airflow_hiveacid.engine.write.staged_files import (
     DELETE_REPORT,
     FlatFile,
@@ -25,7 +25,6 @@ from airflow_hiveacid.engine.write.staged_files import (
 from airflow_hiveacid.engine.write.table_output import BUCKET_NUMBER, TableOutput
 from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
 from airflow_hiveacid.orc.delete_file import write_empty_file
-from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
 
@@ -57,7 +56,7 @@ class AcidOutput(TableOutput):
             .repartition(PARTITION, BUCKET_NUMBER)
             .sortWithinPartitions(PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
         )
-        stage = delete_stager(staging, self.write_id, self._row_types(), self.codec)
+        stage = delete_stager(staging, self.write_id, orc_row_types(self.table), self.codec)
         with spark_errors_as_ours(f"Writing deletes for {self.table.ref.full_name}"):
             for row in sorted_keys.mapInArrow(stage, DELETE_REPORT).collect():
                 file = StagedFile(row["path"], row["bucket"], row["rows"], row["bytes"])
@@ -69,7 +68,6 @@ class AcidOutput(TableOutput):
     ) -> None:
         frame = pad_chars(frame, self.table.columns)
         writer = frame.write.format("orc").options(**self._orc_options(directory))
-        writer = writer.option("compression", self.codec)
         writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         writer.partitionBy(*by).save(location)
 
@@ -84,10 +82,12 @@ class AcidOutput(TableOutput):
                 remedy="Coalesce the source into fewer Spark partitions.",
             )
         tasks = self.spark.sparkContext.parallelize(files, len(files))
-        return tasks.map(row_stager(self.write_id, self.statement, self._row_types())).collect()
+        return tasks.map(
+            row_stager(self.write_id, self.statement, orc_row_types(self.table))
+        ).collect()
 
     def _write_empty(self, sink: Any) -> int:
-        return write_empty_file(sink, self._row_types(), codec=self.codec).bytes
+        return write_empty_file(sink, orc_row_types(self.table), codec=self.codec).bytes
 
     def _file_name(self, bucket: int) -> str:
         return BucketFile(bucket).name
@@ -102,15 +102,8 @@ class AcidOutput(TableOutput):
                 remedy="Nothing was published; run the job again.",
             )
 
-    def _row_types(self) -> Sequence[bytes]:
-        return row_types(row_struct([(c.name, c.type) for c in self.table.columns]))
-
     def _orc_options(self, directory: Base | Delta) -> dict[str, str]:
-        options = {
-            key: value
-            for key, value in self.table.parameters.items()
-            if key.startswith("orc.") and key != "orc.compress"
-        }
+        options = orc_options(self.table, self.codec)
         if isinstance(directory, Delta):
             # As Hive does: what a delete hits must be written again in a compaction, stripe by
             # stripe, and what it does not hit is copied.

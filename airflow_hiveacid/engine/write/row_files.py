@@ -34,6 +34,14 @@ _AS_HIVE_WRITES_PARQUET = {
 _COPY_BYTES = 8 << 20
 
 
+def orc_options(table: HiveTable, codec: str) -> dict[str, str]:
+    """What Spark's writer of ORC files is told: the table's own properties, and the compression."""
+    given = table.parameters.items()
+    options = {key: value for key, value in given if key.startswith("orc.")}
+    options.pop("orc.compress", None)
+    return options | {"compression": codec}
+
+
 @dataclass(frozen=True)
 class RowFiles:
     """How new files of a table are written.
@@ -66,9 +74,7 @@ class RowFiles:
             codec = self.table.parameters.get("parquet.compression", "snappy").lower()
             self._writer(in_session(frame, session), by, {"compression": codec}).parquet(location)
         else:
-            given = self.table.parameters.items()
-            options = {k: v for k, v in given if k.startswith("orc.") and k != "orc.compress"}
-            options["compression"] = self.orc_codec
+            options = orc_options(self.table, self.orc_codec)
             self._writer(self._padded(frame), by, options).orc(location)
 
     def save_lines(self, frame: DataFrame, by: Sequence[str], location: str) -> None:

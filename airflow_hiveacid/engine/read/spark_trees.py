@@ -1,0 +1,60 @@
+"""Spark's trees of expressions and plans, as its parser and its optimizer make them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+
+
+def parsed(spark: SparkSession, condition: str) -> Any:
+    """A condition, or any expression, as a tree.
+
+    Raises:
+        BadCondition: It does not parse.
+    """
+    session: Any = spark._jsparkSession
+    with spark_errors_as_ours(f"The condition {condition!r}"):
+        return session.sessionState().sqlParser().parseExpression(condition)
+
+
+def nodes(tree: Any) -> Iterator[Any]:
+    """A tree and all trees below it, from the top."""
+    yield tree
+    children = tree.children()
+    for index in range(children.size()):
+        yield from nodes(children.apply(index))
+
+
+def kind(node: Any) -> str:
+    """The name of a node's class."""
+    name: str = node.getClass().getSimpleName()
+    return name
+
+
+def conjuncts(condition: Any) -> Iterator[Any]:
+    """The parts of a condition that are connected by AND, in their order."""
+    pending = [condition]
+    while pending:
+        expression = pending.pop()
+        if kind(expression) == "And":
+            pending += [expression.right(), expression.left()]
+        else:
+            yield expression
+
+
+def column_names(expression: Any) -> list[tuple[str, ...]]:
+    """The names of columns in an expression, taken apart at their dots."""
+    names = []
+    for node in nodes(expression):
+        if kind(node) == "UnresolvedAttribute":
+            parts = node.nameParts()
+            names.append(tuple(parts.apply(index) for index in range(parts.size())))
+    return names
+
+
+def has_subquery(expression: Any) -> bool:
+    """Whether there is a subquery in an expression."""
+    kinds = map(kind, nodes(expression))
+    return any("Subquery" in name or name in ("Exists", "ListQuery") for name in kinds)
