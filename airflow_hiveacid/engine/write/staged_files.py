@@ -6,6 +6,7 @@ knows, and the driver publishes the files that the successful attempts reported.
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_hiveacid.acid.names import BucketFile
-from airflow_hiveacid.acid.row_id import decode_bucket, encode_bucket
+from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.orc.delete_file import write_delete_file
-from airflow_hiveacid.orc.transplant import Written, transplant_all
+from airflow_hiveacid.orc.transplant import transplant_all
 from airflow_hiveacid.storage import Storage
 
 # What a delete task reports of each file.
@@ -78,14 +79,14 @@ def row_stager(
 
     def stage(flat: FlatFile) -> StagedFile:
         bucket = encode_bucket(flat.bucket, statement)
-        with Storage.of(flat.root).open_input(flat.path) as source:
-            return _stage(
-                flat.folder,
-                flat.bucket,
-                lambda sink: transplant_all(
-                    source, sink, write_id=write_id, bucket=bucket, types=row_types
-                ),
+        with (
+            Storage.of(flat.root).open_input(flat.path) as source,
+            _new_file(flat.folder, flat.bucket) as (path, sink),
+        ):
+            written = transplant_all(
+                source, sink, write_id=write_id, bucket=bucket, types=row_types
             )
+        return StagedFile(path, flat.bucket, written.rows, written.bytes)
 
     return stage
 
@@ -107,40 +108,33 @@ def delete_stager(
 
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition, bucket, keys in _by_file(batches):
-            staged = _stage(
-                folders[partition],
-                bucket,
-                lambda sink, keys=keys: write_delete_file(  # type: ignore[misc]
+            with _new_file(folders[partition], bucket) as (path, sink):
+                written = write_delete_file(
                     sink, *keys, write_id=write_id, row_types=row_types, codec=codec
-                ),
-            )
+                )
             report = {
                 "partition": pa.array([partition], pa.int32()),
                 "bucket": pa.array([bucket], pa.int32()),
-                "path": pa.array([staged.path], pa.string()),
-                "rows": pa.array([staged.rows], pa.int64()),
-                "bytes": pa.array([staged.bytes], pa.int64()),
+                "path": pa.array([path], pa.string()),
+                "rows": pa.array([written.rows], pa.int64()),
+                "bytes": pa.array([written.bytes], pa.int64()),
             }
             yield pa.RecordBatch.from_pydict(report)
 
     return stage
 
 
-def writer_id(bucket_property: int) -> int:
-    """The number of the file that a row's delete event belongs into."""
-    return decode_bucket(bucket_property).writer_id
-
-
-def _stage(folder: Folder, bucket: int, write: Callable[[Any], Written]) -> StagedFile:
+@contextmanager
+def _new_file(folder: Folder, bucket: int) -> Iterator[tuple[str, Any]]:
+    """A file that only this attempt of a task knows, and that goes if the attempt fails."""
     storage = Storage.of(folder.root)
     path = f"{folder.path}/{BucketFile(bucket).name}.{uuid.uuid4().hex}"
     try:
         with storage.create(path) as sink:
-            written = write(sink)
+            yield path, sink
     except BaseException:
         storage.delete_file(path)
         raise
-    return StagedFile(path, bucket, written.rows, written.bytes)
 
 
 def _by_file(
