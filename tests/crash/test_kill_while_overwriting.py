@@ -57,7 +57,9 @@ def test_whoever_comes_after_a_kill_finds_the_rows_from_before(
         table.update({"v": "'changed'"}, "id = 2")
         changed = [OLD[0], OLD[1] | {"v": "changed"}]
         assert rows_of(hms.uri, name) == changed
-        outcomes = {each.partition: each.outcome for each in table.compact("major").partitions}
+        outcomes = {
+            result.partition: result.outcome for result in table.compact("major").partitions
+        }
         assert outcomes["p=b"] == "compacted"
         assert rows_of(hms.uri, name) == changed
         assert clean(client, CleanJob(target=name)).kept == ()

@@ -66,13 +66,13 @@ def everything(table: HiveTable) -> list[str]:
 def row_ids(table: HiveTable, kind: str) -> list[tuple[str, int, int, int]]:
     """All row ids in the files of a kind ("delta", "delete_delta", "base"): the folder above the
     directory, write id, bucket property and row number."""
-    found = []
+    row_ids = []
     for path in sorted(folder(table).rglob(f"{kind}_*/bucket_*")):
         columns = ["originalTransaction", "bucket", "rowId"]
         keys = orc.ORCFile(str(path)).read(columns=columns).to_pydict()
         partition = str(path.parent.parent.relative_to(folder(table)))
-        found += [(partition, *key) for key in zip(*keys.values(), strict=True)]
-    return found
+        row_ids += [(partition, *key) for key in zip(*keys.values(), strict=True)]
+    return row_ids
 
 
 def problems_of_keys(table: HiveTable) -> list[str]:
@@ -89,9 +89,9 @@ def problems_of_keys(table: HiveTable) -> list[str]:
     for partition, write_id, bucket, row in inserts:
         numbers.setdefault((partition, write_id, bucket), []).append(row)
     problems += [
-        f"{file} has the rows {sorted(found)}"
-        for file, found in numbers.items()
-        if sorted(found) != list(range(len(found)))
+        f"{file} has the rows {sorted(rows)}"
+        for file, rows in numbers.items()
+        if sorted(rows) != list(range(len(rows)))
     ]
     return problems
 

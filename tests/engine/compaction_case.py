@@ -59,10 +59,10 @@ class Case:
 
     def problems(self) -> list[str]:
         """What is wrong with the files that a compaction has made."""
-        found = []
+        problems = []
         for path in sorted(folder(self.client.get_table(self.ref)).rglob("bucket_*")):
             kind = "delete" if path.parent.name.startswith("delete_") else "insert"
             with path.open("rb") as source:
                 number = int(path.name.removeprefix("bucket_"))
-                found += verify_file(source, kind=kind, bucket=number)
-        return found
+                problems += verify_file(source, kind=kind, bucket=number)
+        return problems

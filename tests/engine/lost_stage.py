@@ -27,7 +27,7 @@ def main(uri: str, table: str, change: str, folder: Path) -> None:
         .getOrCreate()
     )
     env = spark._jvm.org.apache.spark.SparkEnv.get()
-    places = list(env.blockManager().diskBlockManager().localDirsString())
+    folders = list(env.blockManager().diskBlockManager().localDirsString())
     struck = folder / "struck"
 
     def lose_shuffle_files(batches):
@@ -35,8 +35,8 @@ def main(uri: str, table: str, change: str, folder: Path) -> None:
         # By now some tasks have done their work, and others have not read their part.
         if TaskContext.get().partitionId() == 4 and not struck.exists():
             struck.touch()
-            for place in places:
-                for file in Path(place).rglob("shuffle_*"):
+            for local in folders:
+                for file in Path(local).rglob("shuffle_*"):
                     file.unlink(missing_ok=True)
 
     restless = Restless(spark, folder / "seen").frame

@@ -41,8 +41,8 @@ def drops_a_row(patch: Patch) -> None:
 
 def doubles_a_row(patch: Patch) -> None:
     def doubled(batch: Any) -> Any:
-        places = [*range(batch.num_rows), batch.num_rows - 1]
-        return batch.take(pa.array(places))
+        positions = [*range(batch.num_rows), batch.num_rows - 1]
+        return batch.take(pa.array(positions))
 
     _reencoded_as(patch, doubled)
 
@@ -53,9 +53,9 @@ def exchanges_a_row(patch: Patch) -> None:
 
 def swaps_two_rows(patch: Patch) -> None:
     def swapped(batch: Any) -> Any:
-        places = list(range(batch.num_rows))
-        places[:2] = reversed(places[:2])
-        return batch.take(pa.array(places))
+        positions = list(range(batch.num_rows))
+        positions[:2] = reversed(positions[:2])
+        return batch.take(pa.array(positions))
 
     _reencoded_as(patch, swapped)
 
@@ -96,8 +96,10 @@ def takes_a_file_twice(patch: Patch) -> None:
 
 
 def forgets_a_delete_file(patch: Patch) -> None:
-    found = acid_compaction.AcidCompactor._deletes_of
-    patch.setattr(acid_compaction.AcidCompactor, "_deletes_of", lambda *given: found(*given)[:-1])
+    deletes_of = acid_compaction.AcidCompactor._deletes_of
+    patch.setattr(
+        acid_compaction.AcidCompactor, "_deletes_of", lambda *given: deletes_of(*given)[:-1]
+    )
 
 
 def forgets_all_deletes(patch: Patch) -> None:

@@ -98,8 +98,8 @@ def test_hashes_of_single_values_are_those_of_hive(vector: dict[str, Any]) -> No
 @pytest.mark.parametrize("version", [1, 2])
 def test_two_clustering_columns_are_hashed_together(version: int) -> None:
     columns = [pa.array([5], pa.int32()), pa.array(["k"])]
-    found = bucket_numbers(columns, [parse_type("int"), parse_type("string")], 2**31 - 1, version)
-    assert found[0] == (TWO_COLUMNS[f"v{version}"] & 0x7FFFFFFF) % (2**31 - 1)
+    numbers = bucket_numbers(columns, [parse_type("int"), parse_type("string")], 2**31 - 1, version)
+    assert numbers[0] == (TWO_COLUMNS[f"v{version}"] & 0x7FFFFFFF) % (2**31 - 1)
 
 
 INTEGERS = st.integers(-(2**31), 2**31 - 1)
@@ -152,8 +152,8 @@ def test_timestamps_beyond_the_reach_of_nanoseconds_have_a_bucket(text: str) -> 
 def test_every_bucket_number_is_in_range() -> None:
     column = pa.array(np.arange(-5000, 5000, dtype=np.int64))
     for version in (1, 2):
-        found = bucket_numbers([column], [parse_type("bigint")], 7, version)
-        assert set(found.tolist()) == set(range(7))
+        numbers = bucket_numbers([column], [parse_type("bigint")], 7, version)
+        assert set(numbers.tolist()) == set(range(7))
 
 
 def test_a_type_that_hive_cannot_hash_is_refused() -> None:

@@ -39,8 +39,8 @@ def test_updates_and_deletes_follow_their_conditions(
         expected = {row[0]: row for row in ROWS}
 
         def check() -> None:
-            found = [(i, name, int(amount), day) for i, name, amount, day in rows_of(acid.to_df())]
-            assert found == sorted(expected.values())
+            rows = [(i, name, int(amount), day) for i, name, amount, day in rows_of(acid.to_df())]
+            assert rows == sorted(expected.values())
             assert problems_of_keys(table) == []
 
         # Expressions see the old values, whatever the order of the assignments.

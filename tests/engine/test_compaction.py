@@ -183,7 +183,7 @@ def test_partitions_are_compacted_each_by_itself_and_a_failure_stays_alone(make)
 def test_buckets_stay_what_they_are(make):
     case = make(bucket_columns=["id"], num_buckets=3)
     for number in range(4):
-        case.append(*[(number * 10 + each, "a", "x") for each in range(10)])
+        case.append(*[(number * 10 + step, "a", "x") for step in range(10)])
     case.change(lambda table: table.delete("id % 7 = 0"))
     table = case.client.get_table(case.ref)
     before = set(row_ids(table, "delta")) - set(row_ids(table, "delete_delta"))
@@ -199,11 +199,11 @@ def test_the_policy_compacts_what_needs_it_and_says_why(make):
     for number in range(12):
         case.append((number, "a", "much"), *([(number, "a", "little")] if number < 2 else []))
     report = case.compact()
-    found = {done.partition: done for done in report.partitions}
-    assert (found["p=much"].outcome, found["p=much"].type) == ("compacted", "major")
-    assert "12" in found["p=much"].reason
-    assert found["p=little"].outcome == "skipped"
-    assert "2" in found["p=little"].reason
+    by_partition = {done.partition: done for done in report.partitions}
+    assert (by_partition["p=much"].outcome, by_partition["p=much"].type) == ("compacted", "major")
+    assert "12" in by_partition["p=much"].reason
+    assert by_partition["p=little"].outcome == "skipped"
+    assert "2" in by_partition["p=little"].reason
     assert len(case.rows()) == 14
 
 

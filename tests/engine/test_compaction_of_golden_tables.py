@@ -58,14 +58,14 @@ class GoldenCopy:
         """The rows in the words of the golden table."""
         seen = self.snapshot
         files = list_partitions(self.table, self.partitions, seen.write_ids, seen.txns, Rules.HIVE4)
-        found = AcidSnapshot(self.table, files, seen.write_ids).rows(scan_session(self.spark))
+        rows = AcidSnapshot(self.table, files, seen.write_ids).rows(scan_session(self.spark))
         names = [column.name for column in (*self.table.columns, *self.table.partition_keys)]
         rows = [
             [
                 [row[WRITE_ID], row[BUCKET], row[ROW]],
                 *(None if row[name] is None else str(row[name]) for name in names),
             ]
-            for row in found.collect()
+            for row in rows.collect()
         ]
         return sorted(rows, key=str)
 
@@ -106,20 +106,22 @@ def copy(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path):
         client.create_database("db")
         table = HiveTable.new(
             TableRef("db", golden.name),
-            [HiveColumn(*each) for each in golden.columns.items()],
-            partition_keys=[HiveColumn(*each) for each in golden.partition_keys.items()],
+            [HiveColumn(*column) for column in golden.columns.items()],
+            partition_keys=[HiveColumn(*column) for column in golden.partition_keys.items()],
             location=str(folder),
         )
         client.create_table(table)
         table = client.get_table(table.ref)  # As one finds it, with its id and its time.
-        partitions = [HivePartition.new(table, each.values) for each in golden.hive_partitions()]
+        partitions = [
+            HivePartition.new(table, partition.values) for partition in golden.hive_partitions()
+        ]
         if partitions:
             client.add_partitions(table.ref, partitions)
         yield GoldenCopy(spark, client, table, partitions, snapshot)
 
 
 # The youngest snapshot of each has most to put together.
-YOUNGEST = {each.table: each for each in golden_snapshots(TableKind.FULL_ACID)}
+YOUNGEST = {snapshot.table: snapshot for snapshot in golden_snapshots(TableKind.FULL_ACID)}
 
 
 @pytest.mark.parametrize("copy", YOUNGEST.values(), ids=str, indirect=True)

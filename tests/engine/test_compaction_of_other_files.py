@@ -60,8 +60,8 @@ def test_original_files_alone_become_the_oldest_of_all_bases(make: Callable[...,
     assert case.problems() == []
     zero, one = 536870912, 536936448
     ids = [(0, zero, 0), (0, zero, 1), (0, zero, 2), (0, one, 0)]
-    found = row_ids(case.client.get_table(case.ref), "base")
-    assert sorted(row_id[1:] for row_id in found) == ids
+    in_base = row_ids(case.client.get_table(case.ref), "base")
+    assert sorted(row_id[1:] for row_id in in_base) == ids
     cleaned = clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
     assert len(cleaned.removed) == 3
     assert cleaned.warnings == ()
@@ -86,7 +86,7 @@ def test_changed_original_files_become_a_base_and_can_be_cleaned(
     assert case.rows() == before
     assert case.problems() == []
     job = CleanJob(target=case.name, metastore=case.client.options)
-    assert "000000_0" in {each.path for each in clean(case.client, job).removed}
+    assert "000000_0" in {removal.path for removal in clean(case.client, job).removed}
     assert not (root_of(case) / "000000_0").exists()
     assert case.rows() == before
 

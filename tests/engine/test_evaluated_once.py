@@ -106,13 +106,13 @@ def test_a_merge_knows_its_source_from_one_evaluation(
             .when_not_matched_insert_all()
             .execute()
         )
-        found = {id_: (mark, day) for id_, mark, day in rows_of(acid.to_df())}
+        rows = {id_: (mark, day) for id_, mark, day in rows_of(acid.to_df())}
     given = {id_: (mark, day) for id_, mark, day in source.given}
     wanted = {id_: (mark, day) for id_, mark, day in old} | given
-    by_chance = {i for i in given if 150 <= i < 200 and found[i][0] == "old"}
+    by_chance = {i for i in given if 150 <= i < 200 and rows[i][0] == "old"}
     wanted |= {i: ("old", DAYS[i % 3]) for i in by_chance}
     gone = {i for i in given if i < 50}
-    assert found == {id_: row for id_, row in wanted.items() if id_ not in gone}
+    assert rows == {id_: row for id_, row in wanted.items() if id_ not in gone}
     assert report.rows_deleted == len(gone)
     assert report.rows_inserted == sum(id_ >= 200 for id_ in given)
     assert report.rows_updated == sum(50 <= id_ < 200 for id_ in given) - len(by_chance)
@@ -195,12 +195,12 @@ def test_chance_excludes_no_partition(spark, client, database):
     partitions = [HivePartition.new(table, [day]) for day in DAYS]
     chance, sure = "t.day = uuid()", "t.day > 'mon'"
 
-    def found(condition):
+    def matching(condition):
         scope = Scope(table, "t")
         return [p.name for p in matching_partitions(spark, condition, scope, partitions)]
 
-    assert found(chance) == found("1 = 1") == [f"day={day}" for day in DAYS]
-    assert found(f"{chance} and {sure}") == found(sure) == ["day=tue", "day=wed"]
+    assert matching(chance) == matching("1 = 1") == [f"day={day}" for day in DAYS]
+    assert matching(f"{chance} and {sure}") == matching(sure) == ["day=tue", "day=wed"]
 
 
 class Owner:
@@ -259,7 +259,7 @@ def test_kept_rows_are_the_same_in_every_bit(spark, client, database, rows):
         "spark.sql.session.timeZone": "UTC",
     }.items():
         session.conf.set(key, value)
-    frame = session.range(rows).select(*[expr(each) for each in STRANGE.values()])
+    frame = session.range(rows).select(*[expr(sql) for sql in STRANGE.values()])
     frame = frame.toDF(*[name.strip() or "Same" for name in STRANGE])
     owner = Owner()
     kept = keep_rows(frame, spark, table, owner, "The rows")
@@ -313,7 +313,7 @@ def test_several_inserts_share_one_evaluation_of_the_rows_before_them(spark, hms
         with AcidTable(f"{database}.{name}", hms.uri, spark=spark) as table:
             rows[name] = rows_of(table.to_df())
         assert list(folder(client.get_table(table.ref)).glob(f"{STAGING_PREFIX}*")) == []
-    assert sorted(id_ for each in rows.values() for id_, _ in each) == list(range(100))
+    assert sorted(id_ for pairs in rows.values() for id_, _ in pairs) == list(range(100))
     assert all(chance < 0.5 for id_, chance in rows["low"] if id_ != 99)
     assert all(chance >= 0.5 for _, chance in rows["high"])
     assert 0 < len(rows["high"]) < 100
@@ -337,4 +337,4 @@ def test_a_file_that_arrives_between_two_inserts_is_read_by_both_or_by_none(
             query = QuerySource(f"select id from feed where id {which} 1", feed)
             txn.table(f"{database}.{name}").append(query)
     assert (tmp_path / "second").exists()
-    assert [each.rows_inserted for each in txn.report.tables] == [1, 1]
+    assert [table.rows_inserted for table in txn.report.tables] == [1, 1]

@@ -50,7 +50,7 @@ def write(root: Path, kind: str, columns: Mapping[str, pa.Array]) -> None:
 def read(spark: Any, root: Path, types: Mapping[str, str], where: str = "true") -> list[Any]:
     """The rows that meet a condition, which ORC hears of as well, by all ways to read them."""
     session = scan_session(spark)
-    columns = [HiveColumn(*each) for each in types.items()]
+    columns = [HiveColumn(*column) for column in types.items()]
     table = HiveTable.new(TableRef("default", "t"), columns, location=str(root))
     seen = ValidWriteIdList.parse("default.t:9:9223372036854775807::")
     txns = ValidTxnList(high_watermark=1_000_000)
@@ -140,18 +140,18 @@ def test_a_condition_skips_no_row_of_an_older_file(spark, tmp_path, kind):
     numbers = pa.array(range(2500), pa.int32())
     write(tmp_path, kind, {"n": numbers, "v": numbers})
 
-    def found(type_: str, where: str) -> list[int]:
+    def ids(type_: str, where: str) -> list[int]:
         return [
             row[0] for row in read(spark, tmp_path, {"n": "int", "v": type_, "w": "int"}, where)
         ]
 
     # As numbers none of these lies between the file's smallest and largest value.
-    assert found("string", "v = '9'") == [9]
-    assert found("string", "v > '998'") == [999]
-    assert found("decimal(12,2)", "v = 2400.00") == [2400]
-    assert found("varchar(2)", "v = '24'") == [24, *range(240, 250), *range(2400, 2500)]
-    assert len(found("int", "w IS NULL")) == 2500
-    assert found("int", "w = 1 OR v = 3") == [3]
+    assert ids("string", "v = '9'") == [9]
+    assert ids("string", "v > '998'") == [999]
+    assert ids("decimal(12,2)", "v = 2400.00") == [2400]
+    assert ids("varchar(2)", "v = '24'") == [24, *range(240, 250), *range(2400, 2500)]
+    assert len(ids("int", "w IS NULL")) == 2500
+    assert ids("int", "w = 1 OR v = 3") == [3]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -71,10 +71,10 @@ class Events:
         options = {"target": self.job.target, "metastore": self.client.options}
         report = run(self.spark, CompactJob(**options, type="major"))
         assert isinstance(report, CompactReport)
-        assert [each.outcome for each in report.partitions] == ["compacted"]
+        assert [result.outcome for result in report.partitions] == ["compacted"]
         reports = [clean(self.client, CleanJob(**options)) for _ in range(2)]
         if self.forgets:
-            assert [len(each.requests_cleaned) for each in reports] == [1, 0]
+            assert [len(report.requests_cleaned) for report in reports] == [1, 0]
             self.wait_to_forget()
 
     @property
@@ -90,8 +90,8 @@ class Events:
         """The names of the notes on the run, without what tells the run."""
         assert self.job.token is not None
         digest = digest_of(self.job.token)
-        found = (path.name for path in self.notes.glob("*"))
-        return {name.removeprefix(digest) for name in found if name.startswith(digest)}
+        names = (path.name for path in self.notes.glob("*"))
+        return {name.removeprefix(digest) for name in names if name.startswith(digest)}
 
 
 @pytest.fixture

@@ -102,10 +102,10 @@ class Life:
     @property
     def folders(self) -> list[tuple[tuple[str | None, ...], Path]]:
         """The values of each partition, and where it is."""
-        found = [(each.values, each.location) for each in self.partitions]
+        located = [(partition.values, partition.location) for partition in self.partitions]
         return [
             (values, Path(location.removeprefix("file:")))
-            for values, location in found or [((), self.table.location)]
+            for values, location in located or [((), self.table.location)]
         ]
 
     @property
@@ -174,13 +174,13 @@ def life(
                 parameters=shape.parameters,
             )
         )
-        reports, found = {}, {}
+        reports, rows = {}, {}
         for step, write in steps.items():
             with AcidTable(ref.full_name, hms4.uri, spark=spark) as table:
                 reports[step] = write(table)
-                found[step] = sorted(map(as_text, table.to_df().collect()))
+                rows[step] = sorted(map(as_text, table.to_df().collect()))
         partitions = client.get_partitions(ref) if keys else []
-        yield Life(shape, client.get_table(ref), partitions, reports, found)
+        yield Life(shape, client.get_table(ref), partitions, reports, rows)
         client.drop_table(ref, delete_data=True)
 
 
@@ -218,7 +218,7 @@ def test_directories_hold_one_canonical_file_of_each_bucket_and_hidden_notes(lif
     assert left == {*deltas, *deletes, *(f"base_{n:07d}" for n in (OVERWRITE, EMPTY))}
 
     for directory, path in life.directories:
-        names = {each.name for each in path.iterdir()}
+        names = {file.name for file in path.iterdir()}
         data = {name for name in names if re.fullmatch(r"bucket_\d{5}", name)}
         assert data, f"{path} holds no file, so Trino would not see it"
         assert names - data == {"_orc_acid_version", "_hiveacid.json"}
@@ -301,7 +301,7 @@ def test_the_properties_of_the_table_shape_its_files(life):
 def test_spark_and_the_orc_library_of_arrow_read_the_same_from_every_file(spark, life):
     paths = [path for _, path in life.files]
     schema = StructType([*ACID_FIELDS, StructField("row", spark_struct(life.table.columns))])
-    envelope = [each.name for each in ACID_FIELDS]
+    envelope = [field.name for field in ACID_FIELDS]
     frame = (
         scan_session(spark)
         .read.schema(schema)
@@ -331,13 +331,13 @@ def test_a_reader_without_spark_sees_the_same_row_ids(spark, life):
     partitions = list_partitions(life.table, life.partitions, seen(APPEND_MORE), TXNS, Rules.HIVE4)
     snapshot = AcidSnapshot(life.table, partitions, seen(APPEND_MORE))
     names = [column.name for column in (*life.table.columns, *life.table.partition_keys)]
-    found = [
+    rows = [
         (row[PARTITION], RowId(row[WRITE_ID], row[BUCKET], row[ROW]), as_text(row[: len(names)]))
         for row in snapshot.rows(scan_session(spark)).collect()
     ]
     expected = [(at, key, as_text(row)) for at, key, row in without_spark(life, APPEND_MORE)]
-    assert sorted(found) == sorted(expected)
-    assert len({(at, key) for at, key, _ in found}) == len(found)
+    assert sorted(rows) == sorted(expected)
+    assert len({(at, key) for at, key, _ in rows}) == len(rows)
 
 
 def without_spark(life: Life, write_id: int) -> Iterator[tuple[int, RowId, tuple[Any, ...]]]:

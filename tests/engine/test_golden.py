@@ -89,7 +89,7 @@ def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(read, sn
     rows = read(
         table.hive_table(), table.hive_partitions(), snapshot.write_ids, snapshot.txns
     ).collect()
-    found = [
+    rows = [
         [
             [row[WRITE_ID], row[BUCKET], row[ROW]],
             *[
@@ -99,17 +99,17 @@ def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(read, sn
         ]
         for row in rows
     ]
-    assert sorted(found, key=str) == sorted(snapshot.rows, key=str)
+    assert sorted(rows, key=str) == sorted(snapshot.rows, key=str)
 
 
 def test_the_copy_of_a_file_that_is_still_written_goes_with_its_reader():
     table, reader = GoldenTable.read("streamed"), Reader()
     snapshot = table.snapshots[0]
     before = sorted(path for path in table.folder.rglob("*"))
-    found = list_partitions(table.hive_table(), [], snapshot.write_ids, snapshot.txns, Rules.HIVE4)
-    (partition,) = with_copies(table.hive_table(), found, reader)
+    listed = list_partitions(table.hive_table(), [], snapshot.write_ids, snapshot.txns, Rules.HIVE4)
+    (partition,) = with_copies(table.hive_table(), listed, reader)
     copied = [new for new in partition.inserts if "/_tmp_hiveacid_7_" in new.path]
-    originals = [file for file in found[0].inserts if file.cut_off]
+    originals = [file for file in listed[0].inserts if file.cut_off]
     assert copied
     assert [Path(new.path).stat().st_size for new in copied] == [new.size for new in copied]
     assert [tail.rows for tail in read_tails(copied)] == [

@@ -70,14 +70,14 @@ def test_tables_of_hive_have_the_rows_that_hive_selected(
     spark: SparkSession, snapshot: GoldenSnapshot
 ) -> None:
     golden = GoldenTable.read(snapshot.table)
-    found = FlatSnapshot.of_insert_only(
+    flat = FlatSnapshot.of_insert_only(
         golden.hive_table(),
         golden.hive_partitions(),
         snapshot.write_ids,
         snapshot.txns,
         Rules.HIVE4,
     )
-    rows = found.rows(spark)
+    rows = flat.rows(spark)
     texts = rows.selectExpr(*[f"cast(`{name}` as string)" for name in rows.columns])
     assert sorted(map(tuple, texts.collect()), key=str) == sorted(
         (tuple(row[1:]) for row in snapshot.rows), key=str
@@ -110,8 +110,8 @@ def test_rows_are_appended_and_overwritten(
     acid.overwrite(frame(), [{"day": "tue"}])
     acid.append(frame((6, "f", "mon")))
     assert seen() == [(5, "e", "mon"), (6, "f", "mon")]
-    found = [path for path in files(table) if "_hiveacid" not in path]
-    assert found == [
+    written = [path for path in files(table) if "_hiveacid" not in path]
+    assert written == [
         "day=mon/base_0000003/000000_0",
         "day=mon/delta_0000001_0000001_0000/000000_0",
         "day=mon/delta_0000002_0000002_0000/000000_0",
@@ -222,7 +222,7 @@ def test_older_partitions_headers_and_compressed_files(
         acid.append(new, [{"day": "2026-01-01"}])
     assert everything(table) == before
     done = acid.compact("major").partitions
-    assert [each.outcome for each in done] == ["compacted", "skipped"]
+    assert [result.outcome for result in done] == ["compacted", "skipped"]
     assert rows_of(acid.to_df()) == expected
 
 
@@ -231,8 +231,8 @@ def test_the_number_of_a_file_is_that_of_its_bucket(make_only: Make, spark: Spar
     acid, table = make_only({"id": "int"}, format=PARQUET, bucket_columns=["id"], num_buckets=3)
 
     def ids(place: str) -> dict[str, list[int]]:
-        found = sorted(folder(table).glob(f"{place}*/0*"))
-        return {path.name: sorted(parquet.read_table(path)["id"].to_pylist()) for path in found}
+        paths = sorted(folder(table).glob(f"{place}*/0*"))
+        return {path.name: sorted(parquet.read_table(path)["id"].to_pylist()) for path in paths}
 
     acid.append(spark.range(6).selectExpr("cast(id as int) id"))
     acid.append(spark.range(6, 12).selectExpr("cast(id as int) id"))
@@ -240,7 +240,7 @@ def test_the_number_of_a_file_is_that_of_its_bucket(make_only: Make, spark: Spar
     ours = {
         f"{bucket:06d}_0": [n for n in range(6) if bucket_of(n) == bucket] for bucket in range(3)
     }
-    assert first == {name: found for name, found in ours.items() if found}
+    assert first == {name: own for name, own in ours.items() if own}
     acid.compact("major")
     assert ids("base") == {n: sorted(first.get(n, []) + second.get(n, [])) for n in first | second}
 
@@ -265,7 +265,7 @@ def test_a_table_asks_for_compaction_and_is_cleaned(
     (done,) = acid.compact().partitions
     assert done.outcome == "compacted"
     report = clean(client, CleanJob(target=table.ref.full_name))
-    assert sorted(each.path for each in report.removed) == sorted(done.replaced)
+    assert sorted(removal.path for removal in report.removed) == sorted(done.replaced)
     assert rows_of(acid.to_df()) == [(0,), (1,), (2,)]
     assert sorted(path.name for path in folder(table).iterdir()) == list(done.published)
 

@@ -165,8 +165,8 @@ def test_rows_of_a_bucketed_table_are_where_hive_looks_for_them(
         assert {name for name in files(table) if "/bucket_" in name} == names
         for number, bucket in buckets.items():
             path = str(folder(table) / f"delta_0000001_0000001_0000/bucket_{bucket:05d}")
-            found = spark.read.orc(path).selectExpr("row.id", "bucket", *_GUARD)
-            assert (number, 536870912 + (bucket << 16)) in [tuple(r)[:2] for r in found.collect()]
+            rows = spark.read.orc(path).selectExpr("row.id", "bucket", *_GUARD)
+            assert (number, 536870912 + (bucket << 16)) in [tuple(r)[:2] for r in rows.collect()]
         acid.update({"name": "concat(name, '!')"}, "id = 42")
         acid.overwrite(acid.to_df().where("id <> 1"))
         assert rows_of(acid.to_df()) == sorted(

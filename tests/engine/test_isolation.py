@@ -102,8 +102,8 @@ def somebody_waits(
     return wait
 
 
-def collected(found: DataFrame) -> list[Row]:
-    return sorted(tuple(row) for row in found.collect())
+def collected(frame: DataFrame) -> list[Row]:
+    return sorted(tuple(row) for row in frame.collect())
 
 
 def merge(table: AcidTable, source: DataFrame | TableSource) -> RunReport:
@@ -132,7 +132,7 @@ def test_a_reader_sees_all_of_a_merge_or_nothing(opened, frame, table, rows):
     begin("after")()
 
     new = [(1, 15, "mon"), OLD[1], OLD[3], (5, 50, "wed"), (6, 60, "fri"), OLD[4]]
-    assert {name: collected(found) for name, found in frames.items()} == {
+    assert {name: collected(frame) for name, frame in frames.items()} == {
         "before": OLD,
         "write": OLD,
         "commit": OLD,
@@ -158,8 +158,8 @@ def test_an_aborted_merge_leaves_nothing(client, opened, frame, table, rows, pha
 
 def files_and_acid_directories(folder: Path) -> set[str]:
     """All but partition folders: a partition without rows may stay."""
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
-    return {path for path in found if not path.rpartition("/")[2].startswith("day=")}
+    paths = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    return {path for path in paths if not path.rpartition("/")[2].startswith("day=")}
 
 
 def test_the_second_of_two_merges_of_one_partition_works_on_fresh_data(
@@ -208,7 +208,7 @@ def test_changes_of_different_partitions_run_side_by_side(opened, frame, table, 
         pool.submit(beside().update, {"v": "v + 5"}, "day = 'wed'"),
         pool.submit(beside().delete, "day = 'thu' AND v > 0"),
     ]
-    # Nobody has waited, for a wait would have been an error; nobody has begun anew.
+    # Nobody has waited, for a wait would have been an error; nobody has begun again.
     assert [report.result().restarts for report in reports] == [0, 0, 0, 0]
     assert rows() == [(1, 15, "mon"), (3, 35, "tue"), (4, 45, "wed"), (5, 50, "tue")]
 

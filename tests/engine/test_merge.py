@@ -80,8 +80,8 @@ def test_random_merges_are_those_of_the_model(
                 counts = (report.rows_inserted, report.rows_updated, report.rows_deleted)
                 assert counts == (expected.inserted, expected.updated, expected.deleted), case
                 rows = expected.rows
-            found = Counter(tuple(row) for row in acid.to_df().select(*model.COLUMNS).collect())
-            assert found == Counter(rows), case
+            merged = Counter(tuple(row) for row in acid.to_df().select(*model.COLUMNS).collect())
+            assert merged == Counter(rows), case
     assert problems_of_keys(table) == []
     assert left_behind(client) == []
 

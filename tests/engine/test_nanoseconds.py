@@ -37,22 +37,22 @@ COARSE = [(1_700_000_000, 123_456_000), (-5, 1000), None, (0, 0)]
 
 @pytest.fixture
 def foreign(spark: SparkSession, client: MetastoreClient, hms: EmbeddedMetastore, tmp_path: Path):
-    """Create a table with rows of another engine, as Java writes them, one for each moment."""
+    """Create a table with rows of another engine, as Java writes them, one for each timestamp."""
 
-    def make(name: str, moments: list, columns=COLUMNS, **options) -> HiveTable:
+    def make(name: str, timestamps: list, columns=COLUMNS, **options) -> HiveTable:
         table = create(client, name, columns, **options)
         with AcidTable(name, hms.uri, spark=spark) as acid:
-            acid.append(spark.range(len(moments)).coalesce(1))
-        replace_file(spark, table, "delta_0000001_*", 1, moments, tmp_path)
+            acid.append(spark.range(len(timestamps)).coalesce(1))
+        replace_file(spark, table, "delta_0000001_*", 1, timestamps, tmp_path)
         return table
 
     return make
 
 
-def replace_file(spark, table, directory, write_id, moments, tmp_path):
+def replace_file(spark, table, directory, write_id, timestamps, tmp_path):
     (file,) = [*folder(table).glob(f"{directory}/bucket_*"), *folder(table).glob(f"{directory}/0*")]
     flat = tmp_path / file.parent.name
-    write_timestamps(spark, flat, moments, orc_compress="ZLIB")
+    write_timestamps(spark, flat, timestamps, orc_compress="ZLIB")
     if table.kind is TableKind.INSERT_ONLY:
         shutil.copy(flat, file)
     else:
@@ -70,7 +70,7 @@ def moments_of(spark: SparkSession, table: HiveTable, directory: str) -> list[st
 
 def refused(acid: AcidTable) -> list[str]:
     """The columns for whose sake a compaction is refused."""
-    errors = [each.error for each in acid.compact("major").partitions]
+    errors = [result.error for result in acid.compact("major").partitions]
     assert {error.id for error in errors} == {"NanosecondsLost"}, errors
     return [re.search(r"in the column (\w+), and can only", e.message)[1] for e in errors]
 
@@ -104,8 +104,8 @@ def test_a_change_of_rows_keeps_or_refuses(spark, hms, client, database, foreign
         merge = acid.merge(source, "t.id = s.id")
         with pytest.raises(NanosecondsLost, match="the merge would cut"):
             merge.when_matched_update({"at": "s.at"}).execute()
-        assert [each.name for each in folder(table).glob("*delta_*")] == [
-            each.name for each in folder(table).glob("delta_0000001_*")
+        assert [path.name for path in folder(table).glob("*delta_*")] == [
+            path.name for path in folder(table).glob("delta_0000001_*")
         ]
         # Deletes and new rows carry nothing over, and neither do updates that set everything.
         assert merge.when_matched_delete().execute().rows_deleted == 1
@@ -209,8 +209,8 @@ def test_insert_only_files_of_parquet_are_neither_compacted_nor_copied(
             acid.append(spark.sql(f"select 1L as id, timestamp_seconds({far}) as at").coalesce(1))
         assert copy.append(TableSource(f"{database}.t")).rows_inserted == 2
         file = next(folder(table).glob("delta_0000002_*/0*"))
-        moments = pa.array([0, 1_500_000_001], pa.timestamp("ns"))
-        rows = pa.table({"id": pa.array([1, 2], pa.int64()), "at": moments})
+        times = pa.array([0, 1_500_000_001], pa.timestamp("ns"))
+        rows = pa.table({"id": pa.array([1, 2], pa.int64()), "at": times})
         parquet.write_table(rows, file, use_deprecated_int96_timestamps=True)
         (file.parent / "_hiveacid.json").unlink()
         assert refused(acid) == ["at"]

@@ -85,8 +85,8 @@ def test_rows_have_the_ids_that_hive_counts_however_spark_splits_the_files(
     session = scan_session(spark)
     session.conf.set("spark.sql.files.maxPartitionBytes", str(split_bytes))
     frame = snapshot(root).rows(session)
-    found = {row.id: (row[WRITE_ID], row[BUCKET], row[ROW]) for row in frame.collect()}
-    assert found == expected
+    row_ids = {row.id: (row[WRITE_ID], row[BUCKET], row[ROW]) for row in frame.collect()}
+    assert row_ids == expected
     # What is asked above the scan must not reach into it.
     third = frame.where("id % 3 = 0 AND s IS NOT NULL").select("id", WRITE_ID, BUCKET, ROW)
     assert {tuple(row) for row in third.collect()} == {

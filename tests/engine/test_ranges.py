@@ -65,7 +65,7 @@ def test_no_file_says_nan_in_its_statistics(
 
 
 def spoil(root: Path) -> None:
-    """Let the ORC library write the files of the second delta anew, as if they were not ours."""
+    """Let the ORC library write the files of the second delta again, as if they were not ours."""
     (path,) = root.glob("delta_0000002_*/000000_0")
     rows = orc.ORCFile(str(path)).read()
     orc.write_table(pa.table(rows), str(path), compression="zlib", row_index_stride=1000)

@@ -113,5 +113,5 @@ def test_a_new_table_counts_its_write_ids_anew(hms, client, database):
     client.drop_table(ref)
     create(client, ref.full_name, COLUMNS)
     assert client.allocate_write_id(txn, ref) == 1
-    for each in (first, txn):
-        client.abort_txn(each)
+    for txn_id in (first, txn):
+        client.abort_txn(txn_id)

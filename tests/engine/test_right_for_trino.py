@@ -96,12 +96,12 @@ def test_exactly_what_trino_reads_wrongly_is_compacted(strange: tuple[Case, Path
     rows = case.rows()
 
     def called_for() -> dict[str, str]:
-        found = Survey(case.client, FOR_TRINO).survey([case.ref])
-        assert not any(each.size.problem for each in found)
+        decisions = Survey(case.client, FOR_TRINO).survey([case.ref])
+        assert not any(decision.size.problem for decision in decisions)
         return {
-            each.size.partition.removeprefix("p="): each.type.value
-            for each in found
-            if each.size.partition and each.type
+            decision.size.partition.removeprefix("p="): decision.type.value
+            for decision in decisions
+            if decision.size.partition and decision.type
         }
 
     assert called_for() == WRONG
@@ -111,9 +111,9 @@ def test_exactly_what_trino_reads_wrongly_is_compacted(strange: tuple[Case, Path
     report = TableCompactor(case.spark, case.client, job).run()
     assert report.error is None
     assert {
-        (each.partition or "").removeprefix("p="): each.type
-        for each in report.partitions
-        if each.outcome == "compacted"
+        (result.partition or "").removeprefix("p="): result.type
+        for result in report.partitions
+        if result.outcome == "compacted"
     } == WRONG
     assert case.rows() == rows
     assert called_for() == {}
@@ -122,7 +122,7 @@ def test_exactly_what_trino_reads_wrongly_is_compacted(strange: tuple[Case, Path
     assert {name.partition("/")[0] for name in made} == {f"p={name}" for name in WRONG}
     for name in made:
         # Whatever Trino chooses has a file, named as Trino looks for it.
-        assert all(re.fullmatch("bucket_[0-9]{5}", each.name) for each in (root / name).glob("b*"))
+        assert all(re.fullmatch("bucket_[0-9]{5}", file.name) for file in (root / name).glob("b*"))
         assert list((root / name).glob("bucket_*"))
         parsed = parse_directory(Path(name).name)
         assert parsed is not None
@@ -138,15 +138,15 @@ def test_a_range_that_a_killed_compaction_has_left_is_not_made_again(busy: Case)
     left = root / f"delta_0000001_0000004_v{txn_id:07d}"
     shutil.copytree(inserts[0], left)
     # Killed between its rows and its deletes: Trino shows none of the deletes.
-    (found,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
-    assert found.size.misread.halves == (left.name,)
+    (decision,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
+    assert decision.size.misread.halves == (left.name,)
 
     (done,) = busy.compact("minor").partitions
     assert (done.type, done.published) == ("major", (f"base_0000004_v{done.txn_id:07d}",))
     assert left.name in done.warnings[0]
     assert busy.rows() == LEFT
-    (found,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
-    assert not found.size.misread
+    (decision,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
+    assert not decision.size.misread
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -158,16 +158,16 @@ def test_rows_that_trino_shows_twice_are_found_and_mended(busy: Case) -> None:
     for name in done.published:
         shutil.copytree(root / name, root / f"{name.partition('_v')[0]}_v{txn_id:07d}")
     busy.append((5, "e", "y"))
-    (found,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
-    assert found.type is CompactionType.MAJOR
-    assert {name.partition("_v")[0] for name in found.size.misread.copies} == {
+    (decision,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
+    assert decision.type is CompactionType.MAJOR
+    assert {name.partition("_v")[0] for name in decision.size.misread.copies} == {
         "delta_0000001_0000004"
     }
     assert busy.rows() == [*LEFT, (5, "e", "y")]
 
     job = CompactJob(target=busy.name, policy=FOR_TRINO)
     report = TableCompactor(busy.spark, busy.client, job).run()
-    assert [each.outcome for each in report.partitions] == ["compacted"]
+    assert [result.outcome for result in report.partitions] == ["compacted"]
     assert busy.rows() == [*LEFT, (5, "e", "y")]
-    (found,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
-    assert (found.type, bool(found.size.misread)) == (None, False)
+    (decision,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])
+    assert (decision.type, bool(decision.size.misread)) == (None, False)

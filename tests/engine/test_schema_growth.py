@@ -80,7 +80,7 @@ def test_appends_and_merges_add_columns_and_widen_numbers(
         assert list(types_of(client, name))[-2:] == ["seen", "flag"]
         # Files of all these columns become one.
         seen = rows_of(acid.to_df())
-        assert {each.outcome for each in acid.compact("major").partitions} == {"compacted"}
+        assert {result.outcome for result in acid.compact("major").partitions} == {"compacted"}
         assert rows_of(acid.to_df()) == seen
         # Nothing is new, so nothing is changed; what is overwritten may have been read from there.
         enriched = acid.to_df().selectExpr("*", "id * 2 as twice")

@@ -113,15 +113,15 @@ def _every_value() -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("breaks", ["", "\n"])
 def test_every_value_is_read_back_from_an_escaped_line(spark: SparkSession, breaks: str) -> None:
-    columns = [HiveColumn(*each) for each in EVERY_TYPE.items()]
+    columns = [HiveColumn(*column) for column in EVERY_TYPE.items()]
     text = DelimitedText(columns, {"field.delim": ",", "escape.delim": "\\"}, "t")
     rows = spark.createDataFrame(_every_value(), spark_struct(columns))
     rows = rows.withColumn("s", F.concat("s", F.lit(breaks)))
     line = text.write({name: F.col(name) for name in EVERY_TYPE}, "The insert")
     lines = rows.select(line.alias("line"), F.struct("*").alias("row"))
     read = lines.select("row", text.read(F.col("line")).alias("read"), "line").collect()
-    assert [_shown(each.read) for each in read] == [_shown(each.row) for each in read]
-    assert not any({"\n", "\r"} & set(each.line) for each in read)
+    assert [_shown(row.read) for row in read] == [_shown(row.row) for row in read]
+    assert not any({"\n", "\r"} & set(row.line) for row in read)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_csv_lines(spark: SparkSession) -> None:
         line = text.write({name: F.col(name) for name in frame.columns}, "The insert")
         with spark_errors_as_ours("The insert"):
             read = frame.select(text.read(line.alias("line")).alias("row")).collect()
-        return [tuple(each.row) for each in read]
+        return [tuple(row.row) for row in read]
 
     rows = [('a"b', "\\", ","), ("", " ", '"'), ("a\\", '"\\"', ""), ("x", "y", None), (None,) * 3]
     assert written(*rows) == rows

@@ -55,9 +55,9 @@ def test_the_page_runs_as_it_stands(
             continue
         name, *expected = text.splitlines()
         with AcidTable(f"sales.{name}", hms.uri, spark=spark) as table:
-            found = rows_of(table.to_df())
+            rows = rows_of(table.to_df())
         assert [
-            ", ".join("NULL" if value is None else str(value) for value in row) for row in found
+            ", ".join("NULL" if value is None else str(value) for value in row) for row in rows
         ] == expected
         shown += 1
     assert shown == 8

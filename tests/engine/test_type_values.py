@@ -71,7 +71,7 @@ FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 @pytest.mark.parametrize(
     ("moments", "text", "minor", "major"),
     [
-        # Whether stripes are copied or written anew.
+        # Whether stripes are copied or written again.
         (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "'small'", "encoded", "encoded"),
         (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, LARGE, "copied", "copiedencoded"),
     ],
@@ -104,7 +104,7 @@ def test_every_type_in_every_way(
         acid.append(rows(0))
         assert differences(acid.to_df(), rows(0)) == []
         assert differences(as_spark_reads(spark, table, "delta_0000001_*"), rows(0)) == []
-        # All values but one are kept, and all of them are written anew.
+        # All values but one are kept, and all of them are written again.
         assert acid.update({"id": "id + 100"}).rows_updated == ROWS
         assert differences(acid.to_df(), rows(100)) == []
         # Half of the rows get their values from the source, and half of the source's are new.
@@ -186,8 +186,8 @@ def as_other_engines_write(path: Path) -> None:
     (path.parent / SIDECAR_FILE).unlink(missing_ok=True)
     with path.open("r+b") as file:
         tail = OrcTail.read(file)
-        types = [Message.decode(each).without(TypeField.ATTRIBUTES) for each in tail.types]
-        plain = replace(tail, types=tuple(each.encode() for each in types))
+        types = [Message.decode(type_).without(TypeField.ATTRIBUTES) for type_ in tail.types]
+        plain = replace(tail, types=tuple(type_.encode() for type_ in types))
         end = tail.stripes[-1].offset + tail.stripes[-1].length
         file.seek(end)
         file.truncate()
@@ -217,7 +217,7 @@ def test_moments_of_other_engines_are_read_changed_and_compacted(
         (done,) = acid.compact("major").partitions
         assert (done.outcome, done.rows) == ("compacted", 2), done
         assert differences(acid.to_df(), left) == []
-    assert [each.name for each in folder(table).iterdir() if "hiveacid" in each.name] == []
+    assert [file.name for file in folder(table).iterdir() if "hiveacid" in file.name] == []
 
 
 @FAKE4
@@ -233,7 +233,7 @@ def test_moments_of_other_engines_in_an_insert_only_table_are_read_after_a_compa
         acid.append(more)
         for path in folder(table).glob("delta_*/*_0"):
             as_other_engines_write(path)
-        assert [each.stripes_copied for each in acid.compact("major").partitions] == [2]
+        assert [result.stripes_copied for result in acid.compact("major").partitions] == [2]
         assert differences(acid.to_df(), rows.union(more)) == []
 
 

@@ -109,11 +109,11 @@ def literal(type_: HiveType, choice: random.Random, moments: Sequence[str]) -> s
             return _cast(type_, f"array({','.join(some(element))})")
         case Map(key, value):
             keys = {literal(key, choice, moments) for _ in range(3)}
-            named = sorted(each for each in keys if "null" not in each)
-            pairs = [f"{each}, {literal(value, choice, moments)}" for each in named]
+            named = sorted(text for text in keys if "null" not in text)
+            pairs = [f"{text}, {literal(value, choice, moments)}" for text in named]
             return _cast(type_, f"map({','.join(pairs)})")
         case Struct(fields):
-            given = [f"'{name}', {literal(each, choice, moments)}" for name, each in fields]
+            given = [f"'{name}', {literal(field, choice, moments)}" for name, field in fields]
             return _cast(type_, f"named_struct({','.join(given)})")
     raise AssertionError(type_)
 
@@ -133,14 +133,14 @@ def frame_of(
             values.append(f"'{name}', {value}")
         made.append(spark.range(1).selectExpr(f"named_struct({','.join(values)}) as row"))
     frame = made[0]
-    for each in made[1:]:
-        frame = frame.union(each)
+    for part in made[1:]:
+        frame = frame.union(part)
     return frame.select("row.*")
 
 
-def differences(found: DataFrame, expected: DataFrame) -> list[tuple[int, str, object, object]]:
+def differences(actual: DataFrame, expected: DataFrame) -> list[tuple[int, str, object, object]]:
     """Where two frames have other values: id, column and both values as text."""
-    left, right = _as_text(found), _as_text(expected)
+    left, right = _as_text(actual), _as_text(expected)
     assert left.keys() == right.keys()
     return [
         (number, name, value, right[number].get(name))

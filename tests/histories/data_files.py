@@ -148,7 +148,7 @@ def cut_off(folder: Path, directory: Delta, random: Random) -> None:
         length = path.stat().st_size
         with path.open("ab") as file:
             file.write(random.randbytes(random.randint(0, 50)))
-        lengths = b"".join(each.to_bytes(8, "big") for each in (length // 2, length))
+        lengths = b"".join(offset.to_bytes(8, "big") for offset in (length // 2, length))
         note = lengths + bytes(random.randint(0, 7))
         path.with_name(f"{path.name}{FLUSH_LENGTH_SUFFIX}").write_bytes(note)
 

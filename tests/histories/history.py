@@ -182,6 +182,6 @@ class History:
     def _clean(self) -> None:
         job = CleanJob(target=self._table.ref.full_name, metastore=self._table.client.options)
         report = clean(self._table.client, job)
-        self._table.note(f"cleaned {', '.join(each.path for each in report.removed)}")
+        self._table.note(f"cleaned {', '.join(removal.path for removal in report.removed)}")
         assert report.warnings == ()
         self._check_everybody()

@@ -50,23 +50,23 @@ class _Reader:
         """Read by the files that were chosen in the beginning, and by a new choice."""
         assert _read(self._history.form, self._files) == self._expected, self._files
         try:
-            anew = self._list()
+            again = self._list()
         except NotEnoughHistory:
             # Version 3 cannot hide a new base from a reader who does not see all of it.
             assert not self._history.is_hive4
         else:
-            assert _read(self._history.form, anew) == self._expected
+            assert _read(self._history.form, again) == self._expected
 
     def _list(self) -> list[Path]:
         history = self._history
-        found = FlatSnapshot.of_insert_only(
+        snapshot = FlatSnapshot.of_insert_only(
             history.client.get_table(history.ref),
             [],
             self._snapshot.write_ids[history.ref.full_name],
             self._snapshot.txns if history.is_hive4 else None,
             Rules.HIVE4 if history.is_hive4 else Rules.HIVE3,
         )
-        return [_path(name) for _, names in found.files for name in names]
+        return [_path(name) for _, names in snapshot.files for name in names]
 
 
 class InsertOnlyHistory:
@@ -95,9 +95,9 @@ class InsertOnlyHistory:
 
     def expected(self, write_ids: ValidWriteIdList) -> list[int]:
         """The rows that a reader has to see."""
-        seen = [each for each in self._committed if write_ids.is_valid(each.write_id)]
-        base = max((each.write_id for each in seen if each.replaces), default=0)
-        return sorted(row for each in seen if each.write_id >= base for row in each.rows)
+        seen = [write for write in self._committed if write_ids.is_valid(write.write_id)]
+        base = max((write.write_id for write in seen if write.replaces), default=0)
+        return sorted(row for write in seen if write.write_id >= base for row in write.rows)
 
     def run(self, steps: int) -> None:
         """Let some things happen, then end all and clean up; an error tells the history."""
@@ -213,7 +213,7 @@ class InsertOnlyHistory:
             report = clean(self.client, job)
         except LockTimeout:  # Somebody overwrites.
             return self.log.append("a cleaner had to wait and gave up")
-        self.log.append(f"cleaned {', '.join(each.path for each in report.removed)}")
+        self.log.append(f"cleaned {', '.join(removal.path for removal in report.removed)}")
         self._check_everybody()
 
     def _check_everybody(self) -> None:
@@ -239,11 +239,11 @@ def _write(form: StorageFormat, path: Path, rows: list[int]) -> None:
 
 
 def _read(form: StorageFormat, paths: list[Path]) -> list[int]:
-    found: list[int] = []
+    ids: list[int] = []
     for path in paths:
         if form is StorageFormat.TEXTFILE:
-            found += map(int, path.read_text().split())
+            ids += map(int, path.read_text().split())
         else:
             table = (orc if form is StorageFormat.ORC else parquet).read_table(path)
-            found += table["id"].to_pylist()
-    return sorted(found)
+            ids += table["id"].to_pylist()
+    return sorted(ids)

@@ -53,14 +53,14 @@ class Reader:
         for partition, chosen in self._states.items():
             self._check_rows(partition, chosen)
             try:
-                anew = self._list(partition)
+                again = self._list(partition)
             except NotEnoughHistory:
                 # Version 3 cannot hide a new base from a reader who does not see all of it. Whoever
                 # has chosen his files is not concerned.
                 assert self._rules is Rules.HIVE3
                 continue
-            if anew != chosen:
-                self._check_rows(partition, anew)
+            if again != chosen:
+                self._check_rows(partition, again)
 
     def unread(self) -> list[str]:
         """The directories and files that he does not look at."""
@@ -86,19 +86,19 @@ class Reader:
         files = (partition, self._files(partition, state))
         if files in self._found_right:
             return
-        found: dict[Place, Row] = {}
+        rows: dict[Place, Row] = {}
         storage = self._storage(partition)
         for batch in visible_rows(storage, state, self._write_ids, self._rules):
             for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True):
                 place = Place(partition, row_id)
-                assert place not in found, f"{place} is there twice"
-                found[place] = row_of(row)
+                assert place not in rows, f"{place} is there twice"
+                rows[place] = row_of(row)
         expected = {
             place: row for place, row in self._expected.items() if place.partition == partition
         }
-        assert sorted(expected.keys() - found.keys()) == [], "rows are missing"
-        assert sorted(found.keys() - expected.keys()) == [], "rows are there that should not be"
-        assert [place for place in found if found[place] != expected[place]] == [], "rows differ"
+        assert sorted(expected.keys() - rows.keys()) == [], "rows are missing"
+        assert sorted(rows.keys() - expected.keys()) == [], "rows are there that should not be"
+        assert [place for place in rows if rows[place] != expected[place]] == [], "rows differ"
         self._found_right.add(files)
 
     def _files(self, partition: str | None, state: AcidDirectory) -> _Files:
@@ -128,7 +128,7 @@ def problems_of_output(folder: Path, partition: str | None, model: TableModel) -
         file = parse_file(path.name)
         assert isinstance(file, BucketFile), path
         with path.open("rb") as source:
-            found = verify_file(
+            problems_there = verify_file(
                 source, kind=kind, bucket=file.bucket, write_ids=range(first, last + 1)
             )
             for keys in read_keys(source, OrcTail.read(source)):
@@ -138,6 +138,8 @@ def problems_of_output(folder: Path, partition: str | None, model: TableModel) -
                     events = model.deleted_by.get(Place(partition, row_id), set())
                     known = events if kind == "delete" else {row_id.write_id} & model.committed
                     if current not in known:
-                        found.append(f"{row_id} of write id {current} should not be there.")
-        problems += [f"{folder.name}/{path.name}: {problem}" for problem in found]
+                        problems_there.append(
+                            f"{row_id} of write id {current} should not be there."
+                        )
+        problems += [f"{folder.name}/{path.name}: {problem}" for problem in problems_there]
     return problems
