@@ -27,7 +27,7 @@ from airflow_hiveacid.metastore.txn.writer_queue import WriterQueue
 from airflow_hiveacid.progress import Phase, PhaseClock
 
 
-class EarlierTries(Protocol):
+class TriesToEnd(Protocol):
     """What earlier tries of the same run may have left."""
 
     def end(self, before: int | None = None) -> None:
@@ -63,7 +63,7 @@ class Transaction(LiveTransaction):
         lock_wait_seconds: float = 300,
         max_restarts: int = 5,
         phases: PhaseClock | None = None,
-        earlier_tries: EarlierTries | None = None,
+        earlier_tries: TriesToEnd | None = None,
     ) -> None:
         """Describe a transaction; nothing happens before it is entered.
 
