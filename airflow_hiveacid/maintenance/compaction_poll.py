@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, choose
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
@@ -68,18 +67,16 @@ class CompactionPoll:
         self,
         tables: Iterable[str],
         partitions: Sequence[str] | None = None,
-        now: datetime | None = None,
     ) -> PollResult:
         """Survey tables once.
 
         Args:
             tables: Names or patterns: "sales.orders", "sales.*".
             partitions: The names of the partitions to look at; None is all of them.
-            now: The time, with its zone; None is the real one.
         """
         with self._client:
             refs = {table for pattern in tables for table in tables_of(self._client, pattern)}
-            decisions = self._survey.survey(sorted(refs), partitions, now or datetime.now(UTC))
+            decisions = self._survey.survey(sorted(refs), partitions)
         decisions = choose(decisions, self._budget)
         needs = tuple(filter(None, map(CompactionNeed.of, decisions)))
         others = [decision for decision in decisions if decision.type is None]
