@@ -25,7 +25,7 @@ from airflow_hiveacid.acid.names import (
     parse_file,
 )
 from airflow_hiveacid.acid.originals import original_bucket
-from airflow_hiveacid.acid.sidecar import LARGEST_NOTE, disagreements, parse_note, written_files
+from airflow_hiveacid.acid.sidecar import disagreements, parse_note, written_files
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
 from airflow_hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.tail import OrcTail
@@ -127,7 +127,7 @@ def check_notes(
 
 
 def _read_note(storage: ReadOnlyStorage, note: FileStatus) -> dict[str, Any] | None:
-    content = storage.read_small(note.path, LARGEST_NOTE)
+    content = storage.read_small(note.path)
     return None if content is None else parse_note(content)
 
 

@@ -10,14 +10,12 @@ from typing import Any, BinaryIO, cast
 from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.acid.directory import FileStatus
-from airflow_hiveacid.acid.names import UNFINISHED_PREFIX
+from airflow_hiveacid.acid.names import LARGEST_NOTE, UNFINISHED_PREFIX
 from airflow_hiveacid.errors import OutsideTable, StorageError
 from airflow_hiveacid.filesystems import filesystem_of, in_our_words
 
 # There, a directory is nothing but a common beginning of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
-# More than any note of ours has.
-SMALL_FILE = 1 << 20
 
 
 class ReadOnlyStorage:
@@ -104,7 +102,7 @@ class ReadOnlyStorage:
         with in_our_words(self._show(path)):
             return cast(BinaryIO, self._filesystem.open_input_file(self._full(path)))
 
-    def read_small(self, path: str, limit: int = SMALL_FILE) -> bytes | None:
+    def read_small(self, path: str, limit: int = LARGEST_NOTE) -> bytes | None:
         """The content of a small file that a program has written.
 
         Whoever can write into the folder may have put anything there: what is larger, or no file

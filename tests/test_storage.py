@@ -60,13 +60,13 @@ class KeepsDirectories:
     def delete_dir(self, path: str) -> None:
         self.requests += 1
         refused = False
-        for each in sorted([Path(path), *Path(path).rglob("*")]):
-            if each.is_file() and each.name != self._never:
-                each.unlink()
-            elif each.is_file() or list(each.iterdir()):
+        for entry in sorted([Path(path), *Path(path).rglob("*")]):
+            if entry.is_file() and entry.name != self._never:
+                entry.unlink()
+            elif entry.is_file() or list(entry.iterdir()):
                 refused = True
             else:
-                each.rmdir()
+                entry.rmdir()
         if refused:
             raise OSError("Directory object not empty")
 

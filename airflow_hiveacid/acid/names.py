@@ -14,6 +14,8 @@ ACID_VERSION_FILE = "_orc_acid_version"
 METADATA_FILE = "_metadata_acid"
 SIDECAR_FILE = "_hiveacid.json"
 READER_NOTE_FILE = "_hiveacid_since.json"
+# What is larger is no note of ours, and is not read.
+LARGEST_NOTE = 1 << 20
 STAGING_PREFIX = "_tmp_hiveacid_"
 RUN_NOTES = "_hiveacid_runs"
 # A small file until it is whole; then it gets its name.

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_hiveacid.acid.directory import FileStatus
-
-LARGEST_NOTE = 1 << 20
+from airflow_hiveacid.acid.names import LARGEST_NOTE
 
 _FORMAT = 1
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from airflow_hiveacid.acid.names import RUN_NOTES
+from airflow_hiveacid.acid.names import LARGEST_NOTE, RUN_NOTES
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import Report
-from airflow_hiveacid.storage import SMALL_FILE, ReadOnlyStorage, Storage
+from airflow_hiveacid.storage import ReadOnlyStorage, Storage
 
 # Replaced by the application's id, which its submitter learns only later on.
 APPLICATION_ID = "{application_id}"
@@ -81,7 +81,7 @@ class RunFiles:
 
     def read_started(self) -> Started | None:
         """What the application has begun; None when it has not said anything that we understand."""
-        data = self._read(_started(self._name), SMALL_FILE)
+        data = self._read(_started(self._name), LARGEST_NOTE)
         try:
             return codec.from_record(Started, data, "started")
         except InvalidJob:

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.names import LARGEST_NOTE, Base, Delta
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import RunReport
 
-# What is larger is none of ours, and is not read.
-MOST_BYTES = 1 << 20
 # One directory of a transaction is as good a proof as all of them.
 _MOST_DIRECTORIES = 8
 _NO_PARTITIONS = "The names of the partitions were too many to be kept for this try."
@@ -51,7 +49,7 @@ class RunNote:
         """The content of the note's file."""
         few = replace(self, directories=self.directories[:_MOST_DIRECTORIES])
         content = few._encoded()
-        if len(content) <= MOST_BYTES:
+        if len(content) <= LARGEST_NOTE:
             return content
         tables = tuple(replace(table, partitions=()) for table in few.report.tables)
         warnings = (*few.report.warnings, _NO_PARTITIONS)

@@ -21,7 +21,7 @@ from airflow_hiveacid.acid.run_notes import (
 from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import MalformedName, OutsideTable
-from airflow_hiveacid.jobs.run_note import MOST_BYTES, RunNote
+from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.storage import ReadOnlyStorage, Storage
 
 # Notes are small files, and an object store takes its time for each.
@@ -144,7 +144,7 @@ class RunNoteFolder:
             return list(pool.map(self._content, names))
 
     def _content(self, name: NoteName) -> NoteFile:
-        content = self._storage.read_small(NoteFile(name, None).path, MOST_BYTES)
+        content = self._storage.read_small(NoteFile(name, None).path)
         note = None if content is None else RunNote.parse(content)
         if note is not None and note.is_of(name.digest, name.txn_id):
             return NoteFile(name, note)
@@ -163,7 +163,7 @@ class RunNoteFolder:
             outside = ":/" in parent
             storage = ReadOnlyStorage.of(parent) if outside else self._storage
             path = name if outside else location
-            content = storage.read_small(f"{path}/{SIDECAR_FILE}", MOST_BYTES)
+            content = storage.read_small(f"{path}/{SIDECAR_FILE}")
         except (MalformedName, OutsideTable):
             return False
         sidecar = None if content is None else parse_note(content)

@@ -34,11 +34,11 @@ def plan(*names, open_=(), aborted=(), txns=None, notes=None, blockers=(), forbi
 
 
 def removed(plan):
-    return [each.path for each in plan.remove]
+    return [removal.path for removal in plan.remove]
 
 
 def kept(plan):
-    return {each.path: each.reason for each in plan.keep}
+    return {stay.path: stay.reason for stay in plan.keep}
 
 
 OLD = ("base_2", "delta_3_3_0000", "delete_delta_4_4_0000")
@@ -64,7 +64,7 @@ def test_what_a_base_holds_may_go_when_nobody_is_there(newer):
         now=NOW,
     )
     assert removed(planned) == sorted(OLD)
-    assert {each.cover for each in planned.remove} == {newer}
+    assert {removal.cover for removal in planned.remove} == {newer}
     assert (planned.keep, planned.unmarked) == ((), ())
 
 
@@ -210,7 +210,7 @@ def plan_originals(*directories, blockers=()):
 def test_original_files_may_go_below_a_base(base):
     planned = plan_originals(base)
     assert removed(planned) == ["000000_0", "000001_0_copy_2", "HIVE_UNION_SUBDIR_1"]
-    assert {each.cover for each in planned.remove} == {base}
+    assert {removal.cover for removal in planned.remove} == {base}
     assert list(kept(planned)) == ["other"]
     assert planned.is_clean_up_to(None)
 

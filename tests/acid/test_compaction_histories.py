@@ -123,14 +123,14 @@ class Table:
     def read(self, snapshot):
         write_ids, txns = snapshot
         state = self.state(write_ids, txns)
-        found = [
+        rows = [
             write
             for name in filter(None, [state.base, *state.deltas])
             for write in self.content[name]
             if write_ids.is_valid(write[0])
         ]
-        assert len(found) == len(set(found)), "a row would be read twice"
-        return frozenset(found)
+        assert len(rows) == len(set(rows)), "a row would be read twice"
+        return frozenset(rows)
 
     def compact(self, type_, succeeds):
         write_ids, txns = self.snapshot()

@@ -235,31 +235,34 @@ def test_a_reason_tells_who_keeps_directories_from_being_compacted():
 
 def decisions(*measured):
     return [
-        decide(replace(each, partition=str(n)), HIVE, now=NOON) for n, each in enumerate(measured)
+        decide(replace(partition, partition=str(n)), HIVE, now=NOON)
+        for n, partition in enumerate(measured)
     ]
 
 
-def chosen(found, budget):
-    return [(each.size.partition, each.type is not None) for each in choose(found, budget)]
+def chosen(called, budget):
+    return [
+        (decision.size.partition, decision.type is not None) for decision in choose(called, budget)
+    ]
 
 
 def test_the_most_useful_compactions_come_first_and_all_others_keep_their_order():
-    found = decisions(size(3), size(11), size(50), size(4), size(11, delta_bytes=600))
+    called = decisions(size(3), size(11), size(50), size(4), size(11, delta_bytes=600))
     everything = [("2", True), ("4", True), ("1", True), ("0", False), ("3", False)]
-    assert chosen(found, Budget()) == everything
-    assert sorted(map(id, choose(found, Budget()))) == sorted(map(id, found))
+    assert chosen(called, Budget()) == everything
+    assert sorted(map(id, choose(called, Budget()))) == sorted(map(id, called))
 
 
 def test_what_the_budget_does_not_cover_waits_and_says_so():
-    found = decisions(size(20, delta_bytes=40), size(11, delta_bytes=30), size(12, delta_bytes=70))
-    by_number = choose(found, Budget(max_partitions=1))
-    assert [each.type for each in by_number] == [MINOR, None, None]
-    assert by_number[1].size is found[1].size
+    called = decisions(size(20, delta_bytes=40), size(11, delta_bytes=30), size(12, delta_bytes=70))
+    by_number = choose(called, Budget(max_partitions=1))
+    assert [decision.type for decision in by_number] == [MINOR, None, None]
+    assert by_number[1].size is called[1].size
     assert by_number[1].reason.startswith("11 delta directories")
     assert by_number[1].reason.endswith("It waits: this run's budget of 1 partition is used up.")
     # The second by benefit is too large, the third fits.
-    by_bytes = choose(found, Budget(max_bytes=70))
-    assert [(each.size.partition, each.type) for each in by_bytes] == [
+    by_bytes = choose(called, Budget(max_bytes=70))
+    assert [(decision.size.partition, decision.type) for decision in by_bytes] == [
         ("0", MINOR),
         ("1", MINOR),
         ("2", None),
@@ -268,8 +271,8 @@ def test_what_the_budget_does_not_cover_waits_and_says_so():
 
 
 def test_a_compaction_larger_than_the_budget_runs_when_it_is_the_most_useful():
-    found = decisions(size(20, delta_bytes=90), size(11, delta_bytes=30))
-    assert chosen(found, Budget(max_bytes=50)) == [("0", True), ("1", False)]
+    called = decisions(size(20, delta_bytes=90), size(11, delta_bytes=30))
+    assert chosen(called, Budget(max_bytes=50)) == [("0", True), ("1", False)]
 
 
 def test_benefit_does_not_explode_where_the_base_is_tiny():

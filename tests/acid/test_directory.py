@@ -44,12 +44,12 @@ def check(case, expected, **options):
         return
     state = acid_state(*arguments, **options)
     for key in expected.keys() - {"note"}:
-        found, wanted = getattr(state, key), expected[key]
+        actual, wanted = getattr(state, key), expected[key]
         if key == "base":
-            assert found == wanted
+            assert actual == wanted
         else:
             sort = sorted if key in ANY_ORDER else list
-            assert sort(found) == sort(wanted), key
+            assert sort(actual) == sort(wanted), key
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])

@@ -51,13 +51,13 @@ def test_rows_are_counted_per_bucket_in_hives_order_of_the_files():
 
 
 def test_loaded_files_carry_the_write_id_and_the_statement_of_their_directory():
-    (found,) = synthetic_ids({"000002_0": 3}, write_id=7, statement_id=5)
-    assert found == SyntheticIds("000002_0", 7, encode_bucket(2, 5), 0, 3)
+    (ids,) = synthetic_ids({"000002_0": 3}, write_id=7, statement_id=5)
+    assert ids == SyntheticIds("000002_0", 7, encode_bucket(2, 5), 0, 3)
 
 
 def test_a_file_without_a_bucket_number_has_no_row_ids_and_moves_no_others():
-    found = synthetic_ids({"000000_0_copy_1": 3, "000000_0a.orc": 5, "000000_0": 2})
-    assert [(file.path, file.bucket is None, file.first_row) for file in found] == [
+    files = synthetic_ids({"000000_0_copy_1": 3, "000000_0a.orc": 5, "000000_0": 2})
+    assert [(file.path, file.bucket is None, file.first_row) for file in files] == [
         ("000000_0", False, 0),
         ("000000_0_copy_1", False, 2),
         ("000000_0a.orc", True, 0),

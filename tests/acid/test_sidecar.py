@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.acid.directory import FileStatus
+from airflow_hiveacid.acid.names import LARGEST_NOTE
 from airflow_hiveacid.acid.sidecar import (
-    LARGEST_NOTE,
     WrittenFile,
     directory_note,
     disagreements,

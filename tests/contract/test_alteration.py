@@ -84,11 +84,11 @@ def test_statistics_are_forgotten_once_and_nothing_else_changes(
     for partition in partitions[:2]:
         partition.raw.parameters.update(ACCURATE, mine="kept")
     client.add_partitions(ref, partitions)
-    before = {each.name: each for each in client.get_partitions(ref)}
+    before = {partition.name: partition for partition in client.get_partitions(ref)}
     assert "COLUMN_STATS_ACCURATE" in before["day=a"].parameters
 
     forget(client, ref, "day=a", "day=c")
-    after = {each.name: each for each in client.get_partitions(ref)}
+    after = {partition.name: partition for partition in client.get_partitions(ref)}
     assert without_statistics(client.get_table(ref)) == without_statistics(table)
     assert "COLUMN_STATS_ACCURATE" not in client.get_table(ref).parameters
     assert "COLUMN_STATS_ACCURATE" not in after["day=a"].parameters
@@ -135,7 +135,7 @@ def test_a_column_that_is_added_just_before_the_alter_stays(
     else:
         forget(client, ref)
         assert client.get_table(ref).parameters["numRows"] == ""
-    assert [each.name for each in client.get_table(ref).columns] == ["id", "tags", *added]
+    assert [column.name for column in client.get_table(ref).columns] == ["id", "tags", *added]
     assert len(sent) > 1
 
 

@@ -84,9 +84,9 @@ def test_server_settings_can_be_read(client: MetastoreClient) -> None:
 
 def test_databases(client: MetastoreClient, database: str) -> None:
     assert database in client.get_databases()
-    found = client.get_database(database)
-    assert found.name == database
-    assert (found.location or "").endswith(f"/{database}.db")
+    described = client.get_database(database)
+    assert described.name == database
+    assert (described.location or "").endswith(f"/{database}.db")
     assert client.get_tables(database) == []
 
 
@@ -122,16 +122,16 @@ def test_a_created_table_reads_back_as_it_was_described(
         owner="alice",
     )
     client.create_table(described)
-    found = client.get_table(ref)
-    assert found.kind is kind
-    assert found.columns == COLUMNS
-    assert found.partition_keys == DAY
-    assert found.bucket_columns == ("id",)
-    assert found.num_buckets == 4
-    assert found.bucketing_version == 2
-    assert found.owner == "alice"
-    assert described.parameters.items() <= found.parameters.items()
-    assert (found.location or "").endswith(f"/{database}.db/t")
+    stored = client.get_table(ref)
+    assert stored.kind is kind
+    assert stored.columns == COLUMNS
+    assert stored.partition_keys == DAY
+    assert stored.bucket_columns == ("id",)
+    assert stored.num_buckets == 4
+    assert stored.bucketing_version == 2
+    assert stored.owner == "alice"
+    assert described.parameters.items() <= stored.parameters.items()
+    assert (stored.location or "").endswith(f"/{database}.db/t")
     assert client.get_tables(database) == ["t"]
 
 
@@ -188,21 +188,23 @@ def test_partitions_keep_their_values_whatever_they_are(
     partitions = [HivePartition.new(table, [value]) for value in values]
     client.add_partitions(table.ref, partitions)
     client.add_partitions(table.ref, partitions[:3])
-    assert sorted(client.get_partition_names(table.ref)) == sorted(each.name for each in partitions)
-    found = {each.name: each for each in client.get_partitions(table.ref)}
-    assert len(found) == len(values)
+    assert sorted(client.get_partition_names(table.ref)) == sorted(
+        partition.name for partition in partitions
+    )
+    stored = {partition.name: partition for partition in client.get_partitions(table.ref)}
+    assert len(stored) == len(values)
     for partition in partitions:
-        assert found[partition.name].values == partition.values
-        assert found[partition.name].location == f"{table.location}/{partition.name}"
-        assert found[partition.name].columns == COLUMNS
+        assert stored[partition.name].values == partition.values
+        assert stored[partition.name].location == f"{table.location}/{partition.name}"
+        assert stored[partition.name].columns == COLUMNS
 
 
 def test_only_existing_partitions_of_those_asked_for_are_described(
     client: MetastoreClient, table: HiveTable
 ) -> None:
     client.add_partitions(table.ref, [HivePartition.new(table, [day]) for day in "abc"])
-    found = client.get_partitions(table.ref, ["day=a", "day=c", "day=z"])
-    assert sorted(each.name for each in found) == ["day=a", "day=c"]
+    existing = client.get_partitions(table.ref, ["day=a", "day=c", "day=z"])
+    assert sorted(partition.name for partition in existing) == ["day=a", "day=c"]
     assert client.get_partitions(table.ref, []) == []
 
 
@@ -245,7 +247,7 @@ def test_open_and_aborted_transactions_are_listed(
     assert txns.is_aborted(aborted)
     assert not txns.is_valid(txn)
     assert not txns.is_aborted(txn)
-    (info,) = [each for each in client.get_open_txns_info() if each.txn_id == txn]
+    (info,) = [info for info in client.get_open_txns_info() if info.txn_id == txn]
     assert (info.user, info.host, info.state) == ("alice", "there", TxnState.OPEN)
     assert info.started_at is not None
     assert abs(datetime.now(UTC) - info.started_at) < timedelta(minutes=10)
@@ -265,8 +267,8 @@ def test_write_ids_follow_the_fate_of_their_transactions(
     client.abort_txn(txns[1])
     lists = client.get_valid_write_ids([table.ref], txn_list(client))
     write_ids = lists[table.ref.full_name]
-    assert [write_ids.is_valid(each) for each in ids] == [True, False, False, False]
-    assert [write_ids.is_aborted(each) for each in ids] == [False, True, False, False]
+    assert [write_ids.is_valid(write_id) for write_id in ids] == [True, False, False, False]
+    assert [write_ids.is_aborted(write_id) for write_id in ids] == [False, True, False, False]
     # As the third transaction sees it, whose list ends with itself.
     own = client.get_valid_write_ids([table.ref], txn_list(client, txns[2]))
     assert own[table.ref.full_name].is_valid(3)

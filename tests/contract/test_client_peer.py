@@ -35,8 +35,8 @@ def test_a_peer_sees_our_locks_and_we_see_its_transactions(
         assert (seen.lockid, seen.txnid, seen.partname) == (lock.lock_id, txn, "day=a")
         opened = peer.open_txns(ttypes.OpenTxnRequest(1, "bob", "there")).txn_ids[0]
     assert client.heartbeat(opened) is TxnLiveness.OPEN
-    for each in (txn, opened):
-        client.abort_txn(each)
+    for open_txn in (txn, opened):
+        client.abort_txn(open_txn)
 
 
 def test_a_peer_of_version_3_reads_our_tables_and_we_read_its(hms3: EmbeddedMetastore) -> None:
@@ -47,8 +47,8 @@ def test_a_peer_of_version_3_reads_our_tables_and_we_read_its(hms3: EmbeddedMeta
             ours, [HivePartition.new(client.get_table(ours), [day]) for day in ("x/y", "z")]
         )
         seen = peer.get_table("default", "ours")
-        assert [(each.name, each.type) for each in seen.sd.cols] == [
-            (each.name, each.type) for each in COLUMNS
+        assert [(column.name, column.type) for column in seen.sd.cols] == [
+            (column.name, column.type) for column in COLUMNS
         ]
         assert seen.parameters == client.get_table(ours).parameters
         assert peer.get_partition_names("default", "ours", -1) == ["day=x%2Fy", "day=z"]

@@ -114,10 +114,10 @@ def test_the_queue_is_shown_by_table_and_by_partition(
 ) -> None:
     queue.request(table, "day=1", MAJOR, pool=pool)
     queue.request(table, "day=2", MINOR, pool=pool)
-    assert [each.type for each in queue.show(table)] == ["major", "minor"]
-    assert [each.partition for each in queue.show(table, "day=2")] == ["day=2"]
+    assert [entry.type for entry in queue.show(table)] == ["major", "minor"]
+    assert [entry.partition for entry in queue.show(table, "day=2")] == ["day=2"]
     assert queue.show(TableRef(table.database, "other")) == []
-    assert {each.table for each in queue.show()} >= {table}
+    assert {entry.table for entry in queue.show()} >= {table}
 
 
 def test_one_partition_has_one_unfinished_request(
@@ -231,7 +231,7 @@ def test_what_is_not_ours_is_left_alone(
     queue.claim("some-host-1", pool)
     queue.request(table, "day=2", MAJOR)
     queue.request(table, "day=3", MAJOR, pool=f"team {pool}")
-    assert [each.partition for each in queue.live(table)] == ["day=1", "day=2", "day=3"]
+    assert [entry.partition for entry in queue.live(table)] == ["day=1", "day=2", "day=3"]
 
 
 def test_what_is_only_to_be_cleaned_is_not_live(

@@ -36,13 +36,13 @@ def test_every_kind_of_table_of_every_database_is_there(
     other = TableRef("default", f"of_{database}")
     client.create_table(HiveTable.new(other, COLUMNS))
     try:
-        found = dict(table_locations(client))
+        locations = dict(table_locations(client))
         for ref in (full, insert_only, other):
-            assert found[ref] == client.get_table(ref).location
+            assert locations[ref] == client.get_table(ref).location
     finally:
         client.drop_table(other)
-    assert found[plain].rstrip("/") == elsewhere.replace("file:///", "file:/")
-    assert view.ref not in found
+    assert locations[plain].rstrip("/") == elsewhere.replace("file:///", "file:/")
+    assert view.ref not in locations
 
 
 def test_a_database_of_more_tables_than_fit_into_one_call_is_complete(
@@ -60,5 +60,5 @@ def test_thousands_of_names_can_be_asked_for(client: MetastoreClient, database: 
     client.create_table(HiveTable.new(ref, COLUMNS))
     # Those that are not there make the same query in the metastore's database.
     names = [*(f"missing_{number}" for number in range(2000)), ref.name]
-    (found,) = many_tables.projected_tables(client, database, names, ["tableName"])
-    assert found.tableName == ref.name
+    (table,) = many_tables.projected_tables(client, database, names, ["tableName"])
+    assert table.tableName == ref.name

@@ -140,7 +140,9 @@ def test_others_can_append_meanwhile_and_are_not_seen(
     with begin(UPDATE, UPDATE) as txn:
         appended = [write(client, table, INSERT) for table in tables]
         seen = [txn.snapshot.write_ids[table.full_name] for table in tables]
-        assert [ids.is_valid(each) for ids, each in zip(seen, appended, strict=True)] == [False] * 2
+        assert [ids.is_valid(write_id) for ids, write_id in zip(seen, appended, strict=True)] == [
+            False
+        ] * 2
         txn.commit()
     assert txn.restarts == 0
 

@@ -49,8 +49,8 @@ def begin(client: MetastoreClient, operation: Operation = Operation.UPDATE) -> T
 
 
 def is_committed(client: MetastoreClient, transaction: Transaction) -> bool:
-    found = outcome(client, transaction.txn_id, {TABLE: transaction.write_ids[str(TABLE)]})
-    return found is Outcome.COMMITTED
+    became = outcome(client, transaction.txn_id, {TABLE: transaction.write_ids[str(TABLE)]})
+    return became is Outcome.COMMITTED
 
 
 def test_heartbeats_keep_a_transaction_alive_that_outlasts_others(
@@ -171,9 +171,9 @@ def test_a_lost_answer_neither_loses_nor_doubles_anything(
     proxy.close()
     assert proxy.cuts == 1
     assert is_committed(client, transaction)
-    # A lock that was granted is found again; everything else before the work begins anew.
-    anew = call == "open_txns" or (call == "lock" and not arrives)
-    assert transaction.restarts == int(anew)
+    # A lock that was granted is found again; everything else before the work begins again.
+    again = call == "open_txns" or (call == "lock" and not arrives)
+    assert transaction.restarts == int(again)
     assert find_open_transactions(client, TOKEN) == []
     assert client.show_locks(TABLE) == []
     assert removed == []
@@ -285,7 +285,7 @@ def test_waiters_keep_their_places_and_a_killed_one_loses_it(
                 "the next one stands in line",
                 lambda: len(client.show_locks(queue_of(TABLE))) == 1 + len(running),
             )
-        for each in running:
-            each.result()
+        for waiter in running:
+            waiter.result()
     assert served == [0, 1]
     assert client.show_locks() == []

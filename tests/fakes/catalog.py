@@ -134,12 +134,12 @@ class Catalog:
         told = context.properties
         if self._version is MetastoreVersion.HMS4 and "expected_parameter_key" in told:
             key, expected = told["expected_parameter_key"], told["expected_parameter_value"]
-            found = table.raw.parameters.get(key)
-            if found != expected:
+            current = table.raw.parameters.get(key)
+            if current != expected:
                 # With a database that can compare them; Derby fails when they are equal.
                 raise idl_tables.MetaException(
                     f"The table has been modified. The parameter value for key '{key}' is "
-                    f"'{found}'. The expected was value was '{expected}'"
+                    f"'{current}'. The expected was value was '{expected}'"
                 )
         table.raw = new
 
@@ -150,7 +150,7 @@ class Catalog:
 
     def get_partitions_by_names(self, database: str, name: str, names: list[str]) -> list[Any]:
         partitions = self._table(database, name).partitions
-        return [partitions[each] for each in names if each in partitions]
+        return [partitions[value] for value in names if value in partitions]
 
     def get_partitions_with_specs(self, request: Any) -> Any:
         specs = self.get_partitions_pspec(request.dbName, request.tblName, -1)
@@ -160,12 +160,14 @@ class Catalog:
         table = self._table(database, name)
         root = table.raw.sd.location
         shared, alone = [], []
-        for each in table.partitions.values():
-            if each.sd.location.startswith(root):
-                path = each.sd.location.removeprefix(root)
-                shared.append(idl_tables.PartitionWithoutSD(values=each.values, relativePath=path))
+        for partition in table.partitions.values():
+            if partition.sd.location.startswith(root):
+                path = partition.sd.location.removeprefix(root)
+                shared.append(
+                    idl_tables.PartitionWithoutSD(values=partition.values, relativePath=path)
+                )
             else:
-                alone.append(each)
+                alone.append(partition)
         return [
             idl_tables.PartitionSpec(
                 sharedSDPartitionSpec=idl_tables.PartitionSpecWithSharedSD(shared, table.raw.sd)
@@ -195,7 +197,9 @@ class Catalog:
         self, database: str, name: str, partitions: list[Any], _: Any
     ) -> None:
         table = self._table(database, name)
-        table.partitions |= {_partition_name(table, each): each for each in partitions}
+        table.partitions |= {
+            _partition_name(table, partition): partition for partition in partitions
+        }
 
     def _table(self, database: str, name: str) -> _Table:
         return self._found(self._tables.get((database, name)), f"hive.{database}.{name} table")

@@ -51,7 +51,7 @@ class _Txn:
     write_ids: dict[str, int] = field(default_factory=dict)
 
     def changes(self) -> list[Component]:
-        return sorted(each for each in self.components if each.operation in _CHANGES)
+        return sorted(component for component in self.components if component.operation in _CHANGES)
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Transactions:
                 if youngest >= txn.id and other.place == own.place and own.meets(other):
                     self._end(txn, TxnState.ABORTED)
                     raise idl_txns.TxnAbortedException(_conflict(txn.id, txn_id, own, other))
-        self._committed += [(each, txn.id, len(self._txns)) for each in txn.changes()]
+        self._committed += [(change, txn.id, len(self._txns)) for change in txn.changes()]
         self._end(txn, TxnState.COMMITTED)
 
     def abort_txn(self, request: Any) -> None:
@@ -121,8 +121,8 @@ class Transactions:
         asked = range(request.min, request.max + 1)
         states = {txn_id: self._txns[txn_id].state for txn_id in asked if txn_id in self._txns}
         return idl_txns.HeartbeatTxnRangeResponse(
-            aborted={each for each, state in states.items() if state is TxnState.ABORTED},
-            nosuch={each for each in asked if states.get(each) in (None, TxnState.COMMITTED)},
+            aborted={txn_id for txn_id, state in states.items() if state is TxnState.ABORTED},
+            nosuch={txn_id for txn_id in asked if states.get(txn_id) in (None, TxnState.COMMITTED)},
         )
 
     def get_open_txns(self) -> Any:
@@ -171,7 +171,9 @@ class Transactions:
         table = (request.dbname, request.tablename)
         operation = DataOperation(request.operationType)
         txn.components = {
-            each: write_id for each, write_id in txn.components.items() if not each.is_dynamic
+            component: write_id
+            for component, write_id in txn.components.items()
+            if not component.is_dynamic
         }
         for partition in request.partitionnames:
             txn.components[Component(*table, partition, operation)] = request.writeid
@@ -229,9 +231,9 @@ class Transactions:
         for txn in self._txns.values():
             if txn.state is TxnState.ABORTED:
                 txn.components = {
-                    each: write_id
-                    for each, write_id in txn.components.items()
-                    if each.place != place or not 0 < write_id <= highest_write_id
+                    component: write_id
+                    for component, write_id in txn.components.items()
+                    if component.place != place or not 0 < write_id <= highest_write_id
                 }
 
     def forget_empty(self) -> None:
@@ -248,9 +250,9 @@ class Transactions:
         for txn in self._txns.values():
             txn.write_ids.pop(f"{database}.{table}", None)
             txn.components = {
-                each: write_id
-                for each, write_id in txn.components.items()
-                if each.place[:2] != (database, table)
+                component: write_id
+                for component, write_id in txn.components.items()
+                if component.place[:2] != (database, table)
             }
 
     # Locks
@@ -266,14 +268,14 @@ class Transactions:
             request.hostname,
             request.agentInfo,
         )
-        for each in lock.components:
-            if each.partitionname and self._version is MetastoreVersion.HMS3:
-                each.partitionname = each.partitionname.lower()
-            operation = DataOperation(each.operationType)
-            if txn and each.isTransactional and operation in (DataOperation.INSERT, *_CHANGES):
-                place = (each.dbname, each.tablename, each.partitionname)
-                component = Component(*place, operation, bool(each.isDynamicPartitionWrite))
-                write_id = txn.write_ids.get(f"{each.dbname}.{each.tablename}", 0)
+        for asked in lock.components:
+            if asked.partitionname and self._version is MetastoreVersion.HMS3:
+                asked.partitionname = asked.partitionname.lower()
+            operation = DataOperation(asked.operationType)
+            if txn and asked.isTransactional and operation in (DataOperation.INSERT, *_CHANGES):
+                place = (asked.dbname, asked.tablename, asked.partitionname)
+                component = Component(*place, operation, bool(asked.isDynamicPartitionWrite))
+                write_id = txn.write_ids.get(f"{asked.dbname}.{asked.tablename}", 0)
                 txn.components[component] = write_id
         self._locks[lock.id] = lock
         return self._try(lock)
@@ -301,11 +303,11 @@ class Transactions:
         shown = [
             idl_txns.ShowLocksResponseElement(
                 lockid=lock.id,
-                dbname=each.dbname,
-                tablename=each.tablename,
-                partname=each.partitionname,
+                dbname=component.dbname,
+                tablename=component.tablename,
+                partname=component.partitionname,
                 state=int(lock.state),
-                type=each.type,
+                type=component.type,
                 txnid=lock.txn,
                 lastheartbeat=0,
                 acquiredat=lock.acquired_at,
@@ -314,8 +316,9 @@ class Transactions:
                 agentInfo=lock.agent_info,
             )
             for lock in self._locks.values()
-            for each in lock.components
-            if request.dbname in (None, each.dbname) and request.tablename in (None, each.tablename)
+            for component in lock.components
+            if request.dbname in (None, component.dbname)
+            and request.tablename in (None, component.tablename)
         ]
         return idl_txns.ShowLocksResponse(shown)
 
@@ -364,7 +367,7 @@ def _overlap(one: Any, other: Any) -> bool:
 def _conflict(txn_id: int, other_id: int, own: Component, other: Component) -> str:
     place = "/".join(filter(None, own.place))
     letters = "/".join(
-        "u" if each.operation is DataOperation.UPDATE else "d" for each in (own, other)
+        "u" if change.operation is DataOperation.UPDATE else "d" for change in (own, other)
     )
     return (
         f"Aborting [txnid:{txn_id},{txn_id}] due to a write conflict on {place}"

@@ -73,8 +73,9 @@ PROPERTIES = {
     "compactorthreshold.hive.compactor.delta.pct.threshold": "0.5",
     "no_auto_compaction": "true",
 }
-SINCE = (
+READER_NOTES = (
     '{"high_watermark": 12, "locks": [1, 2]}',
+    '{"format": 2, "high_watermark": 12, "locks": [1, 2]}',
     '{"high_watermark": 1e999, "locks": []}',
     "[" * 20000,
 )
@@ -84,14 +85,13 @@ SINCE = (
 def test_write_id_lists(inputs):
     def read(text):
         for kind in (ValidWriteIdList, CompactorWriteIdList, ValidTxnList):
-            found = kind.parse(text if kind is not ValidTxnList else text.partition(":")[2])
-            found.format()
-            found.format(ranges=True)
-            found.is_valid(5)
-            found.is_aborted(5)
+            ids = kind.parse(text if kind is not ValidTxnList else text.partition(":")[2])
+            ids.format()
+            ids.is_valid(5)
+            ids.is_aborted(5)
             if kind is not ValidTxnList:
-                found.range_valid(1, 2**63 - 1)
-                found.range_aborted(1, 2**63 - 1)
+                ids.range_valid(1, 2**63 - 1)
+                ids.range_aborted(1, 2**63 - 1)
 
     fuzz(read, lambda source: source.text(WRITE_IDS), inputs)
 
@@ -159,7 +159,7 @@ def test_markers_and_since_notes(inputs):
         ReaderNote.parse(texts[1].encode(errors="surrogatepass"))
         parse_metadata_file(texts[0])
 
-    fuzz(read, lambda source: (source.text(MARKERS), source.text(SINCE)), inputs)
+    fuzz(read, lambda source: (source.text(MARKERS), source.text(READER_NOTES)), inputs)
 
 
 @INPUTS

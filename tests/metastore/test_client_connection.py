@@ -159,8 +159,8 @@ def test_threads_can_share_a_client(client: MetastoreClient, database: str) -> N
 
     def look(name: str) -> set[str]:
         together.wait()
-        found = [client.get_table(TableRef(database, name)) for _ in range(25)]
-        return {table.columns[0].name for table in found}
+        tables = [client.get_table(TableRef(database, name)) for _ in range(25)]
+        return {table.columns[0].name for table in tables}
 
     with ThreadPoolExecutor(len(names)) as threads:
         assert list(threads.map(look, names)) == [{name} for name in names]

@@ -84,8 +84,11 @@ def client(uris: str, **options: object) -> MetastoreClient:
     ],
 )  # fmt: skip
 def test_uris(uris: str, expected: list[tuple[str, str, int, str]]) -> None:
-    found = [(each.scheme, each.host, each.port, each.path) for each in Endpoint.parse(uris)]
-    assert found == expected
+    parts = [
+        (endpoint.scheme, endpoint.host, endpoint.port, endpoint.path)
+        for endpoint in Endpoint.parse(uris)
+    ]
+    assert parts == expected
 
 
 @pytest.mark.parametrize("uris", ["", ",", "jdbc:hive2://a", "thrift://a:port", "thrift://:1"])

@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import Self
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.jobs.run_token import agent_info
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnState
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 # Of the 128 characters of a host name that the metastore keeps, a run token needs the others.
 _LONGEST_HOST = 40
@@ -117,8 +117,7 @@ def outcome(client: MetastoreClient, txn_id: int, written: Mapping[TableRef, int
         txn_id: The transaction.
         written: Its write id for each table that it writes.
     """
-    answer = client.get_open_txns()
-    txns = ValidTxnList.from_open_txns(answer.high_watermark, answer.open_txns, answer.aborted_bits)
+    txns = Snapshot.take(client, []).txns
     if txn_id in txns.open:
         return Outcome.OPEN
     if txn_id in txns.aborted:

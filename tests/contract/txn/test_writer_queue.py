@@ -114,14 +114,14 @@ def test_waiters_are_served_in_their_order_and_open_one_transaction_each(
                 eventually(
                     "the next one stands in line",
                     lambda: (
-                        len({each.lock_id for each in client.show_locks(queue_of(table))})
+                        len({lock.lock_id for lock in client.show_locks(queue_of(table))})
                         == len(running)
                     ),
                 )
             assert client.get_open_txns().high_watermark == before + 1
             first.commit()
-        for each in running:
-            each.result()
+        for waiter in running:
+            waiter.result()
     assert served == [0, 1, 2, 3, 4]
     assert client.get_open_txns().high_watermark == before + 6
     assert client.show_locks() == []
