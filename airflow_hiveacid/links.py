@@ -42,7 +42,7 @@ class TableHealthLink(_PushedLink):
     name = "Table health"
 
 
-def spark_application_url(application_id: str, tracking_url: str | None = None) -> str | None:
+def spark_application_url(application_id: str, tracking_url: str | None) -> str | None:
     """Return the address for SparkApplicationLink; None when there is none.
 
     :param application_id: The application.

@@ -53,14 +53,14 @@ class RunFiles:
         self._folder, _, self._name = location.rpartition("/")
 
     @staticmethod
-    def below(table_folder: str, digest: str) -> str:
+    def below(table_folder: str, tag: str) -> str:
         """The location for a run whose driver is on another machine than its submitter.
 
         Args:
             table_folder: The folder of the table.
-            digest: Tells this run from all others.
+            tag: By which the applications of the run are found.
         """
-        return f"{table_folder.rstrip('/')}/{RUN_NOTES}/{digest}.{APPLICATION_ID}.json"
+        return f"{table_folder.rstrip('/')}/{RUN_NOTES}/{tag}.{APPLICATION_ID}.json"
 
     @property
     def known(self) -> bool:

@@ -123,13 +123,15 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
         watched[self.table] += 1
         try:
             store = getattr(self, "asset_state_store", None)  # Since Airflow 3.3.
-            told: dict[str, str] = {} if store is None else await store.aget(_TOLD, {})
+            reported: dict[str, str] = {} if store is None else await store.aget(_TOLD, {})
             async for needs in shared_stream:
                 own = [need for need in needs if fnmatchcase(need["table"], self.table.lower())]
-                fresh, now_told = _tell(own, told, datetime.now(UTC), self.remind_after_hours)
-                if now_told != told and store is not None:
-                    await store.aset(_TOLD, now_told)
-                told = now_told
+                fresh, now_reported = _choose(
+                    own, reported, datetime.now(UTC), self.remind_after_hours
+                )
+                if now_reported != reported and store is not None:
+                    await store.aset(_TOLD, now_reported)
+                reported = now_reported
                 if fresh:
                     yield TriggerEvent({"needs": fresh})  # type: ignore[no-untyped-call]
         finally:
@@ -138,20 +140,27 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
                 del watched[self.table]
 
 
-def _tell(
+def _choose(
     needs: Sequence[dict[str, Any]],
-    told: Mapping[str, str],
+    reported: Mapping[str, str],
     now: datetime,
     remind_after_hours: float,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """What to tell of now, and since when what has been told; what is over is armed again."""
+    """Choose what to report now.
+
+    :param needs: What is worth compacting.
+    :param reported: When each partition was reported; what is not needed any more is forgotten.
+    :param now: The time.
+    :param remind_after_hours: After how long a partition is reported again.
+    :return: The needs to report, and when each partition was reported, these included.
+    """
     latest = now.timestamp() - 3600 * remind_after_hours
     still: dict[str, str] = {}
     fresh: list[dict[str, Any]] = []
     for need in needs:
         name = f"{need['table']}/{need['partition'] or ''}"
-        if name in told and datetime.fromisoformat(told[name]).timestamp() > latest:
-            still[name] = told[name]
+        if name in reported and datetime.fromisoformat(reported[name]).timestamp() > latest:
+            still[name] = reported[name]
         elif len(fresh) < _PARTITIONS_PER_EVENT:
             # Those beyond come with the next look.
             still[name] = now.isoformat()

@@ -33,11 +33,11 @@ def test_links_have_keys_of_their_own():
 def test_the_page_of_the_cluster_comes_before_the_history_server(monkeypatch):
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__SPARK_HISTORY_URL", "https://history:18080/")
     assert spark_application_url("app_1", "https://rm/proxy/app_1/") == "https://rm/proxy/app_1/"
-    assert spark_application_url("app_1") == "https://history:18080/history/app_1/"
+    assert spark_application_url("app_1", None) == "https://history:18080/history/app_1/"
 
 
 def test_without_either_an_application_has_no_address():
-    assert spark_application_url("app_1") is None
+    assert spark_application_url("app_1", None) is None
 
 
 def test_the_health_of_a_table_is_on_the_page_of_this_airflow(monkeypatch):

@@ -172,23 +172,23 @@ def test_it_is_armed_again_by_the_compaction_and_remembers_over_a_restart(orders
 def test_what_stays_worth_compacting_is_told_again_after_some_hours():
     now = datetime.now(UTC)
     needs = [{"table": "a.t", "partition": None}, {"table": "a.t", "partition": "p=1"}]
-    fresh, told = compaction_event._tell(needs[:1], {}, now, 6)
+    fresh, told = compaction_event._choose(needs[:1], {}, now, 6)
     assert fresh == needs[:1]
-    fresh, told = compaction_event._tell(needs, told, now + timedelta(hours=5), 6)
+    fresh, told = compaction_event._choose(needs, told, now + timedelta(hours=5), 6)
     assert fresh == needs[1:]
-    fresh, told = compaction_event._tell(needs, told, now + timedelta(hours=7), 6)
+    fresh, told = compaction_event._choose(needs, told, now + timedelta(hours=7), 6)
     assert fresh == needs[:1]
-    assert compaction_event._tell([], told, now + timedelta(hours=7), 6) == ([], {})
-    assert compaction_event._tell(needs[:1], told, now, 1e308)[0] == []
+    assert compaction_event._choose([], told, now + timedelta(hours=7), 6) == ([], {})
+    assert compaction_event._choose(needs[:1], told, now, 1e308)[0] == []
 
 
 def test_one_event_tells_of_so_many_partitions_and_the_next_one_of_the_rest():
     now = datetime.now(UTC)
     needs = [{"table": "a.t", "partition": f"p={number}"} for number in range(150)]
-    first, told = compaction_event._tell(needs, {}, now, 6)
-    second, told = compaction_event._tell(needs, told, now, 6)
+    first, told = compaction_event._choose(needs, {}, now, 6)
+    second, told = compaction_event._choose(needs, told, now, 6)
     assert (first, second) == (needs[:100], needs[100:])
-    assert compaction_event._tell(needs, told, now, 6) == ([], told)
+    assert compaction_event._choose(needs, told, now, 6) == ([], told)
 
 
 def test_all_tables_of_a_connection_share_one_poll(orders):
