@@ -9,11 +9,10 @@ from airflow_hiveacid.orc.envelope import RowOperation, acid_metadata
 from airflow_hiveacid.orc.key_stream import RowIdRange, read_row_id_range
 from airflow_hiveacid.orc.layout import Layout, is_old, joint_writer, writer_of
 from airflow_hiveacid.orc.nanoseconds import is_marked, mark, without_mark
-from airflow_hiveacid.orc.source_and_sink import Output, Sink, Source
+from airflow_hiveacid.orc.source_and_sink import Output, Sink, Source, Written
 from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
 from airflow_hiveacid.orc.stripe_copy import copy_stripes
 from airflow_hiveacid.orc.tail import MAGIC, WRITER_JAVA, WRITER_VERSION_ORC_135, OrcTail
-from airflow_hiveacid.orc.transplant import Written
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from airflow_hiveacid.orc.envelope import (
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS, KeyColumns, NewColumns, row_groups
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.protobuf import DATA, Message
-from airflow_hiveacid.orc.source_and_sink import Output, Sink
+from airflow_hiveacid.orc.source_and_sink import Output, Sink, Written
 from airflow_hiveacid.orc.statistics import count_statistics, merge_columns
 from airflow_hiveacid.orc.streams import (
     Encoding,
@@ -36,7 +36,6 @@ from airflow_hiveacid.orc.streams import (
     row_index,
 )
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
-from airflow_hiveacid.orc.transplant import Written
 
 # A stripe is built in memory, where its events take some 100 bytes each.
 STRIPE_EVENTS = 1_000_000

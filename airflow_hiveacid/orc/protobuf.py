@@ -123,14 +123,14 @@ class Message:
                 return value
         return default
 
-    def signed(self, number: int, default: int = 0) -> int:
-        """The value of a zigzag field."""
-        return unzigzag(self.number(number, zigzag(default)))
+    def signed(self, number: int) -> int:
+        """The value of a zigzag field; 0 if it is not there."""
+        return unzigzag(self.number(number))
 
-    def real(self, number: int, default: float = 0.0) -> float:
-        """The value of a double field."""
+    def real(self, number: int) -> float:
+        """The value of a double field; 0 if it is not there."""
         value = self.data(number)
-        return default if value is None or len(value) != 8 else struct.unpack("<d", value)[0]
+        return 0.0 if value is None or len(value) != 8 else struct.unpack("<d", value)[0]
 
     def data(self, number: int) -> bytes | None:
         """The value of a field that holds bytes, text or a message."""

@@ -2,8 +2,10 @@
 
 import io
 import os
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile
 
 _COPY_BLOCK = 8 << 20
@@ -39,6 +41,21 @@ def read_exactly(source: Source, offset: int, length: int) -> bytes:
             raise CorruptFile(f"The file ends before byte {offset + length}, which it refers to.")
         data += more
     return data
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a new file holds.
+
+    Attributes:
+        rows: Its rows.
+        bytes: Its length.
+        key_index: For each stripe the row id of its last row.
+    """
+
+    rows: int
+    bytes: int
+    key_index: tuple[RowId, ...]
 
 
 class Output:

@@ -5,7 +5,7 @@ statistics of each stripe.
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
@@ -301,14 +301,6 @@ class OrcTail:
         if len(postscript) > _LONGEST_POST_SCRIPT:
             raise UnsupportedFile("The post script of the ORC file has no room for other lengths.")
         return encoded_metadata + encoded_footer + postscript + bytes((len(postscript),))
-
-    def with_block_size(self, block_size: int) -> "OrcTail":
-        """A tail that allows chunks of another size."""
-        return replace(
-            self,
-            compression=replace(self.compression, block_size=block_size),
-            postscript=self.postscript.with_numbers({PostScriptField.BLOCK_SIZE: block_size}),
-        )
 
     def _footer(self, content_length: int) -> Message:
         footer = Message()

@@ -32,14 +32,14 @@ def other_schema(root: Path) -> Path:
     from pyarrow import Table, orc
 
     from airflow_hiveacid.acid.row_id import encode_bucket
-    from airflow_hiveacid.orc.transplant import transplant_all
+    from airflow_hiveacid.orc.transplant import transplant
 
     file = root / "delta_0000002_0000002_0000" / "bucket_00000"
     flat = root.parent / "flat.orc"
     orc.write_table(Table.from_pydict({"id": ["not a number"]}), flat)
     file.unlink()
     with flat.open("rb") as source, file.open("wb") as sink:
-        transplant_all(source, sink, write_id=2, bucket=encode_bucket(0))
+        transplant(source, sink, write_id=2, bucket=encode_bucket(0))
     return file
 
 

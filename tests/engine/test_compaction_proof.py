@@ -42,6 +42,8 @@ from tests.engine.sabotage import (
     takes_a_file_twice,
     takes_a_stripe_of_another_file,
 )
+from tests.orc.acid_files import enveloped, with_acid_metadata
+from tests.orc.orc_tables import flat_file
 
 HIVE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -76,8 +78,6 @@ def case(make: Callable[..., Case], tmp_path: Path) -> Iterator[Case]:
 
 def _aborted_beside(case: Case) -> None:
     """An aborted write id, whose rows lie in one file with those of a committed one."""
-    from airflow_hiveacid.orc.transplant import Segment, transplant
-
     write_ids = []
     for number in range(2):
         txn = case.client.open_txn("stream", "localhost", None)
@@ -87,13 +87,10 @@ def _aborted_beside(case: Case) -> None:
     directory = _root(case) / f"delta_{first:07d}_{last:07d}"
     directory.mkdir()
     (directory / "_orc_acid_version").write_bytes(b"2")
-    flat = directory.parent / "_flat.orc"
     rows = {"id": pa.array([30, 31, 99], pa.int32()), "v": ["s"] * 3, "p": ["x"] * 3}
-    pa.orc.write_table(pa.table(rows), flat)
-    segments = [Segment(2, first, 1 << 29, 0, first), Segment(1, last, 1 << 29, 0, last)]
-    with flat.open("rb") as source, (directory / "bucket_00000").open("wb") as sink:
-        transplant(source, sink, segments)
-    flat.unlink()
+    ids = [(first, 1 << 29, 0), (first, 1 << 29, 1), (last, 1 << 29, 0)]
+    file = with_acid_metadata(flat_file(enveloped(flat_file(pa.table(rows)), ids)), ids)
+    (directory / "bucket_00000").write_bytes(file.getvalue())
 
 
 def _root(case: Case) -> Path:

@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from tests.engine.acid_tables import create, folder, row_ids
 from tests.engine.compaction_case import Case
 
@@ -60,7 +60,7 @@ def test_rows_that_are_not_in_the_order_of_their_directories_are_sorted(
         other.mkdir(exist_ok=True)
         bucket = encode_bucket(0, 1 - statement)
         with flat.open("rb") as source, (other / "bucket_00000").open("wb") as sink:
-            transplant_all(source, sink, write_id=2, bucket=bucket)
+            transplant(source, sink, write_id=2, bucket=bucket)
     rows = [(0, "a", "x"), (20, "b", "y"), (30, "b", "y")]
     assert case.rows() == rows
     (done,) = case.compact("major").partitions

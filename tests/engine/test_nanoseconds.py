@@ -19,7 +19,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.orc.java_orc import read_rows, write_timestamps
 
@@ -57,7 +57,7 @@ def replace_file(spark, table, directory, write_id, timestamps, tmp_path):
         shutil.copy(flat, file)
     else:
         with flat.open("rb") as source, file.open("wb") as sink:
-            transplant_all(source, sink, write_id=write_id, bucket=encode_bucket(0))
+            transplant(source, sink, write_id=write_id, bucket=encode_bucket(0))
     # Other engines leave no note beside their files.
     (file.parent / "_hiveacid.json").unlink()
 

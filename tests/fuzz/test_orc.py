@@ -26,7 +26,7 @@ from airflow_hiveacid.orc.spark_files import copy_readable
 from airflow_hiveacid.orc.statistics import merge, sound_index, sound_statistics
 from airflow_hiveacid.orc.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
-from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.orc.verify import verify_file
 from tests.fuzz.driver import INPUTS, Source, fuzz
 from tests.orc.hostile import HOSTILE
@@ -81,7 +81,7 @@ def acid_files() -> tuple[bytes, ...]:
     files = []
     for flat in flat_files():
         sink = io.BytesIO()
-        transplant_all(io.BytesIO(flat), sink, write_id=3, bucket=BUCKET)
+        transplant(io.BytesIO(flat), sink, write_id=3, bucket=BUCKET)
         files.append(sink.getvalue())
     sink = io.BytesIO()
     types = OrcTail.read(io.BytesIO(flat_files()[0])).types
@@ -306,7 +306,7 @@ def test_copying(inputs):
         if tail.is_acid:
             assemble([Part(file, tail), Part(file, tail, range(1))], io.BytesIO())
         else:
-            transplant_all(file, io.BytesIO(), write_id=1, bucket=BUCKET)
+            transplant(file, io.BytesIO(), write_id=1, bucket=BUCKET)
 
     fuzz(copy, lambda source: spoilt(source, all_files()), inputs)
 

@@ -22,8 +22,9 @@ from airflow_hiveacid.acid.row_id import RowId, decode_bucket, encode_bucket
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.row_types import row_types
-from airflow_hiveacid.orc.transplant import Segment, transplant
+from airflow_hiveacid.orc.transplant import transplant
 from tests.histories.table_model import Row, row_of
+from tests.orc.acid_files import enveloped, with_acid_metadata
 
 # What the columns of a table may be, one after the other.
 COLUMNS: Sequence[Mapping[str, str]] = (
@@ -109,17 +110,20 @@ def write_rows(
     """Write one bucket file of inserted rows, by write id; tell their row ids."""
     statement = 0 if isinstance(directory, Base) else directory.statement_id or 0
     property_ = encode_bucket(bucket, statement)
-    segments = [
-        Segment(len(some), write_id, property_, 0, write_id) for write_id, some in rows.items()
-    ]
-    flat = _flat_file([row for some in rows.values() for row in some], style)
-    with _bucket_file(folder, directory, bucket, style).open("xb") as sink:
-        transplant(flat, sink, segments)
-    return {
+    keys = {
         RowId(write_id, property_, number): row
         for write_id, some in rows.items()
         for number, row in enumerate(some)
     }
+    flat = _flat_file(list(keys.values()), style)
+    with _bucket_file(folder, directory, bucket, style).open("xb") as sink:
+        if len(rows) == 1:
+            (write_id,) = rows
+            transplant(flat, sink, write_id=write_id, bucket=property_)
+        else:
+            file = _orc_file(enveloped(flat, list(keys)), style)
+            sink.write(with_acid_metadata(file, list(keys)).getvalue())
+    return keys
 
 
 def write_flat_rows(
@@ -183,7 +187,10 @@ def _bucket_file(folder: Path, directory: Base | Delta, bucket: int, style: File
 
 def _flat_file(rows: Sequence[Row], style: FileStyle) -> io.BytesIO:
     schema = pa.schema({name: _ARROW[type_] for name, type_ in style.columns.items()})
-    table = pa.Table.from_pylist([dict(row) for row in rows], schema)
+    return _orc_file(pa.Table.from_pylist([dict(row) for row in rows], schema), style)
+
+
+def _orc_file(table: pa.Table, style: FileStyle) -> io.BytesIO:
     file = io.BytesIO()
     orc.write_table(
         table,

@@ -3,7 +3,7 @@
 import shutil
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.orc.transplant import Segment, transplant
+from airflow_hiveacid.orc.transplant import transplant
 from tests.interop.making import Making
 from tests.interop.phrases import ACID, COLUMNS, TO_ACID, UNION, values
 
@@ -175,7 +175,7 @@ def old_row_ids(make: Making) -> None:
             path = make.folder / f"delta_{write_id:07d}_{write_id:07d}" / f"bucket_{bucket:05d}"
             path.parent.mkdir(exist_ok=True)
             with flat.open("rb") as source, path.open("wb") as sink:
-                transplant(source, sink, [Segment(10, write_id, bucket, 0, write_id)])
+                transplant(source, sink, write_id=write_id, bucket=bucket)
         make.client.commit_txn(txn)
     make.statements.append("two deltas of two buckets written by the tests")
     make.look()

@@ -14,7 +14,8 @@ from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.reencode import reencode, reencoded_part
 from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripePlan, plan_stripes
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import Segment, transplant
+from airflow_hiveacid.orc.transplant import transplant
+from tests.orc.acid_files import enveloped, with_acid_metadata
 from tests.orc.orc_tables import flat_file, read, row_ids, table
 
 BUCKET = encode_bucket(0)
@@ -31,14 +32,18 @@ def inserts(
 ) -> io.BytesIO:
     """A file whose rows belong to several write ids; the last one gets what `sizes` leaves."""
     rest = rows.num_rows - sum(sizes)
-    segments = [
-        Segment(size, write_id, BUCKET, first_row, write_id)
+    flat = flat_file(rows, **layout)
+    if not sizes:
+        (write_id,) = write_ids
+        sink = io.BytesIO()
+        transplant(flat, sink, write_id=write_id, bucket=BUCKET, first_row=first_row)
+        return sink
+    ids = [
+        (write_id, BUCKET, row)
         for write_id, size in zip(write_ids, (*sizes, rest), strict=True)
-        if size
+        for row in range(first_row, first_row + size)
     ]
-    sink = io.BytesIO()
-    transplant(flat_file(rows, **layout), sink, segments)
-    return sink
+    return with_acid_metadata(flat_file(enveloped(flat, ids), **layout), ids)
 
 
 def planned(file: io.BytesIO, name: str = "file", exact: bool = False) -> PlannedFile:

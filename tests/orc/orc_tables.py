@@ -3,6 +3,7 @@
 import io
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import BinaryIO
@@ -13,7 +14,7 @@ from pyarrow import orc
 
 from airflow_hiveacid.orc.protobuf import Message, read_varint, unzigzag
 from airflow_hiveacid.orc.streams import StreamKind
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.tail import OrcTail, PostScriptField
 
 CODECS = ("none", "zlib", "snappy", "lz4", "zstd")
 
@@ -111,6 +112,15 @@ def with_tail(file: io.BytesIO, tail: OrcTail) -> io.BytesIO:
     """The stripes of a file, described by another tail."""
     content = max((stripe.offset + stripe.length for stripe in tail.stripes), default=3)
     return io.BytesIO(file.getvalue()[:content] + tail.encode(content))
+
+
+def with_block_size(tail: OrcTail, block_size: int) -> OrcTail:
+    """A tail that allows chunks of another size."""
+    return replace(
+        tail,
+        compression=replace(tail.compression, block_size=block_size),
+        postscript=tail.postscript.with_numbers({PostScriptField.BLOCK_SIZE: block_size}),
+    )
 
 
 def row_ids(rows: pa.Table) -> list[tuple[int, int, int]]:

@@ -14,7 +14,7 @@ from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.delete_file import write_delete_file, write_empty_file
 from airflow_hiveacid.orc.statistics import count_statistics
 from airflow_hiveacid.orc.tail import FooterField, OrcTail, PostScriptField
-from airflow_hiveacid.orc.transplant import Segment, transplant, transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.orc.verify import verify_file
 from tests.orc.orc_tables import CODECS, flat_file, read, row_ids, table, with_tail
 
@@ -24,7 +24,7 @@ ROW_TYPES = OrcTail.read(flat_file(table(0))).types
 
 def insert(rows: pa.Table, write_id: int, **layout) -> io.BytesIO:
     sink = io.BytesIO()
-    transplant_all(flat_file(rows, **layout), sink, write_id=write_id, bucket=BUCKET)
+    transplant(flat_file(rows, **layout), sink, write_id=write_id, bucket=BUCKET)
     return sink
 
 
@@ -83,12 +83,12 @@ def test_the_rows_of_all_files_follow_each_other(sizes, codec, block_sizes, stri
 def test_joining_and_wrapping_can_be_done_in_either_order():
     tables = [table(700, 1), table(1300, 2)]
     wrapped = io.BytesIO()
-    segments = [Segment(700, 0, BUCKET, 0, 0), Segment(1300, 0, BUCKET, 700, 0)]
-    transplant(joined([flat_file(rows) for rows in tables]), wrapped, segments)
+    flat = joined([flat_file(rows) for rows in tables])
+    transplant(flat, wrapped, write_id=0, bucket=BUCKET)
     parts = []
     for rows, first in zip(tables, (0, 700), strict=True):
         parts.append(io.BytesIO())
-        transplant_all(flat_file(rows), parts[-1], write_id=0, bucket=BUCKET, first_row=first)
+        transplant(flat_file(rows), parts[-1], write_id=0, bucket=BUCKET, first_row=first)
     assert read(joined(parts)).equals(read(wrapped))
     assert OrcTail.read(joined(parts)).user_metadata == OrcTail.read(wrapped).user_metadata
 

@@ -18,7 +18,7 @@ from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.statistics import INTEGERS
 from airflow_hiveacid.orc.streams import null_flag_position
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.orc.verify import verify_file
 from tests.orc.orc_tables import (
     CODECS,
@@ -170,7 +170,7 @@ def test_an_empty_file_has_the_schema_and_nothing_else(codec):
     empty, filled = io.BytesIO(), io.BytesIO()
     written = write_empty_file(empty, ROW_TYPES, codec=codec)
     assert (written.rows, written.bytes, written.key_index) == (0, len(empty.getvalue()), ())
-    transplant_all(flat_file(table(1)), filled, write_id=1, bucket=BUCKETS[0])
+    transplant(flat_file(table(1)), filled, write_id=1, bucket=BUCKETS[0])
     assert read(empty).num_rows == 0
     assert read(empty).schema == read(filled).schema
     tail = OrcTail.read(empty)

@@ -14,7 +14,7 @@ from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.stripe_plan import PlannedFile
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.orc.verify import verify_file
 from tests.orc.bucket_files import BUCKET, compact, inserts, planned
 from tests.orc.orc_tables import flat_file, read, row_ids
@@ -164,7 +164,7 @@ def test_elements_of_lists_go_by_their_place(names):
 def test_columns_without_names_get_those_of_the_table():
     flat = flat_file(pa.table({"_col0": [7], "_col1": ["x"], "_col2": [1.5]}))
     sink = io.BytesIO()
-    transplant_all(flat, sink, write_id=0, bucket=BUCKET, columns=["id", "text"])
+    transplant(flat, sink, write_id=0, bucket=BUCKET, columns=["id", "text"])
     assert read(sink)["row"].to_pylist() == [{"id": 7, "text": "x", "_col2": 1.5}]
     named = OrcTail.read(sink).types
     assert with_column_names(named, ["a", "b", "c"]) == named

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from airflow_hiveacid.orc.transplant import Segment, transplant
+from airflow_hiveacid.orc.transplant import transplant
 from tests.orc.bucket_files import BUCKET, compact, planned
 from tests.orc.java_orc import read_rows, write_timestamps
 from tests.orc.orc_tables import CODECS
@@ -39,7 +39,7 @@ def test_what_java_wrote(spark, tmp_path):
     # So much for the decoder that the other tests rely on.
     found = moments_in(flat)
     assert [nanos for _, nanos in found[2]] == [each[1] for each in timestamps if each]
-    transplant(flat, old, [Segment(len(timestamps), 1, BUCKET, 0, 1)])
+    transplant(flat, old, write_id=1, bucket=BUCKET)
     expected, _ = check_compaction(spark, tmp_path, old)
     assert expected[1].startswith(f"[0, 1, {BUCKET}, 2, 1, [2, 1970-01-01 00:00:00.000000001,")
 

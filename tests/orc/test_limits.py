@@ -26,7 +26,7 @@ from airflow_hiveacid.orc.streams import integer_runs
 from airflow_hiveacid.orc.tail import OrcTail
 from tests.memory import peak_megabytes
 from tests.orc.hostile import HOSTILE, rewritten, texts
-from tests.orc.orc_tables import flat_file, table, with_tail
+from tests.orc.orc_tables import flat_file, table, with_block_size, with_tail
 
 BLOCK = 256 << 10
 LARGE = 16 << 20
@@ -247,6 +247,6 @@ def test_blocks_count_as_memory_whatever_is_in_them():
     file = flat_file(wide, "zstd", block_size=BLOCK)
     tail = OrcTail.read(file)
     assert pa.Table.from_batches(read_batches(file, tail)) == wide
-    claiming = tail.with_block_size(8 << 20)
+    claiming = with_block_size(tail, 8 << 20)
     with pytest.raises(BeyondArrow, match="blocks"):
         list(read_batches(with_tail(file, claiming), claiming))

@@ -13,7 +13,7 @@ from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.spark_files import copy_readable
 from airflow_hiveacid.orc.statistics import merge, sound_range, sound_statistics
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.orc.verify import verify_file
 from tests.orc.bucket_files import compact, planned, survivors
 from tests.orc.orc_tables import CODECS, double_ranges, flat_file, index_positions, read
@@ -70,7 +70,7 @@ def flat(codec: str = "zlib", **layout) -> io.BytesIO:
 
 def acid(codec: str = "zlib") -> io.BytesIO:
     sink = io.BytesIO()
-    transplant_all(flat(codec), sink, write_id=1, bucket=BUCKET)
+    transplant(flat(codec), sink, write_id=1, bucket=BUCKET)
     return sink
 
 
@@ -119,7 +119,7 @@ def test_stripes_that_are_mended_stand_among_those_that_are_not():
     files = []
     for write_id, source in enumerate((sound, spoilt, sound, sound, spoilt), 1):
         sink = io.BytesIO()
-        transplant_all(source, sink, write_id=write_id, bucket=BUCKET)
+        transplant(source, sink, write_id=write_id, bucket=BUCKET)
         files.append(planned(sink))
     plan, found = compact(files, tiny_bytes=0)
     assert all(group.copy for group in plan.groups)

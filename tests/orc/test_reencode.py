@@ -25,7 +25,7 @@ from airflow_hiveacid.orc.tail import FooterField, OrcTail
 from airflow_hiveacid.orc.verify import verify_file
 from tests.memory import peak_megabytes
 from tests.orc.bucket_files import BUCKET, compact, inserts, planned, survivors, table
-from tests.orc.orc_tables import CODECS, read, row_ids, with_tail
+from tests.orc.orc_tables import CODECS, read, row_ids, with_block_size, with_tail
 
 
 def layout_of(file: io.BytesIO) -> Layout:
@@ -91,7 +91,7 @@ def test_new_stripes_join_those_of_any_layout(codec, stride):
 
 def test_blocks_of_new_stripes_are_no_larger_than_usual_whatever_the_old_ones_claim():
     file = inserts(table(700), [1], codec="zstd")
-    tail = OrcTail.read(file).with_block_size(2 << 20)
+    tail = with_block_size(OrcTail.read(file), 2 << 20)
     layout, sink = Layout.joint([("file", tail)], like=tail), io.BytesIO()
     reencode([(file, tail, [0])], sink, layout=layout, deletes=[], aborted=[])
     assert (layout.block_size, OrcTail.read(sink).block_size) == (2 << 20, 256 << 10)

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.schema import LOCAL_ZONE, row_struct
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from tests.orc.orc_tables import read
 
 MOMENT = datetime(2024, 3, 31, 2, 30)
@@ -29,7 +29,7 @@ def flat_file(rows: pa.Table) -> io.BytesIO:
 def transplanted(source: io.BytesIO, columns: list[tuple[str, str]]) -> io.BytesIO:
     sink = io.BytesIO()
     types = row_types(row_struct(columns))
-    transplant_all(source, sink, write_id=1, bucket=encode_bucket(0), types=types)
+    transplant(source, sink, write_id=1, bucket=encode_bucket(0), types=types)
     return sink
 
 

@@ -15,7 +15,7 @@ from airflow_hiveacid.orc.delete_file import write_delete_file, write_empty_file
 from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import Segment, transplant
+from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.orc.verify import verify_file
 from tests.orc.bucket_files import compact, planned
 from tests.orc.orc_tables import CODECS, group_starts, with_tail
@@ -23,16 +23,8 @@ from tests.orc.orc_tables import CODECS, group_starts, with_tail
 ROWS = 5000
 STRIDE = 1000
 BUCKET = encode_bucket(1)
-SEGMENTS = [
-    Segment(1234, 3, BUCKET, 0, 3),
-    Segment(1, 3, BUCKET, 1 << 35, 3),
-    Segment(ROWS - 1235, 4, BUCKET, 7, 4),
-]
-ROW_IDS = [
-    (segment.original_write_id, segment.bucket, segment.first_row + n)
-    for segment in SEGMENTS
-    for n in range(segment.rows)
-]
+FIRST_ROW = 1 << 35
+ROW_IDS = [(3, BUCKET, FIRST_ROW + n) for n in range(ROWS)]
 COLUMNS = """
     id, id * 7919 % 5003 as spread, cast(id % 100 as tinyint) as small, if(id % 7 = 0, null, concat('text ', id % 50)) as text,
     if(id % 3 = 0, null, id / 3.0D) as real, cast(id as decimal(20, 3)) as price, id % 2 = 0 as flag,
@@ -78,7 +70,7 @@ def _expressions() -> list[str]:
 def acid_file(spark: SparkSession, folder: Path, **options: object) -> Path:
     flat = flat_file(spark, folder / "flat", **options)
     with open(flat, "rb") as source, open(folder / "bucket_00001", "wb") as sink:
-        transplant(source, sink, SEGMENTS)
+        transplant(source, sink, write_id=3, bucket=BUCKET, first_row=FIRST_ROW)
     return folder / "bucket_00001"
 
 
@@ -193,7 +185,7 @@ def test_joined_files_are_read(spark, tmp_path, expected):
     )
     flat = flat_file(spark, tmp_path / "large")
     with open(flat, "rb") as source, open(tmp_path / "second", "wb") as sink:
-        transplant(source, sink, [Segment(ROWS, 9, BUCKET, 0, 9)])
+        transplant(source, sink, write_id=9, bucket=BUCKET)
     with (
         open(small, "rb") as one,
         open(tmp_path / "second", "rb") as two,
@@ -215,7 +207,7 @@ def test_copied_and_new_stripes_are_read_together(
     for write_id in (1, 2, 3):
         file = io.BytesIO()
         with open(flat, "rb") as source:
-            transplant(source, file, [Segment(ROWS, write_id, BUCKET, 0, write_id)])
+            transplant(source, file, write_id=write_id, bucket=BUCKET)
         if declared_stride == 0:
             file = with_tail(file, replace(OrcTail.read(file), stride=0))
         files.append(planned(file, exact=True))

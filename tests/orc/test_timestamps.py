@@ -18,7 +18,7 @@ from airflow_hiveacid.orc.reencode import reencode
 from airflow_hiveacid.orc.row_types import row_types
 from airflow_hiveacid.orc.statistics import TIMESTAMPS
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import Segment, transplant
+from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.orc.verify import verify_file
 from tests.orc.bucket_files import BUCKET, compact, planned
 from tests.orc.orc_tables import CODECS, with_tail
@@ -74,7 +74,7 @@ def acid_moments(
     if not acid:
         return flat
     sink = io.BytesIO()
-    transplant(flat, sink, [Segment(len(timestamps), write_id, BUCKET, 0, write_id)])
+    transplant(flat, sink, write_id=write_id, bucket=BUCKET)
     return sink
 
 
@@ -184,7 +184,7 @@ def test_nanoseconds_that_no_reader_takes_are_damage():
     table = pa.table({"at": pa.array([-1_500_000_000], pa.timestamp("ns"))})
     flat, sink = io.BytesIO(), io.BytesIO()
     orc.write_table(table, flat)
-    transplant(flat, sink, [Segment(1, 1, BUCKET, 0, 1)])
+    transplant(flat, sink, write_id=1, bucket=BUCKET)
     file = planned(sink)
     layout = Layout.joint([("file", file.tail)], like=file.tail)
     with pytest.raises(CorruptFile, match="negative number of nanoseconds"):

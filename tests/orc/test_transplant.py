@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.row_id import RowId, encode_bucket
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.envelope import EnvelopeColumn, parse_key_index
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import Segment, transplant, transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from tests.orc.orc_tables import (
     CODECS,
     SCHEMA,
@@ -22,40 +22,23 @@ from tests.orc.orc_tables import (
     read,
     row_ids,
     table,
+    with_block_size,
     with_tail,
 )
 
 BUCKET = encode_bucket(3)
 
 
-@st.composite
-def cuts(draw):
-    """Sizes of segments, and the gap in front of each."""
-    sizes = draw(st.lists(st.sampled_from([1, 2, 511, 512, 513, 999, 1000, 1001]), max_size=6))
-    return [(size, draw(st.sampled_from([0, 1, 5000]))) for size in sizes]
-
-
-def segments_of(pieces):
-    """Segments with one write id for every two pieces, and the row ids they stand for."""
-    segments, ids, row = [], [], 0
-    for number, (size, gap) in enumerate(pieces):
-        write_id = 7 + number // 2
-        row = gap if number % 2 == 0 else row + gap
-        segments.append(Segment(size, write_id, BUCKET, row, write_id + 1))
-        ids += [(write_id, BUCKET, row + k) for k in range(size)]
-        row += size
-    return segments, ids
-
-
-def transplanted(file: io.BytesIO, segments) -> io.BytesIO:
+def transplanted(file: io.BytesIO, write_id: int = 1, first_row: int = 0) -> io.BytesIO:
     sink = io.BytesIO()
-    written = transplant(file, sink, segments)
+    written = transplant(file, sink, write_id=write_id, bucket=BUCKET, first_row=first_row)
     assert written.bytes == len(sink.getvalue())
     return sink
 
 
 @given(
-    pieces=cuts(),
+    sizes=st.lists(st.sampled_from([1, 2, 511, 512, 513, 999, 1000, 1001]), max_size=6),
+    first_row=st.sampled_from([0, 1, 5000, 1 << 40]),
     seed=st.integers(0, 1 << 20),
     codec=st.sampled_from(CODECS),
     stride=st.sampled_from([100, 512, 1000, 10_000]),
@@ -66,18 +49,18 @@ def transplanted(file: io.BytesIO, segments) -> io.BytesIO:
 )
 @settings(max_examples=60)
 def test_rows_and_row_ids_are_read_back(
-    pieces, seed, codec, stride, block_size, stripe_size, bloom_filters, columns
+    sizes, first_row, seed, codec, stride, block_size, stripe_size, bloom_filters, columns
 ):
-    segments, ids = segments_of(pieces)
+    ids = [(7, BUCKET, first_row + n) for n in range(sum(sizes))]
     rows = table(len(ids), seed, columns)
     flat = flat_file(rows, codec, stride, block_size, stripe_size, bloom_filters)
-    acid = transplanted(flat, segments)
+    acid = transplanted(flat, 7, first_row)
 
     found = read(acid)
     assert row_ids(found) == ids
     assert pa.table(found["row"].combine_chunks().flatten(), columns).equals(read(flat))
     assert set(found["operation"].to_pylist()) <= {0}
-    assert found["currentTransaction"].to_pylist() == [write_id + 1 for write_id, _, _ in ids]
+    assert found["currentTransaction"].to_pylist() == [7] * len(ids)
 
     tail = OrcTail.read(acid)
     ends = [sum(stripe.rows for stripe in tail.stripes[: n + 1]) for n in range(len(tail.stripes))]
@@ -102,10 +85,9 @@ def test_row_indexes_lead_to_the_first_row_of_their_group(codec, block_size):
     rows = pa.table({"same": pa.array([5] * 9000)})
     flat = flat_file(rows, codec, stride=300)
     # One value, and so little data that no chunk of the file is longer than the smaller blocks.
-    small = with_tail(flat, OrcTail.read(flat).with_block_size(block_size))
-    segments = [Segment(1, 1, BUCKET, 0, 1), Segment(8999, 2, BUCKET, 1 << 40, 2)]
-    acid = transplanted(small, segments)
-    ids = [(1, BUCKET, 0)] + [(2, BUCKET, (1 << 40) + k) for k in range(8999)]
+    small = with_tail(flat, with_block_size(OrcTail.read(flat), block_size))
+    acid = transplanted(small, 2, 1 << 40)
+    ids = [(2, BUCKET, (1 << 40) + k) for k in range(9000)]
     firsts = ids[::300]
     assert list(group_starts(acid, EnvelopeColumn.ORIGINAL_TRANSACTION)) == [
         key[0] for key in firsts
@@ -119,7 +101,7 @@ def test_row_indexes_lead_to_the_first_row_of_their_group(codec, block_size):
 
 
 def test_the_schema_is_the_one_hive_knows():
-    acid = transplanted(flat_file(table(3)), [Segment(3, 1, BUCKET, 0, 1)])
+    acid = transplanted(flat_file(table(3)))
     fields = read(acid).schema
     assert fields.names == [
         "operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row",
@@ -133,7 +115,7 @@ def test_the_schema_is_the_one_hive_knows():
 def test_what_the_flat_file_knows_of_itself_is_kept():
     flat = flat_file(table(4000), "zstd", stride=500, bloom_filters=True)
     before = OrcTail.read(flat)
-    acid = transplanted(flat, [Segment(4000, 1, BUCKET, 0, 1)])
+    acid = transplanted(flat)
     after = OrcTail.read(acid)
     assert (after.compression, after.stride, after.footer.fields) == (
         before.compression,
@@ -148,51 +130,31 @@ def test_what_the_flat_file_knows_of_itself_is_kept():
 def test_a_file_without_rows_stays_one_with_the_schema(codec):
     rows = table(0)
     sink = io.BytesIO()
-    written = transplant_all(flat_file(rows, codec), sink, write_id=4, bucket=BUCKET)
+    written = transplant(flat_file(rows, codec), sink, write_id=4, bucket=BUCKET)
     assert (written.rows, written.key_index) == (0, ())
-    assert read(sink)["row"].type == read(transplanted(flat_file(table(1)), [
-        Segment(1, 4, BUCKET, 0, 4)
-    ]))["row"].type  # fmt: skip
+    assert read(sink)["row"].type == read(transplanted(flat_file(table(1))))["row"].type
     assert OrcTail.read(sink).user_metadata["hive.acid.key.index"] == b""
 
 
 def test_one_insert_numbers_its_rows_from_the_first_row_on():
     sink = io.BytesIO()
     flat = flat_file(table(1500, columns=["number"]))
-    written = transplant_all(flat, sink, write_id=4, bucket=BUCKET, first_row=100)
+    written = transplant(flat, sink, write_id=4, bucket=BUCKET, first_row=100)
     assert row_ids(read(sink)) == [(4, BUCKET, row) for row in range(100, 1600)]
     assert written.key_index == (RowId(4, BUCKET, 1599),)
 
 
 def test_a_sum_beyond_64_bits_does_not_break_the_statistics():
     huge = (1 << 63) - 1000
-    acid = transplanted(flat_file(table(900)), [Segment(900, huge, BUCKET, huge, huge)])
+    acid = transplanted(flat_file(table(900)), huge, huge)
     assert row_ids(read(acid)) == [(huge, BUCKET, huge + row) for row in range(900)]
     assert OrcTail.read(acid).int_range(0, EnvelopeColumn.ROW_ID) == (huge, huge + 899)
 
 
-@pytest.mark.parametrize(
-    ("segments", "problem"),
-    [
-        ([], "cover 0"),
-        ([Segment(9, 1, BUCKET, 0, 1)], "cover 9"),
-        ([Segment(10, 1, BUCKET, 0, 1), Segment(0, 2, BUCKET, 0, 2)], "cover 10"),
-        ([Segment(5, 2, BUCKET, 0, 2), Segment(5, 1, BUCKET, 9, 1)], "come after"),
-        ([Segment(5, 1, BUCKET, 0, 1), Segment(5, 1, BUCKET, 4, 1)], "come after"),
-        ([Segment(5, 1, BUCKET, 0, 1), Segment(5, 1, BUCKET, 5, 1, 2)], "one operation"),
-    ],
-)
-def test_segments_that_do_not_fit_are_refused(segments, problem):
-    sink = io.BytesIO()
-    with pytest.raises(ValueError, match=problem):
-        transplant(flat_file(table(10)), sink, segments)
-    assert sink.getvalue() == b""
-
-
 def test_an_acid_file_is_not_wrapped_again():
-    acid = transplanted(flat_file(table(5)), [Segment(5, 1, BUCKET, 0, 1)])
+    acid = transplanted(flat_file(table(5)))
     with pytest.raises(UnsupportedFile, match="already"):
-        transplant_all(acid, io.BytesIO(), write_id=1, bucket=BUCKET)
+        transplant(acid, io.BytesIO(), write_id=1, bucket=BUCKET)
 
 
 def test_a_file_whose_root_is_no_struct_is_refused():
@@ -200,7 +162,7 @@ def test_a_file_whose_root_is_no_struct_is_refused():
     tail = OrcTail.read(flat)
     flat = with_tail(flat, replace(tail, types=(b"\x08\x04", *tail.types[1:])))
     with pytest.raises(UnsupportedFile, match="struct"):
-        transplant_all(flat, io.BytesIO(), write_id=1, bucket=BUCKET)
+        transplant(flat, io.BytesIO(), write_id=1, bucket=BUCKET)
 
 
 def test_a_stripe_of_another_length_than_its_streams_is_noticed():
@@ -211,7 +173,7 @@ def test_a_stripe_of_another_length_than_its_streams_is_noticed():
         stripe, index_length=stripe.index_length + 1, data_length=stripe.data_length - 1
     )
     with pytest.raises(CorruptFile, match="add up"):
-        transplant_all(
+        transplant(
             with_tail(flat, replace(tail, stripes=(moved,))),
             io.BytesIO(),
             write_id=1,
@@ -225,7 +187,7 @@ def test_a_damaged_stripe_footer_is_noticed():
     start = stripe.offset + stripe.body_length
     content[start + 3 : start + 40] = b"\xff" * 37
     with pytest.raises(CorruptFile):
-        transplant_all(io.BytesIO(bytes(content)), io.BytesIO(), write_id=1, bucket=BUCKET)
+        transplant(io.BytesIO(bytes(content)), io.BytesIO(), write_id=1, bucket=BUCKET)
 
 
 @pytest.mark.parametrize(
@@ -242,10 +204,10 @@ def test_a_damaged_stripe_footer_is_noticed():
 def test_every_pair_of_files_gets_the_same_bytes(tmp_path, open_source, open_sink):
     flat = flat_file(table(2000), stripe_size=64 << 10)
     expected = io.BytesIO()
-    transplant_all(flat, expected, write_id=1, bucket=BUCKET)
+    transplant(flat, expected, write_id=1, bucket=BUCKET)
     (tmp_path / "flat").write_bytes(flat.getvalue())
     with open_source(str(tmp_path / "flat")) as source, open_sink(str(tmp_path / "acid")) as sink:
-        written = transplant_all(source, sink, write_id=1, bucket=BUCKET)
+        written = transplant(source, sink, write_id=1, bucket=BUCKET)
         assert sink.tell() == written.bytes
     assert (tmp_path / "acid").read_bytes() == expected.getvalue()
 
@@ -253,11 +215,11 @@ def test_every_pair_of_files_gets_the_same_bytes(tmp_path, open_source, open_sin
 def test_a_source_is_read_through_its_own_methods(tmp_path):
     # The file number of this one leads to other bytes than its read().
     flat, expected = flat_file(table(2000)), io.BytesIO()
-    transplant_all(flat, expected, write_id=1, bucket=BUCKET)
+    transplant(flat, expected, write_id=1, bucket=BUCKET)
     with gzip.open(tmp_path / "flat.gz", "wb") as packed:
         packed.write(flat.getvalue())
     with gzip.open(tmp_path / "flat.gz") as source, open(tmp_path / "acid", "wb") as sink:
-        transplant_all(source, sink, write_id=1, bucket=BUCKET)
+        transplant(source, sink, write_id=1, bucket=BUCKET)
     assert (tmp_path / "acid").read_bytes() == expected.getvalue()
 
 
@@ -272,8 +234,8 @@ def test_a_sink_that_takes_little_at_a_time_gets_everything():
 
     flat = flat_file(table(500))
     slow, expected = Slow(), io.BytesIO()
-    transplant_all(flat, slow, write_id=1, bucket=BUCKET)
-    transplant_all(flat, expected, write_id=1, bucket=BUCKET)
+    transplant(flat, slow, write_id=1, bucket=BUCKET)
+    transplant(flat, expected, write_id=1, bucket=BUCKET)
     assert bytes(slow.taken) == expected.getvalue()
 
 
@@ -286,4 +248,4 @@ def test_a_full_disk_is_reported(tmp_path):
         open(tmp_path / "flat", "rb") as source,
         open("/dev/full", "wb", buffering=0) as sink,
     ):
-        transplant_all(source, sink, write_id=1, bucket=BUCKET)
+        transplant(source, sink, write_id=1, bucket=BUCKET)

@@ -9,11 +9,12 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.delete_file import write_delete_file, write_empty_file
 from airflow_hiveacid.orc.envelope import RowOperation, acid_metadata
 from airflow_hiveacid.orc.statistics import count_statistics, integer_statistics
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import Segment, transplant
+from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.orc.verify import verify_file
 from tests.orc.orc_tables import CODECS, flat_file, table, with_tail
 
@@ -22,11 +23,16 @@ ROW_TYPES = OrcTail.read(flat_file(table(0))).types
 
 
 def insert(codec: str = "zlib", stripe_size: int = 64 << 10) -> io.BytesIO:
-    sink = io.BytesIO()
-    rows = table(2500, columns=["number", "place"])
-    flat = flat_file(rows, codec, stride=700, stripe_size=stripe_size)
-    transplant(flat, sink, [Segment(1200, 5, BUCKET, 0, 5), Segment(1300, 6, BUCKET, 9, 6)])
-    return sink
+    parts = []
+    for write_id, first_row in ((5, 0), (6, 9)):
+        sink = io.BytesIO()
+        rows = table(1250, seed=write_id, columns=["number", "place"])
+        flat = flat_file(rows, codec, stride=700, stripe_size=stripe_size)
+        transplant(flat, sink, write_id=write_id, bucket=BUCKET, first_row=first_row)
+        parts.append(Part(sink, OrcTail.read(sink)))
+    joined = io.BytesIO()
+    assemble(parts, joined)
+    return joined
 
 
 def delete() -> io.BytesIO:

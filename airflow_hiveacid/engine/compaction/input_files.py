@@ -18,7 +18,7 @@ from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.spark_files import copy_readable
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.storage import Storage
 
 
@@ -77,7 +77,7 @@ def give_row_ids(task: RowIdTask) -> InputFile:
         new_file(task.folder, path) as sink,
         naming(task.root, ids.path),
     ):
-        written = transplant_all(
+        written = transplant(
             source,
             sink,
             write_id=ids.write_id,

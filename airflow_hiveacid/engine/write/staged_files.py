@@ -17,7 +17,7 @@ import pyarrow as pa
 from airflow_hiveacid.acid.names import BucketFile
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.orc.delete_file import write_delete_file
-from airflow_hiveacid.orc.transplant import transplant_all
+from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.storage import Storage
 
 # What a delete task reports of each file.
@@ -83,9 +83,7 @@ def row_stager(
             Storage.of(flat.root).open_input(flat.path) as source,
             _new_file(flat.folder, flat.bucket) as (path, sink),
         ):
-            written = transplant_all(
-                source, sink, write_id=write_id, bucket=bucket, types=row_types
-            )
+            written = transplant(source, sink, write_id=write_id, bucket=bucket, types=row_types)
         return StagedFile(path, flat.bucket, written.rows, written.bytes)
 
     return stage
