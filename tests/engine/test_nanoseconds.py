@@ -62,7 +62,7 @@ def replace_file(spark, table, directory, write_id, timestamps, tmp_path):
     (file.parent / "_hiveacid.json").unlink()
 
 
-def moments_of(spark: SparkSession, table: HiveTable, directory: str) -> list[str]:
+def timestamps_of(spark: SparkSession, table: HiveTable, directory: str) -> list[str]:
     """The user's columns as ORC's Java library prints them."""
     (file,) = folder(table).glob(f"{directory}/bucket_00000")
     return [row.split(", ", 5)[-1] for row in read_rows(spark, file)]
@@ -77,13 +77,13 @@ def refused(acid: AcidTable) -> list[str]:
 
 def test_a_compaction_keeps_them(spark, hms, client, database, foreign):
     table = foreign(f"{database}.t", FINE * 3)
-    before = moments_of(spark, table, "delta_0000001_*")
+    before = timestamps_of(spark, table, "delta_0000001_*")
     assert before[0].startswith("[0, 2023-11-14 22:13:20.123456789, [2023-11-14 22:13:20.123456789")
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
         acid.delete("id in (1, 8)")
         (done,) = acid.compact("major").partitions
         assert (done.outcome, done.rows, done.stripes_encoded) == ("compacted", 10, 1)
-    after = moments_of(spark, table, "base_*")
+    after = timestamps_of(spark, table, "base_*")
     assert after == [row for number, row in enumerate(before) if number not in (1, 8)]
     assert left_behind(client) == []
 

@@ -312,7 +312,7 @@ def test_copying(inputs):
 
 
 @INPUTS
-def test_writing_anew(inputs):
+def test_rewriting(inputs):
     files, some = acid_files(), len(CODECS)
     same = [files[at : at + some] for at in range(0, len(files) - 1, some)]
     same[0] += files[-1:]

@@ -64,7 +64,7 @@ def get():
     dependants, look = {}, utils.get_dependant
 
     def known(*, call, **named):
-        # Usually it looks anew at what stands in for others, for each request.
+        # Usually it looks again at what stands in for others, for each request.
         key = call, named["path"], named["name"]
         if key not in dependants:
             dependants[key] = look(call=call, **named)

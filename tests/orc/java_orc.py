@@ -13,7 +13,7 @@ _BATCH = 1000
 def write_timestamps(
     spark: SparkSession, path: Path, timestamps: Sequence[tuple[int, int] | None], **options: object
 ) -> None:
-    """Write a flat file of `TYPE`, a row for each moment: seconds since 1970, and nanoseconds.
+    """Write a flat file of `TYPE`, a row for each timestamp: seconds since 1970, and nanoseconds.
 
     Every third array ends with a null.
     """
@@ -34,7 +34,7 @@ def write_timestamps(
         elements.ensureSize(2 * _BATCH, False)
         numbers = get_field(ids, "vector")
         offsets, lengths = get_field(more, "offsets"), get_field(more, "lengths")
-        for row, moment in enumerate(part):
+        for row, timestamp in enumerate(part):
             numbers[row] = start + row
             offsets[row], lengths[row] = 2 * row, 2
             for column, place in (
@@ -43,12 +43,12 @@ def write_timestamps(
                 (elements, 2 * row + 1),
                 (inside, row),
             ):
-                if moment is None or (column is elements and place % 6 == 1):
+                if timestamp is None or (column is elements and place % 6 == 1):
                     get_field(column, "isNull")[place] = True
                     set_field(column, "noNulls", False)
                 else:
-                    stamp = jvm.java.sql.Timestamp(moment[0] * 1000)
-                    stamp.setNanos(moment[1])
+                    stamp = jvm.java.sql.Timestamp(timestamp[0] * 1000)
+                    stamp.setNanos(timestamp[1])
                     column.set(place, stamp)
         set_field(batch, "size", len(part))
         writer.addRowBatch(batch)

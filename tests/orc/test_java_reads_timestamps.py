@@ -9,8 +9,8 @@ from airflow_hiveacid.orc.transplant import transplant
 from tests.orc.bucket_files import BUCKET, compact, planned
 from tests.orc.java_orc import read_rows, write_timestamps
 from tests.orc.orc_tables import CODECS
-from tests.orc.test_timestamps import acid_moments
-from tests.orc.timestamp_streams import EPOCH, ODD, clocks_of, moments_in
+from tests.orc.test_timestamps import acid_timestamps
+from tests.orc.timestamp_streams import EPOCH, ODD, clocks_of, timestamps_in_file
 
 GONE = [0, 7, 1100]
 
@@ -37,7 +37,7 @@ def test_what_java_wrote(spark, tmp_path):
     write_timestamps(spark, tmp_path / "flat", timestamps, orc_row_index_stride=1000)
     flat, old = io.BytesIO((tmp_path / "flat").read_bytes()), io.BytesIO()
     # So much for the decoder that the other tests rely on.
-    found = moments_in(flat)
+    found = timestamps_in_file(flat)
     assert [nanos for _, nanos in found[2]] == [each[1] for each in timestamps if each]
     transplant(flat, old, write_id=1, bucket=BUCKET)
     expected, _ = check_compaction(spark, tmp_path, old)
@@ -45,16 +45,16 @@ def test_what_java_wrote(spark, tmp_path):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_moments_at_all_places(spark, tmp_path, codec):
+def test_timestamps_at_all_places(spark, tmp_path, codec):
     rows = [(each, each) for each in ODD] + [(None, (n, n)) for n in range(10)]
     rows += [((n * 1_800_003 - 2_000_000_000, n), None) for n in range(1100)]
     options = {"compression": codec.replace("none", "uncompressed"), "row_index_stride": 1000}
-    check_compaction(spark, tmp_path, acid_moments(rows, 1, **options))
+    check_compaction(spark, tmp_path, acid_timestamps(rows, 1, **options))
 
 
-def test_moments_by_another_clock(spark, tmp_path):
+def test_timestamps_by_another_clock(spark, tmp_path):
     """Some fall into the hours that New York's clocks skip and repeat."""
     rows = [((n * 1_800_003 - 2_000_000_000, n), None) for n in range(1200)]
-    old = acid_moments(rows, 1, clock="America/New_York", row_index_stride=1000)
+    old = acid_timestamps(rows, 1, clock="America/New_York", row_index_stride=1000)
     _, new = check_compaction(spark, tmp_path, old)
     assert clocks_of(new) == [b"America/New_York"]

@@ -26,11 +26,11 @@ from tests.orc.timestamp_streams import (
     EPOCH,
     ODD,
     PAIR,
-    Moment,
+    Timestamp,
     clocks_of,
-    flat_moments,
-    moments_in,
+    flat_timestamps,
     pair,
+    timestamps_in_file,
 )
 
 # Hive's type, Arrow's with timestamps as pairs, and how a value is made of timestamps.
@@ -60,8 +60,8 @@ TYPES = row_types(
 assert all(map(parse_type, PLACES))
 
 
-def acid_moments(
-    timestamps: list[tuple[Moment | None, Moment | None]],
+def acid_timestamps(
+    timestamps: list[tuple[Timestamp | None, Timestamp | None]],
     write_id: int,
     acid: bool = True,
     **options: object,
@@ -70,7 +70,7 @@ def acid_moments(
     columns = {"id": pa.array(range(len(timestamps)), pa.int64())}
     for number, (type_, value) in enumerate(PLACES.values()):
         columns[f"c{number}"] = pa.array([value(a, b) for a, b in timestamps], type_)
-    flat = flat_moments(pa.table(columns), TYPES, **options)
+    flat = flat_timestamps(pa.table(columns), TYPES, **options)
     if not acid:
         return flat
     sink = io.BytesIO()
@@ -78,7 +78,7 @@ def acid_moments(
     return sink
 
 
-def values_of(rows: list[tuple[Moment | None, Moment | None]]) -> list[list[Moment]]:
+def values_of(rows: list[tuple[Timestamp | None, Timestamp | None]]) -> list[list[Timestamp]]:
     """What stands in the columns of timestamps, in their order."""
     return [
         [a for a, _ in rows if a is not None],
@@ -102,12 +102,12 @@ timestamps = (
 
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_every_moment_that_stays_is_the_one_that_was(data):
+def test_every_timestamp_that_stays_is_the_one_that_was(data):
     files, rows = [], []
     for write_id in range(1, data.draw(st.integers(2, 4))):
         seeds = data.draw(st.lists(st.tuples(timestamps, timestamps), min_size=1, max_size=30))
         found = seeds * data.draw(st.sampled_from([1, 40, 200]))
-        file = acid_moments(
+        file = acid_timestamps(
             found,
             write_id,
             compression=data.draw(st.sampled_from(CODECS)).replace("none", "uncompressed"),
@@ -115,7 +115,7 @@ def test_every_moment_that_stays_is_the_one_that_was(data):
             stripe_size=data.draw(st.sampled_from([64 << 10, 64 << 20])),
             compression_block_size=64 << 10,
         )
-        assert list(moments_in(file).values()) == values_of(found)
+        assert list(timestamps_in_file(file).values()) == values_of(found)
         files.append(planned(file))
         rows.append(found)
     deleted = {
@@ -133,23 +133,24 @@ def test_every_moment_that_stays_is_the_one_that_was(data):
         for number, row in enumerate(given_)
         if (write_id, BUCKET, number) not in deleted
     ]
-    assert list(moments_in(found).values()) == values_of(left)
+    assert list(timestamps_in_file(found).values()) == values_of(left)
     assert verify_file(found, kind="insert", bucket=0) == []
 
 
 @pytest.mark.parametrize("clock", ["America/New_York", ""])
 def test_stripes_keep_the_clock_that_they_are_counted_by(clock):
-    rows = [(moment, None) for moment in ODD]
+    rows = [(timestamp, None) for timestamp in ODD]
     clocks = [clock, "GMT", "UTC", clock]
     files = [
-        planned(acid_moments(rows, write_id, clock=each)) for write_id, each in enumerate(clocks, 1)
+        planned(acid_timestamps(rows, write_id, clock=each))
+        for write_id, each in enumerate(clocks, 1)
     ]
     deleted = [(write_id, BUCKET, 0) for write_id in range(1, 5)]
     plan, found = compact(files, deleted)
     assert [len(group.stripes) for group in plan.groups] == [1, 2, 1]
     kept = clock.encode() or None
     assert clocks_of(found) == [kept, b"UTC", kept]
-    assert list(moments_in(found).values()) == values_of(rows[1:] * 4)
+    assert list(timestamps_in_file(found).values()) == values_of(rows[1:] * 4)
     # What is known by another clock than UTC's must not be taken for the truth.
     ranges = [
         Message.decode(OrcTail.read(found).stripe_statistics[stripe][8]).has(TIMESTAMPS)
@@ -165,7 +166,7 @@ def test_stripes_keep_the_clock_that_they_are_counted_by(clock):
 @given(st.lists(timestamps.filter(bool), min_size=1, max_size=20))
 @settings(max_examples=100, deadline=None)
 def test_statistics_reach_from_before_the_first_to_behind_the_last(found):
-    file = planned(acid_moments([(each, None) for each in found] + [(None, None)], 1))
+    file = planned(acid_timestamps([(each, None) for each in found] + [(None, None)], 1))
     _, new = compact([file], [(1, BUCKET, len(found))])
     tail = OrcTail.read(new)
     statistics = Message.decode(tail.file_statistics[8]).message(TIMESTAMPS)
@@ -194,10 +195,12 @@ def test_nanoseconds_that_no_reader_takes_are_damage():
 @pytest.mark.parametrize("acid", [True, False])
 @pytest.mark.parametrize("codec", ["zlib", "uncompressed"])
 def test_columns_with_more_digits_than_microseconds_are_found(acid, codec):
-    coarse = [(moment, moment) for moment in [(-EPOCH - 5, 1000), (1 << 39, 999_999_000)]] * 700
+    coarse = [
+        (timestamp, timestamp) for timestamp in [(-EPOCH - 5, 1000), (1 << 39, 999_999_000)]
+    ] * 700
     fine = [*coarse, ((-1 << 39, 1001), (0, 0))]
     for rows, expected in ((coarse, None), (fine, "c0")):
-        file = acid_moments(rows, 1, acid=acid, compression=codec, stripe_size=1 << 16)
+        file = acid_timestamps(rows, 1, acid=acid, compression=codec, stripe_size=1 << 16)
         assert finer_column(file, OrcTail.read(file)) == expected
     for number, (type_, value) in enumerate(PLACES.values()):
         columns = {f"c{n}": pa.nulls(2, each) for n, (each, _) in enumerate(PLACES.values())}
@@ -205,7 +208,7 @@ def test_columns_with_more_digits_than_microseconds_are_found(acid, codec):
             [value((1, 1000), (1, 1000)), value((1, 1), (1, 1))], type_
         )
         table = pa.table({"id": pa.array([1, 2], pa.int64()), **columns})
-        file = flat_moments(table, TYPES)
+        file = flat_timestamps(table, TYPES)
         assert finer_column(file, OrcTail.read(file)) == f"c{number}"
         others = {name for name in columns if name != f"c{number}"}
         assert finer_column(file, OrcTail.read(file), others) is None
@@ -213,7 +216,7 @@ def test_columns_with_more_digits_than_microseconds_are_found(acid, codec):
 
 
 def test_only_the_file_itself_vouches_for_its_digits():
-    file = acid_moments([((1, 1), None)] * 3, 1)
+    file = acid_timestamps([((1, 1), None)] * 3, 1)
     tail = OrcTail.read(file)
     for rows, expected in ((3, None), (2, "c0")):
         marked = replace(tail, user_metadata=tail.user_metadata | mark(rows))

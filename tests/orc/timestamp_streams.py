@@ -15,12 +15,12 @@ from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.timestamps import join_timestamps
 
 # Seconds since 2015, and nanoseconds.
-Moment = tuple[int, int]
+Timestamp = tuple[int, int]
 EPOCH = 1_420_070_400
 PAIR = pa.struct({"seconds": pa.int64(), "nanos": pa.timestamp("ns")})
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 
-ODD: list[Moment] = [
+ODD: list[Timestamp] = [
     (0, 0),
     (1, 123_456_789),
     (-EPOCH, 1),
@@ -36,15 +36,15 @@ ODD: list[Moment] = [
 ]
 
 
-def pair(moment: Moment | None) -> dict | None:
-    """A moment as `PAIR` holds it."""
-    if moment is None:
+def pair(timestamp: Timestamp | None) -> dict | None:
+    """A timestamp as `PAIR` holds it."""
+    if timestamp is None:
         return None
-    seconds, nanos = moment
+    seconds, nanos = timestamp
     return {"seconds": seconds, "nanos": pa.scalar(EPOCH * 10**9 + nanos, pa.timestamp("ns"))}
 
 
-def flat_moments(
+def flat_timestamps(
     rows: pa.Table, types: tuple[bytes, ...], clock: str = "UTC", **layout: object
 ) -> io.BytesIO:
     """A flat file of rows with `PAIR` wherever the types have timestamps."""
@@ -70,12 +70,12 @@ def _masked(array: pa.Array) -> pa.Array:
     return array
 
 
-def moments_in(file: io.BytesIO) -> dict[int, list[Moment]]:
+def timestamps_in_file(file: io.BytesIO) -> dict[int, list[Timestamp]]:
     """The numbers of all timestamps of a file that are not null, by the numbers of their columns."""
     tail = OrcTail.read(file)
     kinds = [Message.decode(each).number(TypeField.KIND) for each in tail.types]
     wanted = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
-    found: dict[int, list[Moment]] = {
+    found: dict[int, list[Timestamp]] = {
         number: [] for number, kind in enumerate(kinds) if kind in wanted
     }
     for stripe in tail.stripes:
