@@ -135,11 +135,11 @@ def write_flat_rows(
         names = [f"{bucket:06d}_0", f"{bucket:06d}_0_copy_1"]
         if write_id == 0:
             names.append(f"{_UNION}/{bucket:06d}_0")
-        places = [len(names) * number // max(len(some), 1) for number in range(len(some))]
-        for place, name in enumerate(names):
+        file_of = [len(names) * number // max(len(some), 1) for number in range(len(some))]
+        for number_of_file, name in enumerate(names):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = [row for row, own in zip(some, places, strict=True) if own == place]
+            part = [row for row, own in zip(some, file_of, strict=True) if own == number_of_file]
             path.write_bytes(_flat_file(part, style).getvalue())
         property_ = encode_bucket(bucket, statement)
         keys |= {RowId(write_id, property_, number): row for number, row in enumerate(some)}

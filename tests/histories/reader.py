@@ -15,7 +15,7 @@ from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.verify import verify_file
 from airflow_hiveacid.storage import ReadOnlyStorage
-from tests.histories.table_model import Place, Row, TableModel, row_of
+from tests.histories.table_model import Row, RowAddress, TableModel, row_of
 
 _Files = frozenset[tuple[Path, int, int]]
 
@@ -29,7 +29,7 @@ class Reader:
         snapshot: Snapshot,
         table: TableRef,
         folders: Mapping[str | None, Path],
-        expected: Mapping[Place, Row],
+        expected: Mapping[RowAddress, Row],
     ) -> None:
         """Choose the files to be read.
 
@@ -86,19 +86,23 @@ class Reader:
         files = (partition, self._files(partition, state))
         if files in self._found_right:
             return
-        rows: dict[Place, Row] = {}
+        rows: dict[RowAddress, Row] = {}
         storage = self._storage(partition)
         for batch in visible_rows(storage, state, self._write_ids, self._rules):
             for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True):
-                place = Place(partition, row_id)
-                assert place not in rows, f"{place} is there twice"
-                rows[place] = row_of(row)
+                address = RowAddress(partition, row_id)
+                assert address not in rows, f"{address} is there twice"
+                rows[address] = row_of(row)
         expected = {
-            place: row for place, row in self._expected.items() if place.partition == partition
+            address: row
+            for address, row in self._expected.items()
+            if address.partition == partition
         }
         assert sorted(expected.keys() - rows.keys()) == [], "rows are missing"
         assert sorted(rows.keys() - expected.keys()) == [], "rows are there that should not be"
-        assert [place for place in rows if rows[place] != expected[place]] == [], "rows differ"
+        assert [address for address in rows if rows[address] != expected[address]] == [], (
+            "rows differ"
+        )
         self._found_right.add(files)
 
     def _files(self, partition: str | None, state: AcidDirectory) -> _Files:
@@ -135,7 +139,7 @@ def problems_of_output(folder: Path, partition: str | None, model: TableModel) -
                 row_ids = zip(*(part.tolist() for part in keys.row_ids()), strict=True)
                 for key, current in zip(row_ids, keys.current_write_ids.tolist(), strict=True):
                     row_id = RowId(*key)
-                    events = model.deleted_by.get(Place(partition, row_id), set())
+                    events = model.deleted_by.get(RowAddress(partition, row_id), set())
                     known = events if kind == "delete" else {row_id.write_id} & model.committed
                     if current not in known:
                         problems_there.append(

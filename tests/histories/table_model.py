@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.row_id import RowId
 Row = Mapping[str, Any]
 
 
-class Place(NamedTuple):
+class RowAddress(NamedTuple):
     """A row id names a row of one partition only."""
 
     partition: str | None
@@ -30,8 +30,8 @@ class Change:
     """
 
     write_id: int
-    inserts: dict[Place, Row] = field(default_factory=dict)
-    deletes: set[Place] = field(default_factory=set)
+    inserts: dict[RowAddress, Row] = field(default_factory=dict)
+    deletes: set[RowAddress] = field(default_factory=set)
     replaces: tuple[str | None, ...] = ()
 
 
@@ -45,27 +45,27 @@ class TableModel:
     """
 
     def __init__(self) -> None:
-        self.rows: dict[Place, Row] = {}
+        self.rows: dict[RowAddress, Row] = {}
         # Files that are older than every transaction have rows of the write id 0.
         self.committed: set[int] = {0}
-        self.deleted_by: dict[Place, set[int]] = {}
+        self.deleted_by: dict[RowAddress, set[int]] = {}
 
     def commit(self, change: Change) -> None:
         self.committed.add(change.write_id)
         for partition in change.replaces:
             old = [
-                place
-                for place in self.rows
-                if place.partition == partition and place.row_id.write_id < change.write_id
+                address
+                for address in self.rows
+                if address.partition == partition and address.row_id.write_id < change.write_id
             ]
-            for place in old:
-                del self.rows[place]
-        for place in change.deletes:
-            self.rows.pop(place, None)
-            self.deleted_by.setdefault(place, set()).add(change.write_id)
+            for address in old:
+                del self.rows[address]
+        for address in change.deletes:
+            self.rows.pop(address, None)
+            self.deleted_by.setdefault(address, set()).add(change.write_id)
         self.rows |= change.inserts
 
-    def snapshot(self) -> Mapping[Place, Row]:
+    def snapshot(self) -> Mapping[RowAddress, Row]:
         return dict(self.rows)
 
 

@@ -30,7 +30,7 @@ from tests.histories.data_files import (
     write_rows,
 )
 from tests.histories.random_table import RandomTable
-from tests.histories.table_model import Change, Place, Row
+from tests.histories.table_model import Change, Row, RowAddress
 
 _MOST_WRITERS = 2
 _WHO = ("somebody", "host", None)
@@ -99,17 +99,17 @@ class Writers:
         directories = []
         if operation is not Operation.INSERT and (victims := self._victims(partition, change)):
             delta = Delta(*extent, is_delete=True)
-            write_deletes(folder, delta, [place.row_id for place in victims], style)
+            write_deletes(folder, delta, [address.row_id for address in victims], style)
             directories.append(folder / delta.name)
-            for place in victims:
+            for address in victims:
                 # What is inserted and deleted by one transaction was never there.
-                change.inserts.pop(place, None)
-                change.deletes.add(place)
+                change.inserts.pop(address, None)
+                change.deletes.add(address)
         if operation is not Operation.DELETE:
             delta = Delta(*extent)
             loads = operation is Operation.INSERT and self._random.random() < 0.25
             keys = self._insert(folder, delta, change.write_id, style, loads=loads)
-            change.inserts |= {Place(partition, key): row for key, row in keys.items()}
+            change.inserts |= {RowAddress(partition, key): row for key, row in keys.items()}
             directories.append(folder / delta.name)
         return directories
 
@@ -138,17 +138,19 @@ class Writers:
                 for bucket in self._some_buckets()
             }
             for key, row in write_flat_rows(folder, 0, 0, rows, style).items():
-                self._table.model.rows[Place(partition, key)] = row
+                self._table.model.rows[RowAddress(partition, key)] = row
             self._table.note(f"there are original files in {partition}")
 
-    def _victims(self, partition: str | None, change: Change) -> list[Place]:
+    def _victims(self, partition: str | None, change: Change) -> list[RowAddress]:
         """Some rows to delete; now and then one that somebody has deleted already."""
-        seen = [place for place in self._table.model.rows if place.partition == partition]
-        seen = [place for place in seen if place not in change.deletes]
-        seen += [place for place in change.inserts if place.partition == partition]
-        gone = [place for place in self._table.model.deleted_by if place.partition == partition]
+        seen = [address for address in self._table.model.rows if address.partition == partition]
+        seen = [address for address in seen if address not in change.deletes]
+        seen += [address for address in change.inserts if address.partition == partition]
+        gone = [
+            address for address in self._table.model.deleted_by if address.partition == partition
+        ]
         share = self._random.choice([0.05, 0.3, 1.0])
-        chosen = [place for place in seen if self._random.random() < share]
+        chosen = [address for address in seen if self._random.random() < share]
         if gone and self._random.random() < 0.15:
             chosen.append(self._random.choice(gone))
         return sorted(set(chosen))
@@ -174,7 +176,7 @@ class Writers:
                 write_id: style.rows(self._random, *self._new_rows(style)) for write_id in write_ids
             }
             for key, row in write_rows(folder, delta, bucket, rows, style).items():
-                changes[key.write_id].inserts[Place(partition, key)] = row
+                changes[key.write_id].inserts[RowAddress(partition, key)] = row
         self._table.note(f"stream of {delta.name} in {partition}")
         if self._random.random() < 0.4:
             cut_off(folder, delta, self._random)
@@ -208,7 +210,7 @@ class Writers:
             if self._random.random() < 0.8:
                 loads = self._random.random() < 0.25
                 keys = self._insert(folder, base, write_id, style, loads=loads)
-                change.inserts |= {Place(partition, key): row for key, row in keys.items()}
+                change.inserts |= {RowAddress(partition, key): row for key, row in keys.items()}
         commit = partial(self._table.client.commit_txn, txn)
         abort = partial(self._table.client.abort_txn, txn)
         directories = [self._table.folders[partition] / base.name for partition in partitions]
