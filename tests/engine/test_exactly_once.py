@@ -11,6 +11,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.acid.run_notes import digest_of
+from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import (
@@ -98,10 +99,17 @@ class Events:
 def events(
     spark: Any, hms: Any, client: MetastoreClient, database: str, eventually: Callable[..., None]
 ) -> Events:
+    # Other tests may have left aborts on the same metastore that nobody cleans.
+    before = client.get_open_txns().high_watermark
+
     def nothing_is_aborted() -> bool:
         if isinstance(hms, FakeMetastore):
             hms.keep_house()
-        return not client.get_open_txns().aborted_bits.strip(b"\0")
+        answer = client.get_open_txns()
+        txns = ValidTxnList.from_open_txns(
+            answer.high_watermark, answer.open_txns, answer.aborted_bits
+        )
+        return not any(txn_id > before for txn_id in txns.aborted)
 
     table = create(client, f"{database}.events", {"id": "int"})
     wait = partial(eventually, "the aborts are forgotten", nothing_is_aborted)
