@@ -100,6 +100,11 @@ class EarlierTries:
 
     def _unproven(self, file: NoteFile) -> UnprovenRun:
         where = f"{self._home.location}/{file.path}"
+        if file.is_of_later_format:
+            return UnprovenRun(
+                f"{where} is the note of a later version of this package on an earlier try. This"
+                " version cannot read whether that try was applied."
+            )
         if file.note is None:
             return UnprovenRun(f"{where} says that an earlier try has committed, but not what.")
         return UnprovenRun(
