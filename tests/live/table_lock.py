@@ -15,7 +15,7 @@ _SECONDS_TO_OPEN = 15
 
 
 class TableLock:
-    """While it is held, nobody else changes the table: writers stand in the queue for it."""
+    """While it is held, all may read the table and nobody else changes it: writers stand in a queue."""
 
     def __init__(self, client: MetastoreClient, table: TableRef) -> None:
         self._client = client
@@ -54,7 +54,7 @@ class TableLock:
 
     def _ask(self) -> int:
         (component,) = lock_components(
-            self._client.version, Operation.OVERWRITE, self._table, partitioned=False
+            self._client.version, Operation.UPDATE, self._table, partitioned=False
         )
         lock = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
         return self._client.lock([lock], None, "somebody", "host", "a test").lock_id
