@@ -256,7 +256,7 @@ def test_a_failed_application_says_so_in_one_line(
     (tmp_path / "job.json").write_text(codec.to_json(job))
     capfd.readouterr()
     arguments = ["--job", str(tmp_path / "job.json"), "--report", str(tmp_path / "report.json")]
-    assert main(arguments, DeleteJob) == UnknownColumn.exit_code
+    assert main(arguments) == UnknownColumn.exit_code
     errors = capfd.readouterr().err.strip()
     assert errors.startswith("UnknownColumn: The condition 'nope = 1' names an unknown column")
     assert "\n" not in errors

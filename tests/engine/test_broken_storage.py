@@ -60,7 +60,7 @@ def test_a_full_disk(
     before = everything(client.get_table(filled.ref))
 
     monkeypatch.setenv(FAULT_VARIABLE, f"{phase}:disk_full:after")
-    assert main(arguments, InsertJob) == DiskFull.exit_code
+    assert main(arguments) == DiskFull.exit_code
     assert json.loads((tmp_path / "report.json").read_text())["error"]["id"] == "DiskFull"
     # The folder of a partition that the metastore knows may stay, empty.
     assert set(everything(client.get_table(filled.ref))) - set(before) <= {"day=sun"}
@@ -68,7 +68,7 @@ def test_a_full_disk(
     assert rows_of(filled.to_df()) == ROWS
 
     monkeypatch.delenv(FAULT_VARIABLE)
-    assert main(arguments, InsertJob) == 0
+    assert main(arguments) == 0
     assert json.loads((tmp_path / "report.json").read_text())["rows_inserted"] == 1
     assert rows_of(filled.to_df()) == [*ROWS, (7, None, None, "sun")]
 
