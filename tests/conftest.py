@@ -12,7 +12,9 @@ import pytest
 from hypothesis import settings
 
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.distribution import cache_folder
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests import java_archive
 from tests.fakes.metastore import FakeMetastore
 
 if TYPE_CHECKING:
@@ -49,6 +51,15 @@ def _takes_a_server(item: pytest.Function) -> bool:
 
 
 @pytest.fixture(scope="session")
+def fast_java() -> Iterator[None]:
+    """Every Spark that tests start in whatever way starts fast."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, options in java_archive.options(cache_folder()).items():
+            patch.setenv(name, options)
+        yield
+
+
+@pytest.fixture(scope="session")
 def java_that_starts_nothing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for JAVA_HOME whose `java` knows its version and refuses all else."""
     home = tmp_path_factory.mktemp("java")
@@ -66,7 +77,9 @@ def java_only_with_the_mark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Fail a test that starts Java by itself, until it says so by the mark `server`."""
-    if request.node.get_closest_marker("server") is None:
+    if request.node.get_closest_marker("server") is not None:
+        request.getfixturevalue("fast_java")
+    else:
         monkeypatch.setenv("JAVA_HOME", str(java_that_starts_nothing))
 
 
@@ -124,7 +137,7 @@ def database(client: MetastoreClient) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+def spark(fast_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     from pyspark.sql import SparkSession
 
     # It tells of closed connections while Python ends, when there is no output any more.

@@ -32,12 +32,15 @@ def run_driver(job, fault, folder):
     """Run the application in a process of its own and return its exit status and its errors."""
     (folder / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
     (folder / "job.json").write_text(to_json(job))
-    # A short life: compiling well takes longer than what it would save.
-    java = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+    # A folder for SPARK_CONF_DIR would be part of the class path, which the archive of classes knows
+    # without it.
+    defaults = {
+        "PYSPARK_SUBMIT_ARGS": f"--properties-file {folder}/spark-defaults.conf pyspark-shell"
+    }
     ended = subprocess.run(
         [sys.executable, spark_app_path(), "--job", "job.json", "--report", "report.json"],
         cwd=folder,
-        env=os.environ | java | {"SPARK_CONF_DIR": str(folder), FAULT_VARIABLE: fault},
+        env=os.environ | defaults | {FAULT_VARIABLE: fault},
         capture_output=True,
         check=False,
         text=True,
