@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent / "reference"
 PACKAGE = "airflow_hiveacid"
 # Code stands here as it stands in the docstrings, which ruff does not format.
 NOTE = (
-    "<!-- Written by docs/generate_reference.py from the code; `make docs` writes it anew. -->\n"
+    "<!-- Written by docs/generate_reference.py from the code; `make docs` writes it again. -->\n"
     "<!-- fmt: off -->"
 )
 
