@@ -40,13 +40,14 @@ quickstart: setup ## Real metastore, demo table; Airflow merges, compacts and cl
 	@$(RUN) python -m airflow_hiveacid.quickstart
 
 test: setup ## Run all tests
-	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	@# In the order of the folders: else the files with few tests come last, which are the longest.
+	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: setup ## Run the tests that need no Java, in a minute
 	@$(RUN) python -m pytest -m '$(UNIT)' --numprocesses $(WORKERS) --dist worksteal
 
 coverage: setup ## Run all tests and show which lines none of them ran
-	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile \
+	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		--cov=airflow_hiveacid --cov-report=term:skip-covered --cov-report=html:build/coverage
 
 airflow: setup ## Run the tests of the Airflow side, say with an older one: AIRFLOW=3.1
