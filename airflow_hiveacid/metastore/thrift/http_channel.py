@@ -95,7 +95,9 @@ class HttpChannel:
                     answer.write(piece)
                     if deadline.left <= 0 or answer.tell() > _MOST_BYTES:
                         raise TimeoutError("it does not end")
-                    channel.settimeout(deadline.left)
+                    # From Python 3.13 on, the last piece may close it.
+                    if not response.isclosed():
+                        channel.settimeout(deadline.left)
             self._answer = io.BytesIO(answer.getvalue())
         finally:
             self._drop()
