@@ -60,7 +60,6 @@ class CompactionTransaction(LiveTransaction):
         type_: CompactionType,
         *,
         run_token: str | None = None,
-        user: str | None = None,
         run_as: str | None = None,
         lock_wait_seconds: float = 300,
         phases: PhaseClock | None = None,
@@ -73,14 +72,11 @@ class CompactionTransaction(LiveTransaction):
             partition: The partition's name, for a table that has partitions.
             type_: The kind of compaction.
             run_token: Under which this run's transactions can be found later on.
-            user: Whom the metastore shows as the owner.
             run_as: Who owns the directory: as whom Hive's cleaner will remove what is replaced.
             lock_wait_seconds: How long to wait for the lock that keeps the table from being dropped.
             phases: Is told about the phases.
         """
-        super().__init__(
-            client, Owner.of(run_token, user or client.options.user), phases or PhaseClock()
-        )
+        super().__init__(client, Owner.of(run_token, client.options.user), phases or PhaseClock())
         self.ref = ref
         self.partition = partition
         self.type = type_
@@ -99,7 +95,6 @@ class CompactionTransaction(LiveTransaction):
         pool: str | None = None,
         table: TableRef | None = None,
         run_token: str | None = None,
-        user: str | None = None,
         lock_wait_seconds: float = 300,
         phases: PhaseClock | None = None,
     ) -> Self | None:
@@ -114,7 +109,6 @@ class CompactionTransaction(LiveTransaction):
             table: Do nothing unless a request for this table waits. The oldest one of the pool is
                 served first, whichever table it is for.
             run_token: Under which this run's transactions can be found later on.
-            user: Whom the metastore shows as the owner.
             lock_wait_seconds: How long to wait for the lock that keeps the table from being dropped.
             phases: Is told about the phases.
         """
@@ -131,7 +125,6 @@ class CompactionTransaction(LiveTransaction):
             waiting.partition,
             CompactionType(waiting.type),
             run_token=run_token,
-            user=user,
             run_as=waiting.run_as,
             lock_wait_seconds=lock_wait_seconds,
             phases=phases,
