@@ -174,13 +174,13 @@ def life(
                 parameters=shape.parameters,
             )
         )
-        reports, rows = {}, {}
+        reports, rows_after = {}, {}
         for step, write in steps.items():
             with AcidTable(ref.full_name, hms4.uri, spark=spark) as table:
                 reports[step] = write(table)
-                rows[step] = sorted(map(as_text, table.to_df().collect()))
+                rows_after[step] = sorted(map(as_text, table.to_df().collect()))
         partitions = client.get_partitions(ref) if keys else []
-        yield Life(shape, client.get_table(ref), partitions, reports, rows)
+        yield Life(shape, client.get_table(ref), partitions, reports, rows_after)
         client.drop_table(ref, delete_data=True)
 
 
