@@ -37,13 +37,9 @@ from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 from tests.rows import rows_of
 
 TABLE = TableRef("airflow_end_to_end", "orders")
-# A short life: compiling well takes longer than what it would save.
-SPARK_DEFAULTS = """\
-spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1
-spark.ui.enabled              false
-spark.log.level               ERROR
-spark.sql.shuffle.partitions  2
-"""
+# By options of Java: a folder for SPARK_CONF_DIR would be part of the class path, which the archive
+# of classes knows without it.
+SPARK_SETTINGS = "-Dspark.ui.enabled=false -Dspark.log.level=ERROR -Dspark.sql.shuffle.partitions=2"
 ROWS = [
     {"id": 1, "amount": 10, "at": "2026-11-20 09:00:00", "country": "de"},
     {"id": 2, "amount": 20, "at": "2026-11-20 09:30:00", "country": "de"},
@@ -79,17 +75,16 @@ def feed(path, rows):
 
 
 @pytest.fixture(scope="module")
-def orders(hms4, tmp_path_factory):
+def orders(hms4, fast_java, tmp_path_factory):
     """The table after an insert by its operator, on a worker whose clock is not UTC."""
     folder = tmp_path_factory.mktemp("orders")
-    (folder / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
     host, port = hms4.uri.removeprefix("thrift://").split(":")
     connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
     columns = [HiveColumn("id", "int"), HiveColumn("amount", "int"), HiveColumn("at", "timestamp")]
     with pytest.MonkeyPatch.context() as patch, MetastoreClient(hms4.options) as client:
         patch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
         patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
-        patch.setenv("SPARK_CONF_DIR", str(folder))
+        patch.setenv("SPARK_SUBMIT_OPTS", f"{os.environ['SPARK_SUBMIT_OPTS']} {SPARK_SETTINGS}")
         patch.setenv("TZ", "Asia/Tokyo")
         client.create_database(TABLE.database)
         client.create_table(
