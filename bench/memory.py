@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def forget_peaks() -> None:
-    """Let the peaks of the workers begin anew."""
+    """Let the peaks of the workers begin again."""
     for process in _workers():
         with suppress(OSError):  # It has just ended.
             (process / "clear_refs").write_text("5")

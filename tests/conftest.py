@@ -27,6 +27,8 @@ settings.load_profile("hiveacid")
 VERSIONS = ("4.0.1", "3.1.3")
 # Those of `places` are no servers, but a minute of many processes.
 _SERVERS = frozenset({"hms4", "hms3", "spark", "places"})
+# Whole suites that start servers of many kinds.
+_SUITES_WITH_SERVERS = ("interop", "live", "differential", "faults")
 _JAVA_THAT_STARTS_NOTHING = """\
 #!/bin/sh
 if [ "$1" = -version ]; then echo 'openjdk version "17.0.1"' >&2; exit 0; fi
@@ -46,6 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _takes_a_server(item: pytest.Function) -> bool:
+    if any(item.get_closest_marker(suite) for suite in _SUITES_WITH_SERVERS):
+        return True
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     real = "hms" in item.fixturenames and not str(parameters["hms"]).startswith("fake")
     return real or not _SERVERS.isdisjoint(item.fixturenames)

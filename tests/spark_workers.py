@@ -1,7 +1,7 @@
 """Where Spark's Python workers of the tests come from: `python -m tests.spark_workers`.
 
 Spark puts its Python code on their path inside of archives, and every single task then reads the
-directories of these anew, for a tenth of a second. The same code is installed beside us.
+directories of these again, for a tenth of a second. The same code is installed beside us.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Make the golden tables of tests/data/tables anew: python -m tests.interop.make_tables.
+"""Make the golden tables of tests/data/tables again: python -m tests.interop.make_tables.
 
 Names as arguments choose some of them. Every row there is one that Hive 4.0.1 selected itself.
 """

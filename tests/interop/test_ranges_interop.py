@@ -79,7 +79,7 @@ def small(number):
 
 
 def large(number):
-    """Texts that make a stripe too large to be written anew."""
+    """Texts that make a stripe too large to be written again."""
     return "".join(f"{number * 7919 + k:x}" for k in range(300))
 
 

@@ -61,14 +61,14 @@ def tables(spark, hive):
 
 
 # The text of a row decides whether stripes without deleted rows are large enough to be copied. The
-# last two values say whether stripes were copied, and whether some were written anew.
+# last two values say whether stripes were copied, and whether some were written again.
 MIXED = ("mixed", MOMENTS, LARGE, "major", (True, True))
 
 
 def changed(spark, table, moments, text, compaction):
     """Get values into a table in all our ways; answers the frame of what is in it.
 
-    Also answers whether stripes were copied, and whether some were written anew.
+    Also answers whether stripes were copied, and whether some were written again.
     """
     values = frame_of(spark, TYPES | STRANGE, ROWS, moments).withColumn("text", F.expr(text))
     values = values.coalesce(1).localCheckpoint()
@@ -87,7 +87,7 @@ def changed(spark, table, moments, text, compaction):
     ("name", "moments", "text", "compaction", "stripes"),
     [
         MIXED,
-        ("anew", MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "'small'", "major", (False, True)),
+        ("again", MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "'small'", "major", (False, True)),
         ("copied", MOMENTS + OLD_MOMENTS + FAR_MOMENTS, LARGE, "minor", (True, False)),
     ],
 )
@@ -106,7 +106,7 @@ def test_hive_copies_every_value_that_we_write(
 
 @pytest.mark.parametrize(
     ("name", "moments", "text", "compaction", "stripes"),
-    [MIXED, ("anew", MOMENTS + OLD_MOMENTS, "'small'", "major", (False, True))],
+    [MIXED, ("again", MOMENTS + OLD_MOMENTS, "'small'", "major", (False, True))],
 )
 def test_trino_copies_every_value_that_we_write(
     spark, trino, tables, name, moments, text, compaction, stripes

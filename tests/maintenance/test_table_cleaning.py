@@ -134,7 +134,7 @@ def test_the_first_cleaning_remembers_who_is_there_for_the_next(folders, compact
         assert removed(folders.clean()) == old
 
 
-def test_half_a_note_is_written_anew(folders, compacted):
+def test_half_a_note_is_written_again(folders, compacted):
     *old, base = compacted
     (folders.root / base / READER_NOTE_FILE).write_text('{"high_wat')
     with folders.reading():

@@ -88,14 +88,14 @@ def copied_as_it_is(codec: str) -> io.BytesIO:
     return sink
 
 
-def encoded_anew(codec: str) -> io.BytesIO:
+def encoded_again(codec: str) -> io.BytesIO:
     plan, sink = compact([planned(acid(codec))], [(1, BUCKET, 7)], tiny_bytes=0)
     assert [group.copy for group in plan.groups] == [False]
     return sink
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("write", [acid, copied, copied_as_it_is, encoded_anew])
+@pytest.mark.parametrize("write", [acid, copied, copied_as_it_is, encoded_again])
 def test_no_statistics_that_we_write_or_copy_mislead(write, codec):
     file = write(codec)
     ranges = list(double_ranges(file))

@@ -113,7 +113,7 @@ def test_tiny_stripes_beside_each_other_are_put_together():
     assert len(OrcTail.read(joined).stripes) == 1
 
 
-def test_what_is_written_anew_is_cut_into_pieces():
+def test_what_is_written_again_is_cut_into_pieces():
     files = [several_stripes(1), several_stripes(2)]
     deleted = [(number, BUCKET, row) for number in (1, 2) for row in (0, 100, 200)]
     largest = max(sum(stripe.length for stripe in file.tail.stripes[1:]) for file in files)
@@ -137,7 +137,7 @@ def test_the_layout_of_most_bytes_is_kept():
     assert (layout.codec, layout.stride, layout.block_size) == (Codec.ZSTD, 500, 256 << 10)
 
 
-def test_stripes_of_old_writers_are_written_anew():
+def test_stripes_of_old_writers_are_written_again():
     file = planned(inserts(table(10), [1]))
     old = changed(
         file, postscript=file.tail.postscript.with_numbers({PostScriptField.WRITER_VERSION: 4})
@@ -151,7 +151,7 @@ def test_row_ids_that_do_not_ascend_over_files_are_refused():
         plan(files)
 
 
-def test_stripes_of_other_types_than_the_tables_are_written_anew():
+def test_stripes_of_other_types_than_the_tables_are_written_again():
     files = [
         planned(inserts(table(10), [1]), "before"),
         planned(inserts(table(10, columns=("number",)), [2]), "after"),
