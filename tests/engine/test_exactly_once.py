@@ -282,9 +282,10 @@ def test_garbage_is_no_note(events, content):
     events.append(2)
     events.notes.mkdir(exist_ok=True)
     digest = digest_of(events.job.token)
-    for name in (f"{digest}.json", f"{digest}.7.json", f"{digest}.{10**17}.json"):
+    # Of transactions that cannot be those of the test itself.
+    for name in (f"{digest}.json", f"{digest}.{10**16}.json", f"{digest}.{10**17}.json"):
         (events.notes / name).write_bytes(content)
-    (events.notes / f"{digest}.8.json").mkdir()
+    (events.notes / f"{digest}.{10**15}.json").mkdir()
     assert not events.insert().already_done
     assert events.insert().already_done
     assert events.ids() == [1, 2]
