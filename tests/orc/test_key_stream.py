@@ -184,5 +184,5 @@ def test_a_large_stripe_is_not_held_in_memory(tmp_path):
     )
     few, many, megabytes = map(int, answer.stdout.split())
     assert (few, many) == (1000, 4_000_000)
-    # Decoded at once they would take 160 MB.
-    assert megabytes < 50
+    # Decoded at once they would take 160 MB; how the allocator rounds depends on the machine.
+    assert megabytes < 80
