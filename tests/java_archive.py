@@ -2,7 +2,7 @@
 
 Tests start dozens of short-lived Sparks, each of which would spend ten seconds of two processors on
 reading the same classes. The archive is made once for each Java and each Spark, and kept where the
-metastores are kept. A Java that cannot use it starts as it always did.
+metastores are kept. A Java that cannot make it or use it starts as it always did.
 """
 
 import fcntl
@@ -75,9 +75,11 @@ def _make(archive: Path) -> None:
     subprocess.run(
         [*submit, str(program), str(table)],
         env=os.environ | environment,
-        check=True,
+        check=False,
         capture_output=True,
     )
-    partial.rename(archive)
+    # A Java that was installed without an archive of its own refuses to make one.
+    if partial.exists():
+        partial.rename(archive)
     program.unlink()
-    shutil.rmtree(table)
+    shutil.rmtree(table, ignore_errors=True)
