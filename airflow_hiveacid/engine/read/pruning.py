@@ -1,7 +1,10 @@
 """Which partitions a condition can touch, found before anything is locked or read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +18,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.spark_trees import (
     column_names,
@@ -26,9 +29,12 @@ from airflow_hiveacid.engine.read.spark_trees import (
 )
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.types import spark_struct
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveTable
 
 _NUMBER = "_acid_partition_number"
+_WHOLE, _DATE = re.compile("0|[1-9][0-9]*"), re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# So long a number has room in its type, whatever it is.
+_SURE_DIGITS = {"int": 9, "bigint": 18}
 
 
 @dataclass(frozen=True)
@@ -56,21 +62,24 @@ class Scope:
 
 
 def matching_partitions(
-    spark: SparkSession, condition: str | None, scope: Scope, partitions: Sequence[HivePartition]
-) -> list[HivePartition]:
-    """Those partitions in which a row can meet the condition, as far as partition columns tell."""
+    spark: SparkSession, condition: str | None, scope: Scope, names: Sequence[str]
+) -> list[str]:
+    """Those partitions in which a row can meet the condition, as far as partition columns tell.
+
+    They come and go by their names, which cost the metastore a fraction of what all else does.
+    """
     if condition is None:
-        return list(partitions)
+        return list(names)
     keys = [key.name for key in scope.table.partition_keys]
     usable = [
         conjunct.sql()
         for conjunct in _plain_conjuncts(spark, condition)
-        if (names := column_names(conjunct))
-        and all(scope.side(name) == "target" and name[-1].lower() in keys for name in names)
+        if (used := column_names(conjunct))
+        and all(scope.side(name) == "target" and name[-1].lower() in keys for name in used)
     ]
-    if not usable or not partitions:
-        return list(partitions)
-    typed = _typed(spark, scope.table, [partition.values for partition in partitions])
+    if not usable or not names:
+        return list(names)
+    typed = _typed(spark, scope.table, [_values(name) for name in names])
     with spark_errors_as_ours("The condition on the partition columns"):
         matching = typed.alias(scope.target_alias)
         for conjunct in usable:
@@ -79,7 +88,29 @@ def matching_partitions(
             if fewer._jdf.queryExecution().analyzed().expressions().head().deterministic():
                 matching = fewer
         numbers = sorted(row[_NUMBER] for row in matching.select(_NUMBER).collect())
-    return [partitions[number] for number in numbers]
+    return [names[number] for number in numbers]
+
+
+def called(
+    spark: SparkSession, table: HiveTable, wanted: Collection[str], names: Sequence[str]
+) -> list[str]:
+    """Those partitions whose rows belong into one of the wanted ones.
+
+    A partition may be called ``month=01`` although the column is an integer.
+
+    Args:
+        spark: A session.
+        table: The table.
+        wanted: The names that the partitions would get from the values of their rows.
+        names: The partitions that there are.
+    """
+    keys, among = [key.name for key in table.partition_keys], set(wanted)
+    values = canonical_values(spark, table, [_values(name) for name in names])
+    return [
+        name
+        for name, canonical in zip(names, values, strict=True)
+        if partition_name(keys, canonical) in among
+    ]
 
 
 def canonical_values(
@@ -87,15 +118,37 @@ def canonical_values(
 ) -> list[tuple[str | None, ...]]:
     """The values that partitions would get from those that are given, in the types of their columns.
 
-    A partition may be called ``month=01`` although the column is an integer. What is no value of
-    its column becomes None.
+    What is no value of its column becomes None.
     """
-    if all(key.type == "string" for key in table.partition_keys) or not given:
-        return [tuple(values) for values in given]
-    typed = _typed(spark, table, given)
-    keys = [F.col(quoted(key.name)).cast("string").alias(key.name) for key in table.partition_keys]
-    rows = sorted(typed.select(_NUMBER, *keys).collect(), key=lambda row: row[_NUMBER])
-    return [tuple(row)[1:] for row in rows]
+    types = [key.type for key in table.partition_keys]
+    canonical = [tuple(values) for values in given]
+    unclear = [
+        number
+        for number, values in enumerate(canonical)
+        if not all(map(_is_canonical, values, types))
+    ]
+    if unclear:
+        typed = _typed(spark, table, [canonical[number] for number in unclear])
+        keys = [F.col(quoted(k.name)).cast("string").alias(k.name) for k in table.partition_keys]
+        for row in typed.select(_NUMBER, *keys).collect():
+            canonical[unclear[row[_NUMBER]]] = tuple(row)[1:]
+    return canonical
+
+
+def _is_canonical(value: str | None, type: str) -> bool:
+    """Whether a text is for sure the one that Spark makes of its own value; of most it is."""
+    if value is None or type == "string":
+        return True
+    if type in ("int", "bigint"):
+        return len(value) <= _SURE_DIGITS[type] and _WHOLE.fullmatch(value) is not None
+    if type == "date" and _DATE.fullmatch(value):
+        with suppress(ValueError):
+            return bool(date.fromisoformat(value))
+    return False
+
+
+def _values(name: str) -> list[str | None]:
+    return [value for _, value in parse_partition_name(name)]
 
 
 def _typed(

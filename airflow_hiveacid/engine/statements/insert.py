@@ -17,7 +17,7 @@ from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.errors import DataError, InvalidJob, UnknownColumn, UserError
 from airflow_hiveacid.jobs.sources import Source
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
 
@@ -143,7 +143,7 @@ class TruncateStatement(Statement):
         )
         preparation.reading.close()
         if self.partition is not None:
-            self.partitions = [partition.name for partition in chosen]
+            self.partitions = chosen
 
     def run(self, context: WriteContext) -> Counts:
         """Stage the empty bases."""
@@ -153,9 +153,7 @@ class TruncateStatement(Statement):
                 context.spark, context.client, context.table, self.partition
             )
             keys = context.table.partition_keys
-            context.output.write_empty_bases(
-                [partition.name for partition in chosen] if keys else [None]
-            )
+            context.output.write_empty_bases(chosen if keys else [None])
         return Counts()
 
 
@@ -164,8 +162,8 @@ def partitions_to_truncate(
     client: MetastoreClient,
     table: HiveTable,
     partition: PartitionSpec | None,
-) -> list[HivePartition]:
-    """The partitions that some values of partition keys choose; all of them by default.
+) -> list[str]:
+    """The names of the partitions that some values of partition keys choose; all of them by default.
 
     Raises:
         UserError: A key is unknown, or there is no such partition.
@@ -174,11 +172,11 @@ def partitions_to_truncate(
     spec = _lower(partition or {})
     if unknown := spec.keys() - keys:
         raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
-    partitions = client.get_partitions(table.ref) if keys else []
+    names = client.get_partition_names(table.ref) if keys else []
     if not spec:
-        return partitions
+        return names
     condition = " AND ".join(f"{quoted(key)} <=> {_literal(value)}" for key, value in spec.items())
-    chosen = matching_partitions(spark, condition, Scope(table, "t"), partitions)
+    chosen = matching_partitions(spark, condition, Scope(table, "t"), names)
     if not chosen:
         raise UserError(f"{table.ref.full_name} has no partition where {condition}.")
     return chosen

@@ -8,14 +8,13 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.merge import Clause, MergePlan
-from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
 from airflow_hiveacid.engine.read.acid_snapshot import KEY
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import (
-    canonical_values,
+    called,
     matching_partitions,
     partitions_of_source,
 )
@@ -27,7 +26,7 @@ from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.jobs.sources import Source
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
 
@@ -179,22 +178,20 @@ def _touched_partitions(join: MergeJoin) -> list[str] | None:
 
 def _matching(
     context: WriteContext, join: MergeJoin, touched: Sequence[str] | None
-) -> Sequence[HivePartition]:
-    """The partitions that have to be read."""
-    partitions: Sequence[HivePartition] = context.partitions()
-    if touched is not None:
-        given = [partition.values for partition in partitions]
-        values = canonical_values(context.spark, context.table, given)
-        keys = [key.name for key in context.table.partition_keys]
-        partitions = [
-            partition
-            for partition, canonical in zip(partitions, values, strict=True)
-            if partition_name(keys, canonical) in touched
-        ]
+) -> Sequence[str]:
+    """The names of the partitions that have to be read."""
+    names: Sequence[str]
+    if touched is not None and all(key.type == "string" for key in context.table.partition_keys):
+        # A text has one spelling: no need to look at what other partitions there are.
+        names = touched
+    else:
+        names = context.partition_names()
+        if touched is not None:
+            names = called(context.spark, context.table, touched, names)
     if join.plan.not_matched_by_source:
         # A row that cannot meet the condition is a row without a source.
-        return partitions
-    return matching_partitions(context.spark, join.on, join.scope, partitions)
+        return names
+    return matching_partitions(context.spark, join.on, join.scope, names)
 
 
 def _rows_by_clause(changes: DataFrame) -> dict[int, int]:

@@ -50,10 +50,10 @@ class RowChange(Statement):
         self.reads = self._looked_up.acid_tables
         keys = {key.name for key in self.table.partition_keys}
         if self.where is not None and keys and keys.isdisjoint(self.assigned):
-            partitions = preparation.client.get_partitions(self.target)
-            chosen = matching_partitions(self.spark, self.where, self._scope, partitions)
-            if len(chosen) < len(partitions):
-                self.partitions = [partition.name for partition in chosen]
+            names = preparation.client.get_partition_names(self.target)
+            chosen = matching_partitions(self.spark, self.where, self._scope, names)
+            if len(chosen) < len(names):
+                self.partitions = chosen
 
     @property
     def _scope(self) -> Scope:
@@ -61,10 +61,8 @@ class RowChange(Statement):
         return Scope(self.table, self.alias)
 
     def _snapshot(self, context: WriteContext) -> AcidSnapshot:
-        partitions = context.partitions()
-        return context.snapshot(
-            matching_partitions(context.spark, self.where, self._scope, partitions)
-        )
+        names = context.partition_names()
+        return context.snapshot(matching_partitions(context.spark, self.where, self._scope, names))
 
     def _chosen(self, context: WriteContext, snapshot: AcidSnapshot) -> DataFrame:
         """The rows with their keys."""

@@ -11,7 +11,7 @@ from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import SnapshotMoved
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseClock
@@ -41,12 +41,17 @@ class WriteContext:
     # What all statements of the transaction read their sources with.
     reader: TableReader
 
-    def partitions(self) -> list[HivePartition]:
-        """The partitions of the target, as they are under the locks."""
-        return self.client.get_partitions(self.table.ref) if self.table.partition_keys else []
+    def partition_names(self) -> list[str]:
+        """The names of the target's partitions, as they are under the locks."""
+        return self.client.get_partition_names(self.table.ref) if self.table.partition_keys else []
 
-    def snapshot(self, partitions: Sequence[HivePartition]) -> AcidSnapshot:
-        """Some partitions of the target as the transaction sees them, and will write them."""
+    def snapshot(self, names: Sequence[str]) -> AcidSnapshot:
+        """Some partitions of the target as the transaction sees them, and will write them.
+
+        Args:
+            names: Their names; there may be none of such a name.
+        """
+        partitions = self.client.get_partitions(self.table.ref, names) if names else []
         self.output.locate(partitions)
         return self.reader.acid_snapshot(self.table, partitions)
 

@@ -1,0 +1,76 @@
+"""What a change costs the metastore follows the partitions that it touches, not those there are."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.engine.read.pruning import called
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.metastore.catalog import HivePartition
+from tests.engine.acid_tables import create
+from tests.metastore_calls import counted_calls
+
+FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+# A number may have several spellings, and so several names.
+TEXT, NUMBER = {"day": "string"}, {"day": "int"}
+BATCH = [(1, 10, "3"), (4, 40, "5"), (6, 60, "7")]
+
+
+def merge(table: AcidTable, batch):
+    changes = table.merge(batch, "t.day = s.day and t.id = s.id")
+    changes.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+def update(table: AcidTable, batch):
+    table.update({"v": "v + 1"}, "day in ('3', '5', '7')")
+
+
+def delete(table: AcidTable, batch):
+    table.delete("id = 1 and day in ('3', '5', '7')")
+
+
+@FAKE
+@pytest.mark.parametrize(
+    ("work", "keys"), [(merge, TEXT), (merge, NUMBER), (update, NUMBER), (delete, TEXT)]
+)
+def test_partitions_that_are_not_touched_cost_no_call(
+    spark, hms, client, database, work: Callable, keys
+):
+    seen: list[Counter[str]] = []
+    for others in (20, 40):
+        table = create(client, f"{database}.t{others}", {"id": "int", "v": "int"}, keys)
+        days = range(others)
+        client.add_partitions(table.ref, [HivePartition.new(table, [str(day)]) for day in days])
+        batch = spark.createDataFrame(BATCH, "id int, v int, day string")
+        batch = batch.withColumn("day", batch.day.cast(keys["day"]))
+        with AcidTable(table.ref.full_name, hms.uri, spark=spark) as acid:
+            acid.append(batch)
+            with counted_calls() as calls:
+                work(acid, batch)
+        # Those three, when they are read, when they are located, and when they are published.
+        assert calls["partitions described"] <= 4 * len(BATCH)
+        seen.append(calls)
+    assert seen[0] == seen[1]
+
+
+TEXTS = [
+    *("0", "1", "01", "-1", "-0", "+1", " 1", "1 ", "1.0", "1e1", "", "x", "\u0661", None),
+    *("999999999", "2147483647", "2147483648", "9" * 18, str(2**63 - 1), str(2**63), "9" * 30),
+    *("2026-01-01", "2026-1-1", "2026-02-30", "0001-01-01", "0000-01-01", "9999-12-31"),
+    *("2026-01-01 00:00:00", "2026-01-01T", "+2026-01-01", "20260101", "2026-01"),
+]
+
+
+@pytest.mark.parametrize("type", ["tinyint", "smallint", "int", "bigint", "date", "string"])
+@FAKE
+def test_partitions_are_found_by_what_spark_reads_in_their_names(spark, client, database, type):
+    table = create(client, f"{database}.t", {"id": "int"}, {"key": type})
+    rows = spark.createDataFrame([(text,) for text in TEXTS], "text string")
+    read = rows.selectExpr(f"cast(try_cast(text as {type}) as string)").collect()
+    names = [partition_name(["key"], [text]) for text in TEXTS]
+    belongs = [partition_name(["key"], list(row)) for row in read]
+    for wanted in set(belongs):
+        those = [name for name, other in zip(names, belongs, strict=True) if other == wanted]
+        assert called(spark, table, [wanted], names) == those
