@@ -159,10 +159,11 @@ def plan_cleaning(
         path.partition("/")[0] for path in state.originals if original_bucket(path) is not None
     }
     live = {*filter(None, [state.base]), *state.deltas, *originals}
+    strange = _strange(state.obsolete)
     for name in sorted(state.obsolete):
         if "/" in name:  # A file in a directory that is judged as a whole.
             continue
-        if parse_directory(name) is None and not _is_hives(name, state.obsolete):
+        if parse_directory(name) is None and name in strange:
             rules.keep.append(Stay(name, _NO_ORIGINAL))
         else:
             rules.judge_obsolete(name)
@@ -214,10 +215,11 @@ class _Rules:
         forbidden: Mapping[str, str],
         now: datetime,
     ) -> None:
-        self._read = [
+        # Of thousands of deltas few can hold what others hold.
+        self._covers = [
             (name, parsed)
             for name in (state.base, *state.deltas)
-            if name is not None and (parsed := parse_directory(name)) is not None
+            if name is not None and (parsed := parse_directory(name)) and _is_cover(parsed)
         ]
         self._txns = txns
         self._notes = notes
@@ -231,7 +233,7 @@ class _Rules:
 
     def judge_obsolete(self, name: str) -> None:
         parsed = parse_directory(name)
-        covers = [cover for cover, read in self._read if _covers(read, parsed)]
+        covers = [cover for cover, read in self._covers if _covers(read, parsed)]
         if not covers:
             self._stay(
                 name, parsed, "No directory that is read can hold its content: one may be missing."
@@ -300,10 +302,24 @@ class _Rules:
         return "; ".join([*named, *([f"{more} more"] if more > 0 else [])]) or "nobody that shows"
 
 
-def _is_hives(name: str, obsolete: Iterable[str]) -> bool:
-    """Whether an original file, or all files of a directory of such, are called as Hive does."""
-    files = [path for path in obsolete if path.startswith(f"{name}/")] or [name]
-    return all(original_bucket(path) is not None for path in files)
+def _strange(obsolete: Iterable[str]) -> set[str]:
+    """The original files, and the directories with such, that are not called as Hive does."""
+    files: dict[str, list[str]] = {}
+    for path in obsolete:
+        name, slash, _ = path.partition("/")
+        inside = files.setdefault(name, [])
+        if slash:
+            inside.append(path)
+    return {
+        name
+        for name, inside in files.items()
+        if any(original_bucket(path) is None for path in inside or [name])
+    }
+
+
+def _is_cover(read: Base | Delta) -> bool:
+    """Whether a directory can hold what others hold: only a compaction puts them together."""
+    return isinstance(read, Base) or read.statement_id is None
 
 
 def _covers(cover: Base | Delta, old: Base | Delta | None) -> bool:
@@ -313,8 +329,8 @@ def _covers(cover: Base | Delta, old: Base | Delta | None) -> bool:
     last = old.write_id if isinstance(old, Base) else old.max_write_id
     if isinstance(cover, Base):
         return last <= cover.write_id
-    if isinstance(old, Base) or cover.statement_id is not None:
-        return False  # Only a compaction puts other directories together.
+    if isinstance(old, Base):
+        return False
     inside = cover.min_write_id <= old.min_write_id and last <= cover.max_write_id
     extent = (cover.min_write_id, cover.max_write_id, None)
     same = extent == (old.min_write_id, old.max_write_id, old.statement_id)

@@ -118,10 +118,11 @@ class Misread:
 
     def among(self, deltas: Sequence[str]) -> Self:
         """What of it has to do with some deltas, or with the base."""
+        among = frozenset(deltas)
         return replace(
             self,
-            deletes=tuple(name for name in self.deletes if name in deltas),
-            aborted=tuple(name for name in self.aborted if name in deltas),
+            deletes=tuple(name for name in self.deletes if name in among),
+            aborted=tuple(name for name in self.aborted if name in among),
         )
 
     def describe(self) -> str:

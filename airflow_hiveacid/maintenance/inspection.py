@@ -1,6 +1,7 @@
 """Finding what a cleaning may remove, with no means to change a file."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -269,9 +270,10 @@ class Inspection:
             forbidden |= (
                 dict.fromkeys(state.obsolete, damage) if (damage := _damage(listing)) else {}
             )
+        names, sizes = listing.names, _sizes(listing.files)
         plan = plan_cleaning(
             state,
-            listing.names,
+            names,
             write_ids=self._write_ids,
             txns=self.txns,
             notes=listing.reader_notes() if state.obsolete else {},
@@ -282,10 +284,10 @@ class Inspection:
         garbage = [
             Garbage(
                 removal.path,
-                _size(listing.files, removal.path),
+                sizes[removal.path],
                 removal.why,
                 removal.cover,
-                is_file=removal.path not in listing.names,
+                is_file=removal.path not in names,
             )
             for removal in plan.remove
         ]
@@ -294,14 +296,15 @@ class Inspection:
             for file in listing.unfinished
             if folder.partition not in protected and not storage.is_link(file.path)
         ]
-        staging = self._stale_staging(storage, sorted(listing.names), listing.files)
+        staging = self._stale_staging(storage, sorted(names), listing.files)
         return InspectedFolder(folder, (*garbage, *staging), plan.keep, plan)
 
     def _stale_staging(
         self, storage: ReadOnlyStorage, names: Sequence[str], files: Sequence[FileStatus]
     ) -> list[Garbage]:
+        sizes = _sizes(files)
         return [
-            Garbage(name, _size(files, name), "The transaction that staged it has ended.")
+            Garbage(name, sizes[name], "The transaction that staged it has ended.")
             for name in stale_staging(names, self.txns, self._min_open)
             if not storage.is_link(name)
         ]
@@ -331,5 +334,9 @@ def _damage(listing: _Listing) -> str | None:
     return None
 
 
-def _size(files: Sequence[FileStatus], path: str) -> int:
-    return sum(file.size for file in files if f"{file.path}/".startswith(f"{path}/"))
+def _sizes(files: Iterable[FileStatus]) -> Counter[str]:
+    """How large the files and directories of a listing are, by their names."""
+    sizes: Counter[str] = Counter()
+    for file in files:
+        sizes[file.path.partition("/")[0]] += file.size
+    return sizes

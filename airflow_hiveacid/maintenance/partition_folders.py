@@ -62,7 +62,10 @@ def partition_folders(
         locations = partition_locations(client, table)
         folders = [_folder(table.folder, *named) for named in sorted(locations.items())]
     _refuse_shared(table, folders, table_locations(client))
-    return [folder for folder in folders if partitions is None or folder.partition in partitions]
+    if partitions is None:
+        return folders
+    named = frozenset(partitions)
+    return [folder for folder in folders if folder.partition in named]
 
 
 def _folder(table: str, partition: str, location: str) -> PartitionFolder:

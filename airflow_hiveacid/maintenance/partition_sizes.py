@@ -193,15 +193,14 @@ class PartitionSizes:
             )
         except HiveAcidError as error:
             return _State(problem=str(error))
-        rest = frozenset(directories).difference(
-            [state.base], state.deltas, state.obsolete, state.aborted
-        )
+        listed = frozenset(directories)
+        rest = listed.difference([state.base], state.deltas, state.obsolete, state.aborted)
         # Hive 3 sees in an aborted delta one more to take, with no row to be kept.
         aborted = frozenset(filter(self._is_aborted, rest.union(state.deltas)))
         return _State(
             base=state.base,
             deltas=tuple(delta for delta in state.deltas if delta not in aborted),
-            obsolete=tuple(name for name in state.obsolete if name in directories),
+            obsolete=tuple(name for name in state.obsolete if name in listed),
             aborted=tuple(sorted(aborted.union(state.aborted))),
             invisible=tuple(sorted(rest - aborted)),
         )
