@@ -20,7 +20,8 @@ Reading:
 
 Copying, without decoding:
 
-- `transplant`: a flat file becomes one of a full ACID table.
+- `transplant`: flat files become one of a full ACID table.
+- `flat_file`: what of a flat file goes along.
 - `assemble`: stripes of several files become one file.
 - `stripe_copy`: the stripes themselves.
 - `spark_files`: copies that Spark can read, and the types of what Spark wrote.

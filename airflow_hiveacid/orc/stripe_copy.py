@@ -16,11 +16,11 @@ class SoundIndex:
     """The index part of a stripe, rewritten.
 
     Attributes:
-        data: Its streams.
+        streams: Its streams.
         footer: The stripe's footer, which tells their lengths.
     """
 
-    data: bytes
+    streams: tuple[bytes, ...]
     footer: Message
 
 
@@ -81,7 +81,7 @@ class StripeIndex:
             described = stream.with_numbers({StripeField.STREAM_LENGTH: length})
             listed.append((StripeField.STREAMS, DATA, described.encode()))
         listed += footer.without(StripeField.STREAMS).fields
-        return SoundIndex(b"".join(sound), Message(listed))
+        return SoundIndex(tuple(sound), Message(listed))
 
     def _sound_stream(self, stream: PlacedStream, data: bytes) -> bytes:
         if stream.kind != StreamKind.ROW_INDEX or stream.column not in self._columns:
@@ -94,14 +94,15 @@ class StripeIndex:
 def _copy_with(
     sound: SoundIndex, source: Source, tail: OrcTail, stripe: Stripe, output: Output
 ) -> Stripe:
+    index = b"".join(sound.streams)
     footer = tail.compression.compress(sound.footer.encode())
     moved = replace(
         stripe,
         offset=output.position,
-        index_length=len(sound.data),
+        index_length=len(index),
         footer_length=len(footer),
     )
-    output.write(sound.data)
+    output.write(index)
     output.copy(source, stripe.offset + stripe.index_length, stripe.data_length)
     output.write(footer)
     return moved

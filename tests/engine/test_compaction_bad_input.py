@@ -39,7 +39,7 @@ def other_schema(root: Path) -> Path:
     orc.write_table(Table.from_pydict({"id": ["not a number"]}), flat)
     file.unlink()
     with flat.open("rb") as source, file.open("wb") as sink:
-        transplant(source, sink, write_id=2, bucket=encode_bucket(0))
+        transplant([source], sink, write_id=2, bucket=encode_bucket(0))
     return file
 
 

@@ -159,7 +159,7 @@ def test_a_stream_that_was_cut_off_can_be_sorted_by_spark(
     write(tmp_path / "flat", (7, "s", "y"))
     file = directory / "bucket_00000"
     with (tmp_path / "flat").open("rb") as source, file.open("wb") as sink:
-        transplant(source, sink, write_id=2, bucket=536870912)
+        transplant([source], sink, write_id=2, bucket=536870912)
     length = file.stat().st_size
     with file.open("ab") as more:
         more.write(b"half of a stripe")

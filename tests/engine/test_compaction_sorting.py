@@ -60,7 +60,7 @@ def test_rows_that_are_not_in_the_order_of_their_directories_are_sorted(
         other.mkdir(exist_ok=True)
         bucket = encode_bucket(0, 1 - statement)
         with flat.open("rb") as source, (other / "bucket_00000").open("wb") as sink:
-            transplant(source, sink, write_id=2, bucket=bucket)
+            transplant([source], sink, write_id=2, bucket=bucket)
     rows = [(0, "a", "x"), (20, "b", "y"), (30, "b", "y")]
     assert case.rows() == rows
     (done,) = case.compact("major").partitions

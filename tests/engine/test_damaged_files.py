@@ -49,7 +49,7 @@ def exchanged(directory: Path) -> Path:
     columns = {"id": pa.array([1], pa.int32()), "v": pa.array(["v"]), "p": pa.array(["x"])}
     orc.write_table(pa.table(columns), flat)
     with flat.open("rb") as source, file.open("wb") as sink:
-        transplant(source, sink, write_id=1, bucket=encode_bucket(1))
+        transplant([source], sink, write_id=1, bucket=encode_bucket(1))
     flat.unlink()
     note = directory / "_hiveacid.json"
     note.write_text(note.read_text().replace(f'"bytes": {size}', f'"bytes": {file.stat().st_size}'))

@@ -57,7 +57,7 @@ def replace_file(spark, table, directory, write_id, timestamps, tmp_path):
         shutil.copy(flat, file)
     else:
         with flat.open("rb") as source, file.open("wb") as sink:
-            transplant(source, sink, write_id=write_id, bucket=encode_bucket(0))
+            transplant([source], sink, write_id=write_id, bucket=encode_bucket(0))
     # Other engines leave no note beside their files.
     (file.parent / "_hiveacid.json").unlink()
 

@@ -81,7 +81,7 @@ def acid_files() -> tuple[bytes, ...]:
     files = []
     for flat in flat_files():
         sink = io.BytesIO()
-        transplant(io.BytesIO(flat), sink, write_id=3, bucket=BUCKET)
+        transplant([io.BytesIO(flat)], sink, write_id=3, bucket=BUCKET)
         files.append(sink.getvalue())
     sink = io.BytesIO()
     types = OrcTail.read(io.BytesIO(flat_files()[0])).types
@@ -306,7 +306,7 @@ def test_copying(inputs):
         if tail.is_acid:
             assemble([Part(file, tail), Part(file, tail, range(1))], io.BytesIO())
         else:
-            transplant(file, io.BytesIO(), write_id=1, bucket=BUCKET)
+            transplant([file], io.BytesIO(), write_id=1, bucket=BUCKET)
 
     fuzz(copy, lambda source: spoilt(source, all_files()), inputs)
 

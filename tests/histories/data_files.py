@@ -119,7 +119,7 @@ def write_rows(
     with _bucket_file(folder, directory, bucket, style).open("xb") as sink:
         if len(rows) == 1:
             (write_id,) = rows
-            transplant(flat, sink, write_id=write_id, bucket=property_)
+            transplant([flat], sink, write_id=write_id, bucket=property_)
         else:
             file = _orc_file(enveloped(flat, list(keys)), style)
             sink.write(with_acid_metadata(file, list(keys)).getvalue())

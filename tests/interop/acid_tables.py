@@ -175,7 +175,7 @@ def old_row_ids(make: Making) -> None:
             path = make.folder / f"delta_{write_id:07d}_{write_id:07d}" / f"bucket_{bucket:05d}"
             path.parent.mkdir(exist_ok=True)
             with flat.open("rb") as source, path.open("wb") as sink:
-                transplant(source, sink, write_id=write_id, bucket=bucket)
+                transplant([source], sink, write_id=write_id, bucket=bucket)
         make.client.commit_txn(txn)
     make.statements.append("two deltas of two buckets written by the tests")
     make.look()

@@ -36,7 +36,7 @@ def inserts(
     if not sizes:
         (write_id,) = write_ids
         sink = io.BytesIO()
-        transplant(flat, sink, write_id=write_id, bucket=BUCKET, first_row=first_row)
+        transplant([flat], sink, write_id=write_id, bucket=BUCKET, first_row=first_row)
         return sink
     ids = [
         (write_id, BUCKET, row)

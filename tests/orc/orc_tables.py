@@ -85,9 +85,11 @@ def flat_file(
     stride: int = 1000,
     block_size: int = 64 << 10,
     stripe_size: int = 64 << 20,
-    bloom_filters: bool = False,
+    bloom_filters: bool | list[int] = False,
 ) -> io.BytesIO:
-    """A flat ORC file as the C++ library writes it."""
+    """A flat ORC file as the C++ library writes it; bloom filters go by the numbers of columns."""
+    if bloom_filters is True:
+        bloom_filters = list(range(rows.num_columns))
     file = io.BytesIO()
     orc.write_table(
         rows,
@@ -96,7 +98,7 @@ def flat_file(
         compression_block_size=block_size,
         row_index_stride=stride,
         stripe_size=stripe_size,
-        bloom_filter_columns=list(range(rows.num_columns)) if bloom_filters else None,
+        bloom_filter_columns=bloom_filters or None,
         batch_size=100,
     )
     file.seek(0)

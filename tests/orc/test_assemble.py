@@ -25,7 +25,7 @@ ROW_TYPES = OrcTail.read(flat_file(table(0))).types
 
 def insert(rows: pa.Table, write_id: int, **layout) -> io.BytesIO:
     sink = io.BytesIO()
-    transplant(flat_file(rows, **layout), sink, write_id=write_id, bucket=BUCKET)
+    transplant([flat_file(rows, **layout)], sink, write_id=write_id, bucket=BUCKET)
     return sink
 
 
@@ -85,11 +85,11 @@ def test_joining_and_wrapping_can_be_done_in_either_order():
     tables = [table(700, 1), table(1300, 2)]
     wrapped = io.BytesIO()
     flat = joined([flat_file(rows) for rows in tables])
-    transplant(flat, wrapped, write_id=0, bucket=BUCKET)
+    transplant([flat], wrapped, write_id=0, bucket=BUCKET)
     parts = []
     for rows, first in zip(tables, (0, 700), strict=True):
         parts.append(io.BytesIO())
-        transplant(flat_file(rows), parts[-1], write_id=0, bucket=BUCKET, first_row=first)
+        transplant([flat_file(rows)], parts[-1], write_id=0, bucket=BUCKET, first_row=first)
     assert read(joined(parts)).equals(read(wrapped))
     assert OrcTail.read(joined(parts)).user_metadata == OrcTail.read(wrapped).user_metadata
 

@@ -170,7 +170,7 @@ def test_an_empty_file_has_the_schema_and_nothing_else(codec):
     empty, filled = io.BytesIO(), io.BytesIO()
     written = write_empty_file(empty, ROW_TYPES, codec=codec)
     assert (written.rows, written.bytes, written.key_index) == (0, len(empty.getvalue()), ())
-    transplant(flat_file(table(1)), filled, write_id=1, bucket=BUCKETS[0])
+    transplant([flat_file(table(1))], filled, write_id=1, bucket=BUCKETS[0])
     assert read(empty).num_rows == 0
     assert read(empty).schema == read(filled).schema
     tail = OrcTail.read(empty)

@@ -164,7 +164,7 @@ def test_elements_of_lists_go_by_their_place(names):
 def test_columns_without_names_get_those_of_the_table():
     flat = flat_file(pa.table({"_col0": [7], "_col1": ["x"], "_col2": [1.5]}))
     sink = io.BytesIO()
-    transplant(flat, sink, write_id=0, bucket=BUCKET, columns=["id", "text"])
+    transplant([flat], sink, write_id=0, bucket=BUCKET, columns=["id", "text"])
     assert read(sink)["row"].to_pylist() == [{"id": 7, "text": "x", "_col2": 1.5}]
     named = OrcTail.read(sink).types
     assert with_column_names(named, ["a", "b", "c"]) == named

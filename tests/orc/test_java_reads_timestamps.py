@@ -39,7 +39,7 @@ def test_what_java_wrote(spark, tmp_path):
     # So much for the decoder that the other tests rely on.
     found = timestamps_in_file(flat)
     assert [nanos for _, nanos in found[2]] == [each[1] for each in timestamps if each]
-    transplant(flat, old, write_id=1, bucket=BUCKET)
+    transplant([flat], old, write_id=1, bucket=BUCKET)
     expected, _ = check_compaction(spark, tmp_path, old)
     assert expected[1].startswith(f"[0, 1, {BUCKET}, 2, 1, [2, 1970-01-01 00:00:00.000000001,")
 

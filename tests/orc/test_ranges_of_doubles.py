@@ -70,7 +70,7 @@ def flat(codec: str = "zlib", **layout) -> io.BytesIO:
 
 def acid(codec: str = "zlib") -> io.BytesIO:
     sink = io.BytesIO()
-    transplant(flat(codec), sink, write_id=1, bucket=BUCKET)
+    transplant([flat(codec)], sink, write_id=1, bucket=BUCKET)
     return sink
 
 
@@ -119,7 +119,7 @@ def test_stripes_that_are_mended_stand_among_those_that_are_not():
     files = []
     for write_id, source in enumerate((sound, spoilt, sound, sound, spoilt), 1):
         sink = io.BytesIO()
-        transplant(source, sink, write_id=write_id, bucket=BUCKET)
+        transplant([source], sink, write_id=write_id, bucket=BUCKET)
         files.append(planned(sink))
     plan, found = compact(files, tiny_bytes=0)
     assert all(group.copy for group in plan.groups)

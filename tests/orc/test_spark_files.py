@@ -29,7 +29,7 @@ def flat_file(rows: pa.Table) -> io.BytesIO:
 def transplanted(source: io.BytesIO, columns: list[tuple[str, str]]) -> io.BytesIO:
     sink = io.BytesIO()
     types = row_types(row_struct(columns))
-    transplant(source, sink, write_id=1, bucket=encode_bucket(0), types=types)
+    transplant([source], sink, write_id=1, bucket=encode_bucket(0), types=types)
     return sink
 
 

@@ -1,6 +1,7 @@
 """Files we made, read by ORC's Java library; it seeks by our row indexes and trusts our statistics."""
 
 import io
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.delete_file import write_delete_file, write_empty_file
-from airflow_hiveacid.orc.envelope import EnvelopeColumn
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, wrap_types
 from airflow_hiveacid.orc.row_types import row_types
+from airflow_hiveacid.orc.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.orc.verify import verify_file
@@ -70,7 +72,7 @@ def _expressions() -> list[str]:
 def acid_file(spark: SparkSession, folder: Path, **options: object) -> Path:
     flat = flat_file(spark, folder / "flat", **options)
     with open(flat, "rb") as source, open(folder / "bucket_00001", "wb") as sink:
-        transplant(source, sink, write_id=3, bucket=BUCKET, first_row=FIRST_ROW)
+        transplant([source], sink, write_id=3, bucket=BUCKET, first_row=FIRST_ROW)
     return folder / "bucket_00001"
 
 
@@ -162,6 +164,65 @@ def test_bloom_filters_still_work(spark, tmp_path, expected):
     assert len(delivered[0]) < ROWS
 
 
+@pytest.mark.parametrize("codec", ["none", "zlib", "zstd"])
+def test_columns_behind_those_of_the_table_are_left_out(spark, tmp_path, expected, codec):
+    numbered = spark.range(0, 3 * ROWS, 1, 3).selectExpr("id as n", f"id % {ROWS} as id")
+    numbered.selectExpr(
+        *_expressions(),
+        "cast(n as int) as file",
+        "if(n % 2 = 0, null, n) as row_id",
+        "concat('note ', n % 10) as note",
+        "n % 3 = 0 as changed",
+        "cast(n as decimal(38, 0)) as amount",
+        "date_add(date'2020-01-01', cast(n as int)) as at",
+    ).write.options(
+        **{
+            "orc.compress": codec,
+            "orc.bloom.filter.columns": "id,text,spread,note",
+            "orc.row.index.stride": str(STRIDE),
+            "orc.stripe.size": "1",
+            "orc.rows.between.memory.checks": "1500",
+        }
+    ).orc(str(tmp_path / "flat"))
+    file = tmp_path / "bucket_00001"
+    with ExitStack() as stack:
+        flat = [
+            stack.enter_context(open(f, "rb")) for f in sorted((tmp_path / "flat").glob("*.orc"))
+        ]
+        types = row_types(row_struct(HIVE_COLUMNS))
+        with open(file, "wb") as sink:
+            written = transplant(
+                flat,
+                sink,
+                write_id=3,
+                bucket=BUCKET,
+                first_row=FIRST_ROW,
+                width=len(HIVE_COLUMNS),
+                types=types,
+            )
+        for source in flat:
+            tail = OrcTail.read(source)
+            for stripe in tail.stripes:
+                footer = StripeFooter.read(source, tail, stripe)
+                for half in (footer.index, footer.data):
+                    # What makes the copy a fast one.
+                    numbers = [stream.column for stream in half]
+                    assert numbers == sorted(numbers)
+    assert (len(flat), written.rows) == (3, 3 * ROWS)
+    assert len(written.key_index) >= 6
+    with open(file, "rb") as source:
+        assert verify_file(source, kind="insert", bucket=1, write_ids=range(3, 4)) == []
+        assert OrcTail.read(source).types == wrap_types(types)
+    row_ids = [(3, BUCKET, FIRST_ROW + n) for n in range(3 * ROWS)]
+    assert read_back(spark, file) == (row_ids, expected * 3)
+
+    # By the row indexes, and by the bloom filters.
+    for column, value in [("id", 2345), ("spread", expected[2345].spread)]:
+        ids, found = read_back(spark, file, **search_options(spark, column, value, value))
+        assert [row for row in found if row[column] == value] == [expected[2345]] * 3
+        assert len(ids) < ROWS
+
+
 @pytest.mark.parametrize(
     ("layout", "stride", "several_stripes"),
     [
@@ -185,7 +246,7 @@ def test_joined_files_are_read(spark, tmp_path, expected):
     )
     flat = flat_file(spark, tmp_path / "large")
     with open(flat, "rb") as source, open(tmp_path / "second", "wb") as sink:
-        transplant(source, sink, write_id=9, bucket=BUCKET)
+        transplant([source], sink, write_id=9, bucket=BUCKET)
     with (
         open(small, "rb") as one,
         open(tmp_path / "second", "rb") as two,
@@ -207,7 +268,7 @@ def test_copied_and_new_stripes_are_read_together(
     for write_id in (1, 2, 3):
         file = io.BytesIO()
         with open(flat, "rb") as source:
-            transplant(source, file, write_id=write_id, bucket=BUCKET)
+            transplant([source], file, write_id=write_id, bucket=BUCKET)
         if declared_stride == 0:
             file = with_tail(file, replace(OrcTail.read(file), stride=0))
         files.append(planned(file, exact=True))

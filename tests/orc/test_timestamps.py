@@ -74,7 +74,7 @@ def acid_timestamps(
     if not acid:
         return flat
     sink = io.BytesIO()
-    transplant(flat, sink, write_id=write_id, bucket=BUCKET)
+    transplant([flat], sink, write_id=write_id, bucket=BUCKET)
     return sink
 
 
@@ -185,7 +185,7 @@ def test_nanoseconds_that_no_reader_takes_are_damage():
     table = pa.table({"at": pa.array([-1_500_000_000], pa.timestamp("ns"))})
     flat, sink = io.BytesIO(), io.BytesIO()
     orc.write_table(table, flat)
-    transplant(flat, sink, write_id=1, bucket=BUCKET)
+    transplant([flat], sink, write_id=1, bucket=BUCKET)
     file = planned(sink)
     layout = Layout.joint([("file", file.tail)], like=file.tail)
     with pytest.raises(CorruptFile, match="negative number of nanoseconds"):

@@ -31,7 +31,7 @@ BUCKET = encode_bucket(3)
 
 def transplanted(file: io.BytesIO, write_id: int = 1, first_row: int = 0) -> io.BytesIO:
     sink = io.BytesIO()
-    written = transplant(file, sink, write_id=write_id, bucket=BUCKET, first_row=first_row)
+    written = transplant([file], sink, write_id=write_id, bucket=BUCKET, first_row=first_row)
     assert written.bytes == len(sink.getvalue())
     return sink
 
@@ -130,7 +130,7 @@ def test_what_the_flat_file_knows_of_itself_is_kept():
 def test_a_file_without_rows_stays_one_with_the_schema(codec):
     rows = table(0)
     sink = io.BytesIO()
-    written = transplant(flat_file(rows, codec), sink, write_id=4, bucket=BUCKET)
+    written = transplant([flat_file(rows, codec)], sink, write_id=4, bucket=BUCKET)
     assert (written.rows, written.key_index) == (0, ())
     assert read(sink)["row"].type == read(transplanted(flat_file(table(1))))["row"].type
     assert OrcTail.read(sink).user_metadata["hive.acid.key.index"] == b""
@@ -139,7 +139,7 @@ def test_a_file_without_rows_stays_one_with_the_schema(codec):
 def test_one_insert_numbers_its_rows_from_the_first_row_on():
     sink = io.BytesIO()
     flat = flat_file(table(1500, columns=["number"]))
-    written = transplant(flat, sink, write_id=4, bucket=BUCKET, first_row=100)
+    written = transplant([flat], sink, write_id=4, bucket=BUCKET, first_row=100)
     assert row_ids(read(sink)) == [(4, BUCKET, row) for row in range(100, 1600)]
     assert written.key_index == (RowId(4, BUCKET, 1599),)
 
@@ -154,7 +154,7 @@ def test_a_sum_beyond_64_bits_does_not_break_the_statistics():
 def test_an_acid_file_is_not_wrapped_again():
     acid = transplanted(flat_file(table(5)))
     with pytest.raises(UnsupportedFile, match="already"):
-        transplant(acid, io.BytesIO(), write_id=1, bucket=BUCKET)
+        transplant([acid], io.BytesIO(), write_id=1, bucket=BUCKET)
 
 
 def test_a_file_whose_root_is_no_struct_is_refused():
@@ -162,7 +162,7 @@ def test_a_file_whose_root_is_no_struct_is_refused():
     tail = OrcTail.read(flat)
     flat = with_tail(flat, replace(tail, types=(b"\x08\x04", *tail.types[1:])))
     with pytest.raises(UnsupportedFile, match="struct"):
-        transplant(flat, io.BytesIO(), write_id=1, bucket=BUCKET)
+        transplant([flat], io.BytesIO(), write_id=1, bucket=BUCKET)
 
 
 def test_a_stripe_of_another_length_than_its_streams_is_noticed():
@@ -174,7 +174,7 @@ def test_a_stripe_of_another_length_than_its_streams_is_noticed():
     )
     with pytest.raises(CorruptFile, match="add up"):
         transplant(
-            with_tail(flat, replace(tail, stripes=(moved,))),
+            [with_tail(flat, replace(tail, stripes=(moved,)))],
             io.BytesIO(),
             write_id=1,
             bucket=BUCKET,
@@ -187,7 +187,7 @@ def test_a_damaged_stripe_footer_is_noticed():
     start = stripe.offset + stripe.body_length
     content[start + 3 : start + 40] = b"\xff" * 37
     with pytest.raises(CorruptFile):
-        transplant(io.BytesIO(bytes(content)), io.BytesIO(), write_id=1, bucket=BUCKET)
+        transplant([io.BytesIO(bytes(content))], io.BytesIO(), write_id=1, bucket=BUCKET)
 
 
 @pytest.mark.parametrize(
@@ -204,10 +204,10 @@ def test_a_damaged_stripe_footer_is_noticed():
 def test_every_pair_of_files_gets_the_same_bytes(tmp_path, open_source, open_sink):
     flat = flat_file(table(2000), stripe_size=64 << 10)
     expected = io.BytesIO()
-    transplant(flat, expected, write_id=1, bucket=BUCKET)
+    transplant([flat], expected, write_id=1, bucket=BUCKET)
     (tmp_path / "flat").write_bytes(flat.getvalue())
     with open_source(str(tmp_path / "flat")) as source, open_sink(str(tmp_path / "acid")) as sink:
-        written = transplant(source, sink, write_id=1, bucket=BUCKET)
+        written = transplant([source], sink, write_id=1, bucket=BUCKET)
         assert sink.tell() == written.bytes
     assert (tmp_path / "acid").read_bytes() == expected.getvalue()
 
@@ -215,11 +215,11 @@ def test_every_pair_of_files_gets_the_same_bytes(tmp_path, open_source, open_sin
 def test_a_source_is_read_through_its_own_methods(tmp_path):
     # The file number of this one leads to other bytes than its read().
     flat, expected = flat_file(table(2000)), io.BytesIO()
-    transplant(flat, expected, write_id=1, bucket=BUCKET)
+    transplant([flat], expected, write_id=1, bucket=BUCKET)
     with gzip.open(tmp_path / "flat.gz", "wb") as packed:
         packed.write(flat.getvalue())
     with gzip.open(tmp_path / "flat.gz") as source, open(tmp_path / "acid", "wb") as sink:
-        transplant(source, sink, write_id=1, bucket=BUCKET)
+        transplant([source], sink, write_id=1, bucket=BUCKET)
     assert (tmp_path / "acid").read_bytes() == expected.getvalue()
 
 
@@ -234,8 +234,8 @@ def test_a_sink_that_takes_little_at_a_time_gets_everything():
 
     flat = flat_file(table(500))
     slow, expected = Slow(), io.BytesIO()
-    transplant(flat, slow, write_id=1, bucket=BUCKET)
-    transplant(flat, expected, write_id=1, bucket=BUCKET)
+    transplant([flat], slow, write_id=1, bucket=BUCKET)
+    transplant([flat], expected, write_id=1, bucket=BUCKET)
     assert bytes(slow.taken) == expected.getvalue()
 
 
@@ -248,4 +248,4 @@ def test_a_full_disk_is_reported(tmp_path):
         open(tmp_path / "flat", "rb") as source,
         open("/dev/full", "wb", buffering=0) as sink,
     ):
-        transplant(source, sink, write_id=1, bucket=BUCKET)
+        transplant([source], sink, write_id=1, bucket=BUCKET)

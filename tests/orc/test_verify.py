@@ -28,7 +28,7 @@ def insert(codec: str = "zlib", stripe_size: int = 64 << 10) -> io.BytesIO:
         sink = io.BytesIO()
         rows = table(1250, seed=write_id, columns=["number", "place"])
         flat = flat_file(rows, codec, stride=700, stripe_size=stripe_size)
-        transplant(flat, sink, write_id=write_id, bucket=BUCKET, first_row=first_row)
+        transplant([flat], sink, write_id=write_id, bucket=BUCKET, first_row=first_row)
         parts.append(Part(sink, OrcTail.read(sink)))
     joined = io.BytesIO()
     assemble(parts, joined)

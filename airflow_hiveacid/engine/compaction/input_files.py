@@ -78,7 +78,7 @@ def give_row_ids(task: RowIdTask) -> InputFile:
         naming(task.root, ids.path),
     ):
         written = transplant(
-            source,
+            [source],
             sink,
             write_id=ids.write_id,
             bucket=ids.bucket,

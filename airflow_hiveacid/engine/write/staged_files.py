@@ -83,7 +83,7 @@ def row_stager(
             Storage.of(flat.root).open_input(flat.path) as source,
             _new_file(flat.folder, flat.bucket) as (path, sink),
         ):
-            written = transplant(source, sink, write_id=write_id, bucket=bucket, types=row_types)
+            written = transplant([source], sink, write_id=write_id, bucket=bucket, types=row_types)
         return StagedFile(path, flat.bucket, written.rows, written.bytes)
 
     return stage
