@@ -115,6 +115,22 @@ def merge(parts: Sequence[Message]) -> bytes:
     return united.encode()
 
 
+def decimal_of(text: bytes) -> Decimal:
+    """A bound of decimals, which statistics hold as text.
+
+    Raises:
+        CorruptFile: It is no number, or far too long.
+    """
+    try:
+        number = Decimal(text.decode())
+    except (InvalidOperation, UnicodeDecodeError):
+        number = Decimal("NaN")
+    # A few letters can stand for a billion digits.
+    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS or len(text) > _MOST_DIGITS:
+        raise CorruptFile("Statistics of decimals hold something else.")
+    return number
+
+
 def has_ranges(type_: bytes) -> bool:
     """Whether the statistics of a column of this type are those of doubles."""
     return kind_of(type_) in (TypeKind.FLOAT, TypeKind.DOUBLE)
@@ -235,7 +251,7 @@ def _buckets(parts: Sequence[Message]) -> Message | None:
 
 def _decimals(parts: Sequence[Message]) -> Message:
     def numbers(field: int) -> list[Decimal]:
-        return [_decimal(part.data(field) or b"0") for part in parts]
+        return [decimal_of(part.data(field) or b"0") for part in parts]
 
     def text(number: Decimal) -> bytes:
         return format(number, "f").encode()
@@ -252,17 +268,6 @@ def _decimals(parts: Sequence[Message]) -> Message:
         if abs(total) < _LARGEST_DECIMAL:
             merged.add_data(3, text(total))
     return merged
-
-
-def _decimal(text: bytes) -> Decimal:
-    try:
-        number = Decimal(text.decode())
-    except (InvalidOperation, UnicodeDecodeError):
-        number = Decimal("NaN")
-    # A few letters can stand for a billion digits.
-    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS or len(text) > _MOST_DIGITS:
-        raise CorruptFile("Statistics of decimals hold something else.")
-    return number
 
 
 def _binaries(parts: Sequence[Message]) -> Message:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_hiveacid.acid.schema import HiveType, parse_type
-from airflow_hiveacid.engine.write.bucketing import bucket_hashes, bucket_numbers
+from airflow_hiveacid.engine.rows.bucketing import bucket_hashes, bucket_numbers
 from airflow_hiveacid.errors import UnsupportedTable
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "bucket_hash_vectors.json").read_text())[

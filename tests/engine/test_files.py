@@ -30,10 +30,10 @@ from airflow_hiveacid.engine.read.acid_snapshot import (
     AcidSnapshot,
 )
 from airflow_hiveacid.engine.read.files import list_partitions
+from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.write.bucketing import bucket_numbers
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable

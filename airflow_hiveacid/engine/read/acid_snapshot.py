@@ -1,8 +1,9 @@
 """Reading a snapshot of a full-ACID table with Spark's own ORC reader."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -65,6 +66,18 @@ class AcidSnapshot:
     def bucketed(self) -> bool:
         """Whether the number of a file says which rows it holds."""
         return self.table.num_buckets > 0
+
+    def of_columns(self, names: Collection[str]) -> Self:
+        """The same rows with a few of the columns: what a scan costs to plan goes by their number.
+
+        Args:
+            names: Columns of the table, in any case. Rows have at least one column, and all
+                partition keys.
+        """
+        wanted = {name.lower() for name in names}
+        few = [column for column in self.table.columns if column.name.lower() in wanted]
+        table = replace(self.table, columns=tuple(few or self.table.columns[:1]))
+        return replace(self, table=table)
 
     def rows(
         self, spark: SparkSession, search: SearchArgument | None = None, with_key: bool = True

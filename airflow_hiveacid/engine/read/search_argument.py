@@ -46,7 +46,6 @@ def search_argument(
         alias: The name that the condition may call the table by.
     """
     jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession
     both = spark_struct([*columns, *others])
     # An RDD keeps the optimizer from concluding that there are no rows and dropping the filter.
     frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), both)
@@ -61,10 +60,26 @@ def search_argument(
             continue
         if set(translated.get().references()) <= searchable:
             filters.append(translated.get())
+    return argument_of(spark, filters, columns)
+
+
+def argument_of(
+    spark: SparkSession, filters: Sequence[Any], columns: Sequence[HiveColumn]
+) -> SearchArgument | None:
+    """What ORC can use of some filters of Spark's, in Java, which all must be met.
+
+    Args:
+        spark: Any session; nothing is run.
+        filters: Over columns with exact statistics.
+        columns: The columns that they name, and perhaps others of the files.
+    """
     if not filters:
         return None
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
     row = session.parseDataType(spark_struct(columns).json())
-    orc_filters = getattr(getattr(package.orc, "OrcFilters$"), "MODULE$")
+    package = jvm.org.apache.spark.sql.execution.datasources.orc
+    orc_filters = getattr(getattr(package, "OrcFilters$"), "MODULE$")
     made = orc_filters.createFilter(row, jvm.PythonUtils.toSeq(filters))
     if not made.isDefined():
         return None

@@ -25,8 +25,8 @@ from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.files import PartitionFiles
+from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.columns import quoted
-from airflow_hiveacid.engine.write.bucketing import bucket_numbers
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, StagedFile
 from airflow_hiveacid.errors import InsertOnlyTable

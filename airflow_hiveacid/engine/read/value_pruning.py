@@ -1,0 +1,159 @@
+"""What need not be read to find rows with some values, such as the keys of a merge's source.
+
+Three things tell: the number of a bucket, the ranges in the tails of files, and ORC itself, by a
+search argument. All of them leave out what cannot match; what is not clear is read.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.schema import Decimal, HiveType, parse_type
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
+from airflow_hiveacid.engine.read.files import AcidFile, read_tails
+from airflow_hiveacid.engine.read.ordered_values import OrderedValues
+from airflow_hiveacid.engine.read.search_argument import SearchArgument, argument_of
+from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
+from airflow_hiveacid.metastore.catalog import HiveColumn
+from airflow_hiveacid.orc.column_ranges import ColumnRange, ranges_of
+from airflow_hiveacid.orc.tail import OrcTail
+
+# A tail takes a request, 16 at a time, and a millisecond of the driver: some seconds for so many
+# files where a request takes long. Of more files Spark's tasks find out one by one.
+_MOST_TAILS = 1000
+
+
+@dataclass(frozen=True)
+class ColumnValues:
+    """The values that a column has in the rows that are looked for.
+
+    A value is looked for as SQL's ``=`` does it, and texts by their bytes. Who compares by ``<=>``,
+    by a collation or after a conversion of the column must not ask.
+
+    Attributes:
+        column: A column of the table.
+        values: The values, and perhaps nulls, which equal nothing.
+    """
+
+    column: HiveColumn
+    values: pa.ChunkedArray
+
+    @cached_property
+    def hive_type(self) -> HiveType:
+        """The column's type."""
+        return parse_type(self.column.type)
+
+    @cached_property
+    def ordered(self) -> OrderedValues | None:
+        """The values as statistics have them; None if these say nothing of them."""
+        return OrderedValues.of(self.values, self.hive_type)
+
+
+def only_with(
+    snapshot: AcidSnapshot, spark: SparkSession, wanted: Sequence[ColumnValues]
+) -> tuple[AcidSnapshot, SearchArgument | None]:
+    """A snapshot without files that hold no row with the values, and what ORC may skip by.
+
+    Delete files stay, and so do files without row ids, because their rows are counted. Partitions
+    keep their numbers.
+
+    Args:
+        snapshot: What is visible.
+        spark: Any session; nothing is run.
+        wanted: For some columns the values of the rows. The n-th values of all columns are those
+            of one row; a row with a null is none.
+    """
+    columns = {column.name for column in snapshot.table.columns}
+    rows = _without_nulls([each for each in wanted if each.column.name in columns])
+    usable = [each for each in rows if each.ordered is not None]
+    if not usable:
+        return snapshot, None
+    fewer = _by_tails(_in_buckets(snapshot, usable), usable)
+    filters = [
+        made
+        for each in usable
+        if each.ordered is not None
+        for made in each.ordered.filters(spark, each.column.name)
+    ]
+    return fewer, argument_of(spark, filters, [each.column for each in usable])
+
+
+def _without_nulls(wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
+    if not any(each.values.null_count for each in wanted):
+        return list(wanted)
+    whole = wanted[0].values.is_valid()
+    for each in wanted[1:]:
+        whole = pc.and_(whole, each.values.is_valid())
+    return [replace(each, values=each.values.filter(whole)) for each in wanted]
+
+
+def _in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+    """Only the files of buckets that the values belong to, if all columns that say so are given.
+
+    Hive and Trino, too, leave out files of other buckets.
+    """
+    table = snapshot.table
+    given = {each.column.name.lower(): each for each in wanted}
+    names = [name.lower() for name in table.bucket_columns]
+    if not snapshot.bucketed or not names or not given.keys() >= set(names):
+        return snapshot
+    columns = [given[name] for name in names]
+    files = list(_with_row_ids(snapshot))
+    if any(isinstance(each.hive_type, Decimal) for each in columns) or any(
+        # The table has had more buckets, or none.
+        file.bucket is None or file.bucket >= table.num_buckets
+        for file in files
+    ):
+        return snapshot
+    numbers = bucket_numbers(
+        [each.values for each in columns],
+        [each.hive_type for each in columns],
+        table.num_buckets,
+        table.bucketing_version,
+    )
+    buckets = set(np.unique(numbers).tolist())
+    return _keeping(snapshot, [file for file in files if file.bucket in buckets])
+
+
+def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+    """Only the files with a stripe in whose ranges there are values of all columns."""
+    files = list(_with_row_ids(snapshot))
+    if not 1 < len(files) <= _MOST_TAILS:
+        # ORC itself skips the stripes of a single file.
+        return snapshot
+    tails = zip(files, read_tails(files), strict=True)
+    return _keeping(snapshot, [file for file, tail in tails if _may_hold(tail, wanted)])
+
+
+def _may_hold(tail: OrcTail, wanted: Sequence[ColumnValues]) -> bool:
+    ranges = [ranges_of(tail, each.column.name, each.hive_type) for each in wanted]
+    return any(all(map(_may_match, wanted, stripe)) for stripe in zip(*ranges, strict=True))
+
+
+def _may_match(wanted: ColumnValues, bounds: ColumnRange | None) -> bool:
+    if bounds is None or wanted.ordered is None:
+        return True
+    return not bounds.is_empty and wanted.ordered.any_in(bounds)
+
+
+def _with_row_ids(snapshot: AcidSnapshot) -> Iterator[AcidFile]:
+    for partition in snapshot.partitions:
+        yield from (file for file in partition.inserts if not file.raw)
+
+
+def _keeping(snapshot: AcidSnapshot, files: Sequence[AcidFile]) -> AcidSnapshot:
+    """The snapshot with some files, and those without row ids."""
+    paths = {file.path for file in files}
+    partitions = [
+        replace(
+            partition,
+            inserts=tuple(file for file in partition.inserts if file.raw or file.path in paths),
+        )
+        for partition in snapshot.partitions
+    ]
+    return replace(snapshot, partitions=partitions)
