@@ -1,10 +1,12 @@
 """Measuring every partition of many tables, and deciding with a reason which ones to compact."""
 
 import logging
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, decide
@@ -28,6 +30,7 @@ from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.metastore.many_tables import TABLES_PER_CALL, transactional_tables
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -81,7 +84,9 @@ class _Look:
         snapshot: What is seen of them.
         now: The time.
         partitions: The names of the partitions to look at; None is all of them.
-        tables: The tables that the metastore has described.
+        tables: The tables that the metastore has described before.
+        waiting: Those that are to be measured, in the order in which they are looked at.
+        next: The next ones of them, as the metastore has described them.
         databases: The databases that it has described.
     """
 
@@ -90,6 +95,8 @@ class _Look:
     now: datetime
     partitions: tuple[str, ...] | None
     tables: Mapping[TableRef, HiveTable]
+    waiting: deque[TableRef] = field(default_factory=deque)
+    next: Mapping[TableRef, HiveTable] = field(default_factory=dict)
     databases: dict[str, HiveDatabase] = field(default_factory=dict)
 
     def write_ids(self, ref: TableRef) -> ValidWriteIdList:
@@ -97,8 +104,23 @@ class _Look:
         return self.snapshot.write_ids[ref.full_name]
 
     def table(self, ref: TableRef) -> HiveTable:
-        """Describe a table."""
-        return self.tables.get(ref) or self.client.get_table(ref)
+        """Describe a table, and with it those that come next: a call for each takes too long."""
+        if ref in self.tables:
+            return self.tables[ref]
+        if ref not in self.next:
+            self._describe_from(ref)
+        return self.next.get(ref) or self.client.get_table(ref)
+
+    def _describe_from(self, ref: TableRef) -> None:
+        while self.waiting and self.waiting[0] != ref:
+            self.waiting.popleft()
+        batch = [
+            other for other in islice(self.waiting, TABLES_PER_CALL) if other not in self.tables
+        ]
+        names = [other.name for other in batch if other.database == ref.database]
+        if len(names) > 1:
+            described = transactional_tables(self.client, ref.database, names)
+            self.next = {table.ref: table for table in described}
 
     def database(self, name: str) -> HiveDatabase:
         """Describe a database, asking for it only once."""
@@ -213,6 +235,7 @@ class Survey:
             None if partitions is None else tuple(partitions),
             described or {},
         )
+        look.waiting.extend(table for table in tables if self._must_measure(table, look))
         for table in tables:
             try:
                 yield table, self._survey(table, look)
@@ -235,12 +258,12 @@ class Survey:
                 self._measured[key] = replace(known, needed=True)
 
     def _survey(self, ref: TableRef, look: _Look) -> list[Decision]:
-        key, write_ids, now = (ref, look.partitions), look.write_ids(ref), look.now
+        key, now = (ref, look.partitions), look.now
         known = self._measured.get(key)
-        if known is None and self._is_quiet(ref, write_ids, now):
-            return []
-        if known is None or not known.holds(write_ids, now):
+        if self._must_measure(ref, look):
             known = self._measure(ref, look, known)
+        if known is None:
+            return []
         sizes = known.sizes_at(now)
         # Whoever is at work on the table matters only where something waits for it.
         waiting = any(size.invisible for size in sizes)
@@ -249,6 +272,14 @@ class Survey:
         needed = any(decision.type is not None for decision in decisions)
         self._measured[key] = replace(known, needed=needed)
         return decisions
+
+    def _must_measure(self, ref: TableRef, look: _Look) -> bool:
+        """Whether nothing tells that the table is as it was."""
+        write_ids = look.write_ids(ref)
+        known = self._measured.get((ref, look.partitions))
+        if known is None:
+            return not self._is_quiet(ref, write_ids, look.now)
+        return not known.holds(write_ids, look.now)
 
     def _is_quiet(self, ref: TableRef, write_ids: ValidWriteIdList, now: datetime) -> bool:
         then, at = self._quiet.get(ref.full_name, ("", ""))

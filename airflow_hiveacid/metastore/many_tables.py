@@ -12,7 +12,7 @@ from airflow_hiveacid.metastore.thrift import idl_tables
 
 _WANTED = ("dbName", "tableName", "parameters")
 # With many more names in one query, Derby runs out of stack.
-_TABLES_PER_CALL = 200
+TABLES_PER_CALL = 200
 
 
 def tables_of(client: MetastoreClient, pattern: str) -> list[TableRef]:
@@ -66,10 +66,10 @@ def projected_tables(
         fields: What is needed of them, like "sd.location"; none is everything. Version 4 leaves
             out the rest; version 3 always sends it all.
     """
-    for start in range(0, len(names), _TABLES_PER_CALL):
+    for start in range(0, len(names), TABLES_PER_CALL):
         request = idl_tables.GetTablesRequest(
             dbName=database,
-            tblNames=names[start : start + _TABLES_PER_CALL],
+            tblNames=names[start : start + TABLES_PER_CALL],
             capabilities=idl_tables.ClientCapabilities([idl_tables.INSERT_ONLY_TABLES]),
             processorCapabilities=list(idl_tables.CAPABILITIES),
             processorIdentifier=idl_tables.PROCESSOR,

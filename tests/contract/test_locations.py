@@ -48,7 +48,7 @@ def test_every_kind_of_table_of_every_database_is_there(
 def test_a_database_of_more_tables_than_fit_into_one_call_is_complete(
     client: MetastoreClient, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many_tables, "_TABLES_PER_CALL", 2)
+    monkeypatch.setattr(many_tables, "TABLES_PER_CALL", 2)
     refs = {TableRef(database, f"t{number}") for number in range(5)}
     for ref in refs:
         client.create_table(HiveTable.new(ref, COLUMNS))

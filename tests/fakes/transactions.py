@@ -1,7 +1,7 @@
 """Transactions, write ids and locks of the fake metastore."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -72,8 +72,12 @@ class Transactions:
     def __init__(self, version: MetastoreVersion) -> None:
         self._version = version
         self._txns: dict[int, _Txn] = {}
+        # Those that are open or aborted, which are few among many.
+        self._not_committed: dict[int, _Txn] = {}
         self._locks: dict[int, _Lock] = {}
         self._last_write_id: dict[str, int] = {}
+        # The transactions of the write ids of each table.
+        self._writers: dict[str, dict[int, int]] = {}
         self._last_lock = 0
         # What was changed by whom, and which transaction was the youngest when that was committed.
         self._committed: list[tuple[Component, int, int]] = []
@@ -91,7 +95,7 @@ class Transactions:
                 TxnType(request.txn_type or 0),
                 _now(),
             )
-            self._txns[txn.id] = txn
+            self._txns[txn.id] = self._not_committed[txn.id] = txn
             opened.append(txn.id)
         return idl_txns.OpenTxnsResponse(opened)
 
@@ -126,7 +130,7 @@ class Transactions:
         )
 
     def get_open_txns(self) -> Any:
-        pending = list(self._not_committed())
+        pending = list(self._not_committed.values())
         # Version 4 leaves out those that only read, but they count for the smallest one.
         hidden = TxnType.READ_ONLY if self._version is MetastoreVersion.HMS4 else None
         listed = [txn for txn in pending if txn.kind is not hidden]
@@ -151,7 +155,7 @@ class Transactions:
                 startedTime=txn.started,
                 lastHeartbeatTime=txn.started,
             )
-            for txn in self._not_committed()
+            for txn in self._not_committed.values()
         ]
         return idl_txns.GetOpenTxnsInfoResponse(len(self._txns), infos)
 
@@ -188,6 +192,7 @@ class Transactions:
             if name not in txn.write_ids:
                 self._last_write_id[name] = self._last_write_id.get(name, 0) + 1
                 txn.write_ids[name] = self._last_write_id[name]
+                self._writers.setdefault(name, {})[txn.write_ids[name]] = txn_id
             given.append(idl_txns.TxnToWriteId(txn_id, txn.write_ids[name]))
         return idl_txns.AllocateTableWriteIdsResponse(given)
 
@@ -197,9 +202,7 @@ class Transactions:
         return idl_txns.GetValidWriteIdsResponse(lists)
 
     def _write_ids(self, name: str, txns: ValidTxnList) -> Any:
-        writers = sorted(
-            (txn.write_ids[name], txn.id) for txn in self._txns.values() if name in txn.write_ids
-        )
+        writers = self._writers.get(name, {}).items()
         seen = [write_id for write_id, txn_id in writers if txn_id <= txns.high_watermark]
         high_watermark = max(seen, default=self._last_write_id.get(name, 0))
         invalid = [
@@ -241,12 +244,14 @@ class Transactions:
 
         Whoever still meets its id, or its write id, takes it for committed; committed it can't be.
         """
-        for txn in self._txns.values():
+        for txn in list(self._not_committed.values()):
             if txn.state is TxnState.ABORTED and not txn.components:
                 txn.state, txn.forgotten = TxnState.COMMITTED, True
+                del self._not_committed[txn.id]
 
     def forget_table(self, database: str, table: str) -> None:
         self._last_write_id.pop(f"{database}.{table}", None)
+        self._writers.pop(f"{database}.{table}", None)
         for txn in self._txns.values():
             txn.write_ids.pop(f"{database}.{table}", None)
             txn.components = {
@@ -339,9 +344,6 @@ class Transactions:
             for asked in second.components
         )
 
-    def _not_committed(self) -> Iterator[_Txn]:
-        return (txn for txn in self._txns.values() if txn.state is not TxnState.COMMITTED)
-
     def _open(self, txn_id: int) -> _Txn:
         txn = self._txns.get(txn_id)
         if txn is None or txn.forgotten:
@@ -354,6 +356,8 @@ class Transactions:
 
     def _end(self, txn: _Txn, state: TxnState) -> None:
         txn.state = state
+        if state is TxnState.COMMITTED:
+            del self._not_committed[txn.id]
         self._locks = {key: lock for key, lock in self._locks.items() if lock.txn != txn.id}
 
 
