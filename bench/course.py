@@ -1,0 +1,84 @@
+"""What an engine goes through in one round, with the seconds and Spark jobs of each work."""
+
+import statistics
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+from batches import Batches
+from engines import ChangingEngine, Engine
+from lineitem import TYPES
+from pyspark.sql import DataFrame
+from session import jobs_so_far, seconds_of
+
+READS = ("sum", "key", "all")
+# How often each is done: the median counts.
+REPETITIONS = 3
+
+Shown = tuple[int, int]
+
+
+class Course(ABC):
+    """Works that every engine does, one after the other, on tables of its own.
+
+    Attributes:
+        seconds: How long each work took; of a work that was repeated the median.
+        figures: Other numbers, by what they say.
+        shown: How many rows the table showed at some points, and a hash of all of them.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[type[Engine]] = Engine
+
+    def __init__(self, engine: Engine, batches: Batches, table: str) -> None:
+        self.engine, self.batches, self.table = engine, batches, table
+        self.seconds: dict[str, float] = {}
+        self.figures: dict[str, float] = {}
+        self.shown: dict[str, Shown] = {}
+        engine.create(table)
+        try:
+            self._go()
+        finally:
+            engine.drop()
+
+    @abstractmethod
+    def _go(self) -> None:
+        """Do the works on the new and empty table."""
+
+    def _time(self, work: str, doing: Callable[[], object]) -> None:
+        spark = self.engine.spark
+        spark._jvm.System.gc()  # type: ignore[union-attr]
+        before = jobs_so_far(spark)
+        self.seconds[work] = seconds_of(doing)
+        self.figures[f"jobs_{work}"] = jobs_so_far(spark) - before
+
+    def _read(self, prefix: str, suffix: str = "") -> None:
+        """Read one column, one key and everything."""
+        reads: list[Callable[[], object]] = [
+            lambda: self.engine.frame().agg({"l_quantity": "sum"}).collect(),
+            lambda: self.engine.only(self.batches.rows // 3).collect(),
+            lambda: every_value(self.engine.frame()),
+        ]
+        for name, read in zip(READS, reads, strict=True):
+            taken = [seconds_of(read) for _ in range(REPETITIONS)]
+            self.seconds[f"{prefix}{name}{suffix}"] = statistics.median(taken)
+
+    def _look(self, moment: str) -> None:
+        """Note what the table shows, to compare it with the others."""
+        values = self.engine.frame().selectExpr(
+            "count(*) as rows", f"bit_xor(xxhash64({', '.join(TYPES)})) as hash"
+        )
+        row = values.collect()[0]
+        self.shown[moment] = row.rows, row.hash
+
+
+class ChangingCourse(Course):
+    """Works for engines that can change rows."""
+
+    kind = ChangingEngine
+    engine: ChangingEngine
+
+
+def every_value(frame: DataFrame) -> int:
+    """Have Spark make all rows, and do nothing with them; a write to "noop" is refused by Delta."""
+    return frame._jdf.queryExecution().toRdd().count()

@@ -1,0 +1,46 @@
+"""A Spark that knows Delta Lake and Iceberg, too."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from session import TASKS, session
+
+ICEBERG_CATALOG = "ice"
+PACKAGES = (
+    "io.delta:delta-spark_4.1_2.13:4.4.0",
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+)
+
+# Spark has these itself.
+_OF_SPARK = (
+    "org.slf4j:*",
+    "org.apache.logging.log4j:*",
+    "org.roaringbitmap:*",
+    "com.fasterxml.jackson.core:*",
+    "org.xerial.snappy:*",
+    "com.github.luben:*",
+    "commons-pool:*",
+    "commons-logging:*",
+    "org.apache.hadoop:*",
+    "org.apache.parquet:*",
+)
+
+
+def session_with_peers(folder: Path) -> SparkSession:
+    """The session of the benchmarks with the catalogs of the peers; fetches them once."""
+    return session(
+        folder,
+        settings={
+            "spark.ui.showConsoleProgress": "false",
+            "spark.jars.packages": ",".join(PACKAGES),
+            "spark.jars.excludes": ",".join(_OF_SPARK),
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            f"spark.sql.catalog.{ICEBERG_CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
+            # Delta's log is as small as the tables: the same tasks for it as for everything else.
+            "spark.databricks.delta.snapshotPartitions": str(TASKS),
+            f"spark.sql.catalog.{ICEBERG_CATALOG}.type": "hadoop",
+            f"spark.sql.catalog.{ICEBERG_CATALOG}.warehouse": str(folder / "iceberg"),
+        },
+    )

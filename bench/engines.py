@@ -1,0 +1,214 @@
+"""The same table and the same work, by each of the engines that are compared."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import unquote, urlsplit
+
+from delta_and_iceberg import ICEBERG_CATALOG
+from lineitem import COLUMNS, TYPES
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+
+KEY = "l_orderkey"
+ON = f"t.{KEY} = s.{KEY}"
+
+
+class Engine(ABC):
+    """A kind of table, and one table of that kind at a time."""
+
+    name: ClassVar[str]
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+
+    @abstractmethod
+    def create(self, table: str) -> None:
+        """Make an empty table, and work on it from now on."""
+
+    @abstractmethod
+    def append(self, rows: DataFrame) -> None:
+        """Add rows."""
+
+    @abstractmethod
+    def frame(self) -> DataFrame:
+        """All rows of the table."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Remove the table."""
+
+    def megabytes(self) -> float:
+        """The size of the files of all rows."""
+        files = (urlsplit(file).path for file in self.frame().inputFiles())
+        return sum(Path(unquote(file)).stat().st_size for file in files) / 1e6
+
+    def only(self, key: int) -> DataFrame:
+        """The rows with one key."""
+        return self.frame().where(f"{KEY} = {key}")
+
+
+class ChangingEngine(Engine):
+    """One that can change rows, too."""
+
+    @abstractmethod
+    def upsert(self, source: DataFrame) -> None:
+        """Update the rows whose key the source has; insert the others."""
+
+    @abstractmethod
+    def delete(self, keys: DataFrame) -> None:
+        """Delete the rows of a list of keys."""
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Rewrite the table as if it had been written at once."""
+
+
+class FlatOrc(Engine):
+    """Spark's own files of ORC, which nobody can change."""
+
+    name = "flat"
+    codec = "zlib"
+
+    def create(self, table: str) -> None:
+        self.path = str(self.folder / self.name / table)
+
+    def append(self, rows: DataFrame) -> None:
+        rows.write.option("compression", self.codec).orc(self.path)
+
+    def frame(self) -> DataFrame:
+        return self.spark.read.orc(self.path)
+
+    def drop(self) -> None:
+        self.spark._jvm.org.apache.hadoop.fs.FileUtil.fullyDelete(  # type: ignore[union-attr]
+            self.spark._jvm.java.io.File(self.path)  # type: ignore[union-attr]
+        )
+
+
+class FlatOrcZstd(FlatOrc):
+    """The same with another compression."""
+
+    name = "flat_zstd"
+    codec = "zstd"
+
+
+class HiveAcid(ChangingEngine):
+    """Our tables."""
+
+    name = "hiveacid"
+    parameters: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, spark: SparkSession, folder: Path, hms: EmbeddedMetastore) -> None:
+        super().__init__(spark, folder)
+        self.hms, self.client = hms, MetastoreClient(hms.options)
+
+    def create(self, table: str) -> None:
+        self.ref = TableRef("bench", f"{table}_{self.name}")
+        new = HiveTable.new(self.ref, COLUMNS, parameters=self.parameters)
+        self.client.create_table(new)
+        self.table = AcidTable(self.ref.full_name, self.hms.uri, spark=self.spark)
+
+    def append(self, rows: DataFrame) -> None:
+        self.table.append(rows)
+
+    def frame(self) -> DataFrame:
+        return self.table.to_df()
+
+    def upsert(self, source: DataFrame) -> None:
+        merge = self.table.merge(source, ON)
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def delete(self, keys: DataFrame) -> None:
+        self.table.merge(keys, ON).when_matched_delete().execute()
+
+    def compact(self) -> None:
+        report = self.table.compact("major")
+        if report.error is not None:
+            raise RuntimeError(report.error.message)
+
+    def drop(self) -> None:
+        self.table.close()
+        self.client.drop_table(self.ref)
+
+
+class HiveAcidZstd(HiveAcid):
+    """The same with another compression."""
+
+    name = "hiveacid_zstd"
+    parameters: ClassVar[dict[str, str]] = {"orc.compress": "ZSTD"}
+
+
+class SqlEngine(ChangingEngine):
+    """One whose tables Spark knows by name, and changes by SQL."""
+
+    DDL: ClassVar[str]
+
+    def create(self, table: str) -> None:
+        self.table = self._name(table)
+        columns = ", ".join(f"{name} {type_}" for name, type_ in TYPES.items())
+        self.spark.sql(f"CREATE TABLE {self.table} ({columns}) {self.DDL}")
+
+    @abstractmethod
+    def _name(self, table: str) -> str:
+        """How SQL calls a table."""
+
+    def append(self, rows: DataFrame) -> None:
+        rows.writeTo(self.table).append()
+
+    def frame(self) -> DataFrame:
+        return self.spark.table(self.table)
+
+    def upsert(self, source: DataFrame) -> None:
+        source.createOrReplaceTempView("batch")
+        self.spark.sql(
+            f"MERGE INTO {self.table} t USING batch s ON {ON} "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    def delete(self, keys: DataFrame) -> None:
+        keys.createOrReplaceTempView("keys")
+        self.spark.sql(f"MERGE INTO {self.table} t USING keys s ON {ON} WHEN MATCHED THEN DELETE")
+
+
+class Delta(SqlEngine):
+    """Delta Lake with deletion vectors."""
+
+    name = "delta"
+    DDL = "USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+
+    def _name(self, table: str) -> str:
+        return f"default.{table}_delta"
+
+    def compact(self) -> None:
+        self.spark.sql(f"REORG TABLE {self.table} APPLY (PURGE)").collect()
+
+    def drop(self) -> None:
+        self.spark.sql(f"DROP TABLE {self.table}")
+
+
+class Iceberg(SqlEngine):
+    """Iceberg, format 3, merge on read."""
+
+    name = "iceberg"
+    DDL = (
+        "USING iceberg TBLPROPERTIES ('format-version' = '3', "
+        "'write.merge.mode' = 'merge-on-read', 'write.delete.mode' = 'merge-on-read', "
+        "'write.update.mode' = 'merge-on-read')"
+    )
+
+    def _name(self, table: str) -> str:
+        return f"{ICEBERG_CATALOG}.bench.{table}"
+
+    def compact(self) -> None:
+        self.spark.sql(
+            f"CALL {ICEBERG_CATALOG}.system.rewrite_data_files(table => '{self.table}', "
+            "options => map('rewrite-all', 'true'))"
+        ).collect()
+
+    def drop(self) -> None:
+        self.spark.sql(f"DROP TABLE {self.table} PURGE")

@@ -1,0 +1,217 @@
+"""How our tables compare with Delta Lake, Iceberg and plain ORC, on the same rows in the same run.
+
+    python bench/peers.py --rows 4000000 --rounds 3 --json out.json
+
+Every engine gets the same frames in the same Spark, in turn, another one first in every round; a round
+on a small table comes before, to warm up. After the works all engines have to show the same rows. The
+courses: the works of a warehouse (`works`), reading a table in all its shapes (`ladder`), a hundred small
+merges (`small`), merges into a table and into one ten times as large (`growth`), and one merge in a
+driver of its own, which has merged nothing but a small table so far (`first`). Ratios are of medians:
+`ratio_<work>_<peer>`, and `ratio_zstd_<work>_<peer>` for our tables with zstd instead of zlib.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from batches import Batches
+from course import Course, Shown
+from delta_and_iceberg import session_with_peers
+from engines import (
+    ChangingEngine,
+    Delta,
+    Engine,
+    FlatOrc,
+    FlatOrcZstd,
+    HiveAcid,
+    HiveAcidZstd,
+    Iceberg,
+)
+from growth import Growth
+from ladder import Ladder
+from pyspark.sql import SparkSession
+from session import seconds_of
+from small_merges import SmallMerges
+from works import Works
+
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+
+ENGINES: dict[str, type[Engine]] = {
+    engine.name: engine for engine in (HiveAcid, HiveAcidZstd, Delta, Iceberg, FlatOrc, FlatOrcZstd)
+}
+COURSES: dict[str, type[Course]] = {
+    course.name: course for course in (Works, Ladder, SmallMerges, Growth)
+}
+FIRST = "first"
+SMALL = 20_000
+
+Measured = dict[str, dict[str, list[float]]]
+
+
+class Comparison:
+    """What the engines have taken so far, by work and engine, one number for each round."""
+
+    def __init__(self) -> None:
+        self.seconds: Measured = defaultdict(lambda: defaultdict(list))
+        self.figures: Measured = defaultdict(lambda: defaultdict(list))
+
+    def measure(
+        self,
+        courses: Sequence[type[Course]],
+        engines: Sequence[Engine],
+        batches: dict[int, Batches],
+        rounds: int,
+    ) -> None:
+        """Let all engines go through all courses, so many times after a small one."""
+        small, large = batches.values()
+        for number in range(rounds + 1):
+            first = number % len(engines)
+            for course in courses:
+                shown = {}
+                for engine in [*engines[first:], *engines[:first]]:
+                    if not isinstance(engine, course.kind):
+                        continue
+                    table = f"{course.name}_{number}"
+                    done = course(engine, large if number else small, table)
+                    shown[engine.name] = done.shown
+                    taken = ", ".join(f"{work} {each:.2f}" for work, each in done.seconds.items())
+                    print(f"{table} {engine.name}: {taken}", file=sys.stderr, flush=True)
+                    if number:
+                        self._add(engine.name, done)
+                require_same(shown)
+
+    def _add(self, engine: str, done: Course) -> None:
+        for measured, numbers in ((self.seconds, done.seconds), (self.figures, done.figures)):
+            for name, number in numbers.items():
+                measured[name][engine].append(round(number, 3))
+
+    def first_merges(self, engines: Sequence[str], rows: int, rounds: int) -> None:
+        """Have every engine merge in a driver of its own."""
+        for _ in range(rounds):
+            for name in engines:
+                command = [sys.executable, __file__, "--first", name, "--rows", str(rows)]
+                answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+                seconds = float(answer.stdout.split()[-1])
+                self.seconds["merge_spread_first"][name].append(round(seconds, 3))
+
+    def ratios(self) -> dict[str, float]:
+        """Our seconds by those of others."""
+        ratios = {}
+        for work, by_engine in self.seconds.items():
+            medians = {name: statistics.median(values) for name, values in by_engine.items()}
+            for prefix, ours in (("", HiveAcid.name), ("zstd_", HiveAcidZstd.name)):
+                for peer in medians.keys() - {ours, HiveAcidZstd.name}:
+                    if ours in medians:
+                        ratio = medians[ours] / medians[peer]
+                        ratios[f"ratio_{prefix}{work}_{peer}"] = round(ratio, 3)
+        return dict(sorted(ratios.items()))
+
+    def table(self, engines: Sequence[str]) -> str:
+        """The median seconds as Markdown."""
+        lines = [f"| | {' | '.join(engines)} |", "|---" * (len(engines) + 1) + "|"]
+        for work, by_engine in self.seconds.items():
+            medians = {name: f"{statistics.median(each):.2f}" for name, each in by_engine.items()}
+            cells = [medians.get(name, "") for name in engines]
+            lines.append(f"| {work} | {' | '.join(cells)} |")
+        return "\n".join(lines)
+
+
+def require_same(shown: dict[str, dict[str, Shown]]) -> None:
+    """Refuse to compare engines whose tables have other rows."""
+    moments = {moment for by_moment in shown.values() for moment in by_moment}
+    for moment in moments:
+        tables = {name: by[moment] for name, by in shown.items() if moment in by}
+        if len(set(tables.values())) > 1:
+            raise RuntimeError(f"The engines show different rows ({moment}): {tables}.")
+
+
+def engines_of(
+    names: Sequence[str], spark: SparkSession, folder: Path, stack: ExitStack
+) -> list[Engine]:
+    hms = stack.enter_context(EmbeddedMetastore("4.0.1", directory=folder / "hms"))
+    MetastoreClient(hms.options).create_database("bench")
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.bench")
+    engines: list[Engine] = []
+    for name in names:
+        kind = ENGINES[name]
+        if issubclass(kind, HiveAcid):
+            engines.append(kind(spark, folder, hms))
+        else:
+            engines.append(kind(spark, folder))
+    return engines
+
+
+def in_one_spark(
+    comparison: Comparison, names: Sequence[str], courses: Sequence[str], rows: int, rounds: int
+) -> None:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hiveacid-bench-")))
+        spark = session_with_peers(folder)
+        stack.callback(spark.stop)
+        engines = engines_of(names, spark, folder, stack)
+        batches = {count: Batches(spark, count, folder / str(count)) for count in (SMALL, rows)}
+        comparison.measure([COURSES[name] for name in courses], engines, batches, rounds)
+
+
+def first_merge(name: str, rows: int) -> float:
+    """The seconds of the first real merge of a driver, which is this one."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hiveacid-bench-")))
+        spark = session_with_peers(folder)
+        stack.callback(spark.stop)
+        (engine,) = engines_of([name], spark, folder, stack)
+        assert isinstance(engine, ChangingEngine)
+        small, large = (Batches(spark, count, folder / str(count)) for count in (SMALL, rows))
+        engine.create("small")
+        engine.append(small.all)
+        engine.upsert(small.neighbours)
+        engine.create("large")
+        engine.append(large.all)
+        return seconds_of(partial(engine.upsert, large.spread))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    courses = [*COURSES, FIRST]
+    parser.add_argument("--courses", nargs="+", choices=courses, default=courses)
+    parser.add_argument("--first", choices=ENGINES, help=argparse.SUPPRESS)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    rows, rounds = arguments.rows, arguments.rounds
+    if arguments.first:
+        print(first_merge(arguments.first, rows))
+        return
+    comparison = Comparison()
+    together = [name for name in arguments.courses if name != FIRST]
+    if together:
+        in_one_spark(comparison, arguments.engines, together, rows, rounds)
+    if FIRST in arguments.courses:
+        changing = [name for name in arguments.engines if issubclass(ENGINES[name], ChangingEngine)]
+        comparison.first_merges(changing, rows, rounds)
+    result = {
+        "rows": rows,
+        "rounds": rounds,
+        "seconds": comparison.seconds,
+        "figures": comparison.figures,
+        **comparison.ratios(),
+    }
+    text = json.dumps(result, indent=2) + "\n"
+    if arguments.json is not None:
+        arguments.json.write_text(text)
+    print(text + comparison.table(arguments.engines))
+
+
+if __name__ == "__main__":
+    main()
