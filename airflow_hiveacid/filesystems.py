@@ -88,6 +88,15 @@ def storage_error(error: OSError, path: str) -> StorageError:
 
 
 @contextmanager
+def os_errors_as_ours(path: str) -> Iterator[None]:
+    """Turn errors of the system in the body of a with statement into ours, about a path."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
+@contextmanager
 def in_our_words(path: str) -> Iterator[None]:
     """Turn the errors of file systems in the body of a with statement into ours, about a path."""
     try:

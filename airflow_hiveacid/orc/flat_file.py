@@ -127,7 +127,6 @@ class FlatFile:
         alike = {
             "types": ours.types == theirs.types,
             "codec": ours.codec is theirs.codec,
-            "compression block size": ours.block_size == theirs.block_size,
             "row group size": ours.stride == theirs.stride,
             "writer": writer_of(ours) == writer_of(theirs),
             # The calendar, and whatever else says how to read the stripes.

@@ -81,7 +81,8 @@ class _Transplant:
                     f"different: {', '.join(different)}."
                 )
         self._files = files
-        self._tail = files[0].tail
+        # Spark's writer takes smaller blocks for more columns; a file says how large one can be.
+        self._tail = max((file.tail for file in files), key=lambda tail: tail.block_size)
         self._next = first
 
     def write(self, output: Output) -> Written:

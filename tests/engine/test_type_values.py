@@ -115,6 +115,8 @@ def test_every_type_in_every_way(
         assert differences(acid.to_df(), left) == []
         assert compact(CompactionType.MINOR) == minor
         assert differences(acid.to_df(), left) == []
+        acid.append(rows(200, "id < 204"))
+        left = left.union(rows(200, "id < 204"))
         assert acid.delete("id = 105").rows_deleted == 1
         assert compact(CompactionType.MAJOR) == major
         left = left.where("id <> 105")

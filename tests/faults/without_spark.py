@@ -22,14 +22,15 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.rows import visible_rows
 from airflow_hiveacid.engine import run as application
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.rows.columns import orc_row_types
+from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.files import PartitionFiles
+from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.write import statement
-from airflow_hiveacid.engine.write.acid_output import AcidOutput
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
-from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
-from airflow_hiveacid.engine.write.staged_files import StagedFile, delete_stager
+from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
+from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
-from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
@@ -41,7 +42,7 @@ from airflow_hiveacid.storage import Storage
 from tests.faults.rows import Row, change
 
 _OPERATIONS = {UpdateJob: Operation.UPDATE, DeleteJob: Operation.DELETE, MergeJob: Operation.MERGE}
-_DELETE_COLUMNS = ("partition", "bucket", "write_id", "property", "row")
+_DELETE_COLUMNS = (PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
 
 
 def carry_out(job: Job) -> Any:
@@ -60,10 +61,7 @@ def without_spark() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(statement, "scan_session", lambda spark: spark)
         patch.setattr(application, "statement_of", _statement_of)
-        patch.setattr(TableOutput, "_arrange", lambda self, frame, by, gather: frame)
-        patch.setattr(AcidOutput, "_save", _save)
-        patch.setattr(InsertOnlyOutput, "_save", _save)
-        patch.setattr(AcidOutput, "write_deletes", _write_deletes)
+        patch.setattr(FlatRowsWriter, "write_rows", _write_rows)
         yield
 
 
@@ -139,10 +137,10 @@ class _Statement(Statement):
         with context.phases(Phase.WRITE):
             gone = sorted(row_id for row_id, row in seen.items() if row in changed.gone)
             if gone:
-                context.output.write_deletes(gone, ())  # type: ignore[arg-type]
+                context.output.write_deletes(*_keys(context, gone))
             if changed.come:
                 rows: Any = changed.come
-                context.output.write_rows(rows, gather=True, replace=changed.replaces)
+                context.output.write_rows(rows, replace=changed.replaces)
         updated = changed.updated
         return Counts(len(changed.come) - updated, updated, len(gone) - updated)
 
@@ -167,37 +165,39 @@ def _rows_with_ids(context: WriteContext) -> dict[tuple[str, RowId], Row]:
     return found
 
 
-def _save(
-    output: TableOutput, rows: Sequence[Row], by: Sequence[str], directory: Any, location: str
-) -> None:
+def _write_rows(
+    writer: FlatRowsWriter,
+    rows: Sequence[Row],
+    folder: Folder,
+    *,
+    fated: bool = False,
+    scattered: bool = False,
+) -> FlatRows:
     """Write flat files as Spark does, one for each partition."""
-    storage = Storage.of(location)
+    storage = Storage.of(folder.root)
+    files = []
     for p in sorted({row.p for row in rows}):
         some = [row for row in rows if row.p == p]
         columns = {
             "id": pa.array([row.id for row in some], pa.int32()),
             "v": [row.v for row in some],
         }
-        with _in_a_task(), storage.create(f"p={p}/part-00000.orc") as sink:
+        path = f"{folder.path}/p={p}/part-00000.orc"
+        with spark_errors_as_ours("Writing rows"), _in_a_task(), storage.create(path) as sink:
             orc.write_table(pa.table(columns), sink)
+            files.append(FlatFile(folder.root, path, sink.tell(), f"p={p}"))
+    return FlatRows(tuple(files), spark_struct(writer.table.columns))
 
 
-def _write_deletes(output: AcidOutput, gone: Sequence[tuple[str, RowId]], _: Any) -> None:
-    """Write delete events as Spark's tasks do."""
-    directory = output._delta(is_delete=True)
+def _keys(
+    context: WriteContext, gone: Sequence[tuple[str, RowId]]
+) -> tuple[pa.Table, list[PartitionFiles]]:
+    """The row ids of delete events, as the driver sorts them, and the partitions that they name."""
     names = sorted({f"p={p}" for p, _ in gone})
-    output._locate(names)
-    folders = [output._folders[name] for name in names]
-    staging = [output._staging_folder(folder, directory) for folder in folders]
-    stage = delete_stager(staging, output.write_id, orc_row_types(output.table), output.codec)
     keys = sorted(
         (names.index(f"p={p}"), decode_bucket(row_id.bucket).writer_id, *row_id)
         for p, row_id in gone
     )
-    columns = [pa.array(column, pa.int64()) for column in zip(*keys, strict=True)]
-    batch = pa.RecordBatch.from_arrays(columns, names=_DELETE_COLUMNS)
-    with spark_errors_as_ours("Writing deletes"), _in_a_task():
-        staged = [found for batch in stage([batch]) for found in batch.to_pylist()]
-    for found in staged:
-        file = StagedFile(found["path"], found["bucket"], found["rows"], found["bytes"])
-        output.staged.setdefault((folders[found["partition"]], directory.name), []).append(file)
+    columns = zip(*keys, strict=True)
+    table = pa.table(dict(zip(_DELETE_COLUMNS, map(pa.array, columns), strict=True)))
+    return table, context.snapshot(names).partitions

@@ -27,7 +27,6 @@ from tests.orc.orc_tables import (
     read,
     row_ids,
     table,
-    with_block_size,
     with_tail,
 )
 
@@ -249,7 +248,6 @@ def test_ranges_that_mislead_are_mended_in_the_columns_that_go_along():
     [
         ({"codec": "zstd"}, "codec"),
         ({"stride": 100}, "row group size"),
-        ({"block_size": 128 << 10}, "compression block size"),
     ],
 )
 def test_files_of_other_settings_are_refused(layout, named):
@@ -273,12 +271,12 @@ def test_files_of_other_rows_or_writers_are_refused():
         joined([flat_file(rows), julian])
 
 
-def test_chunks_longer_than_the_first_file_allows_are_refused():
-    rows = table(300)
-    file = flat_file(rows)
-    small = with_tail(file, with_block_size(OrcTail.read(file), 512))
-    with pytest.raises(UnsupportedFile, match="compression block size"):
-        joined([small, flat_file(rows)])
+@pytest.mark.parametrize("blocks", [(64 << 10, 256 << 10), (256 << 10, 64 << 10)])
+def test_the_longest_chunks_of_all_files_are_allowed(blocks):
+    rows = table(30_000)
+    acid = joined([flat_file(rows, block_size=size) for size in blocks])
+    assert OrcTail.read(acid).block_size == max(blocks)
+    assert rows_of(acid) == rows.to_pylist() * 2
 
 
 def test_fewer_columns_than_wanted_are_noticed():

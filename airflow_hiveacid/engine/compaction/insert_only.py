@@ -26,7 +26,7 @@ from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.row_files import RowFiles
-from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, StagedFile
+from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, NewFile, StagedFile
 from airflow_hiveacid.errors import HiveAcidError, NanosecondsLost, UnsupportedFile
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.assemble import Part, assemble
@@ -217,7 +217,7 @@ class InsertOnlyCompactor(PartitionCompactor):
                     remedy="Let Hive compact the table.",
                 )
 
-    def _written_again(self, task: _JoinTask, writer: RowFiles) -> list[FlatFile]:
+    def _written_again(self, task: _JoinTask, writer: RowFiles) -> list[NewFile]:
         """Let Spark read some files and write their rows, or their lines as they are."""
         spark = scan_session(self.spark)
         paths = [f"{task.root}/{path}" for path in task.paths]
@@ -231,7 +231,9 @@ class InsertOnlyCompactor(PartitionCompactor):
             writer.save(rows.coalesce(1), [], location)
         written = self.storage.list_files(flat)
         return [
-            FlatFile(task.root, f"{flat}/{file.path}", task.folder, task.number)
+            NewFile(
+                (FlatFile(task.root, f"{flat}/{file.path}", file.size),), task.folder, task.number
+            )
             for file in written
             if not file.path.startswith((".", "_"))
         ]

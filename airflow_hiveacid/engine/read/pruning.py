@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     DoubleType,
@@ -207,16 +207,36 @@ def partitions_of_source(
     ``None`` if a row may equal partitions of several names.
     """
     with spark_errors_as_ours("Looking for the partitions of the source"):
-        fields = spark_struct(table.partition_keys).fields
-        given = source.alias(alias).select(
-            *[F.expr(keys[key.name.lower()]).alias(key.name) for key in fields]
-        )
-        if not all(map(_one_partition_equals, given.schema.fields, fields)):
+        tied = tied_partition_columns(source.alias(alias), keys, table)
+        if tied is None:
             return None
-        typed = [F.col(quoted(k.name)).try_cast(k.dataType).cast(StringType()) for k in fields]
-        rows = given.select(*typed).distinct().collect()
+        rows = (
+            source.alias(alias).select(*[c.cast(StringType()) for c in tied]).distinct().collect()
+        )
     names = [key.name for key in table.partition_keys]
     return sorted({partition_name(names, list(row)) for row in rows})
+
+
+def tied_partition_columns(
+    source: DataFrame, keys: Mapping[str, str], table: HiveTable
+) -> list[Column] | None:
+    """The partition keys of the rows that a source's rows can meet, in their types.
+
+    ``None`` if a row may equal partitions of several names.
+
+    Args:
+        source: The source under its alias.
+        keys: See ``fixed_partition_keys``.
+        table: The target.
+    """
+    fields = spark_struct(table.partition_keys).fields
+    given = [F.expr(keys[key.name.lower()]) for key in fields]
+    if not all(map(_one_partition_equals, source.select(*given).schema.fields, fields)):
+        return None
+    return [
+        value.try_cast(key.dataType).alias(key.name)
+        for value, key in zip(given, fields, strict=True)
+    ]
 
 
 def _one_partition_equals(given: StructField, key: StructField) -> bool:

@@ -102,7 +102,7 @@ class InsertStatement(Statement):
         with context.phases(Phase.WRITE):
             rows = rows_for(context.table, source, self.plan)
             rows = in_session(rows, evaluating_session(rows.sparkSession))
-            context.output.write_rows(rows, gather=False, replace=self.replaces)
+            context.output.write_rows(rows, replace=self.replaces)
             self._refuse_others(context)
             if self.replaces:
                 emptied = self.partitions or () if context.table.partition_keys else [None]

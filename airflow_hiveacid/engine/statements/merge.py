@@ -1,7 +1,7 @@
 """MERGE: what is looked at before the transaction, and what is read and written in it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -10,8 +10,6 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.merge import Clause, MergePlan
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
-from airflow_hiveacid.engine.read.acid_snapshot import KEY
-from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import (
     called,
@@ -19,19 +17,22 @@ from airflow_hiveacid.engine.read.pruning import (
     partitions_of_source,
 )
 from airflow_hiveacid.engine.read.table_reader import TableReader
-from airflow_hiveacid.engine.statements.merge_join import CLAUSE, SOURCE_ROW, MergeJoin, numbered
+from airflow_hiveacid.engine.statements.kept_source import KeptSource
+from airflow_hiveacid.engine.statements.merge_join import SHOWN_DUPLICATES, MergeJoin
 from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
 from airflow_hiveacid.engine.statements.source import SourceFrame
+from airflow_hiveacid.engine.statements.source_plan import SourcePlan
+from airflow_hiveacid.engine.statements.source_rows import SourceRows
+from airflow_hiveacid.engine.statements.written_source import NEVER, SURE, SourceWriter
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
+from airflow_hiveacid.engine.write.row_ids import SOURCE_ROW
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
+from airflow_hiveacid.errors import BadCondition, TypeMismatch
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
-
-# A source that is smaller than this in memory is sent to every task instead of shuffling the target.
-BROADCAST_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(eq=False)
@@ -54,8 +55,8 @@ class MergeStatement(Statement):
     target_alias: str = "t"
     merge_schema: bool = False
     _source: SourceFrame = field(init=False, repr=False)
-    # With the rows of a source that is the same under every snapshot.
-    _join: MergeJoin | None = field(init=False, repr=False, default=None)
+    # Those of a source that is the same under every snapshot.
+    _rows: SourceRows | None = field(init=False, repr=False, default=None)
     _touched: Sequence[str] | None = field(init=False, repr=False, default=None)
 
     @property
@@ -81,31 +82,26 @@ class MergeStatement(Statement):
 
     def run(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
-        join, touched = self._join, self._touched
-        if join is None:
-            with context.phases(Phase.READ):
+        source = self._rows
+        with context.phases(Phase.READ):
+            if source is None:
                 rows = self._source.frame(context.reader, context.shared)
                 context.check_nanoseconds(rows)
-                join = self._join_of_kept(rows, context.txn)
-                touched = _touched_partitions(join)
-            context.require_locked(touched)
-        with context.phases(Phase.READ):
-            snapshot = context.snapshot(_matching(context, join, touched))
+                source = self._evaluated(rows, context.txn)
+                context.require_locked(source.touched)
+            join = source.join
+            snapshot = context.snapshot(_matching(context, join, source.touched))
             check_nanoseconds(context.spark, snapshot, "the merge", join.kept_columns())
-            pairs = join.changes(snapshot.rows(context.spark))
-            # Deletes, new rows and the rows of the source that met none must all speak of these.
-            kept = keep_rows(pairs, context.spark, context.table, context.txn, "The merge")
-            changes = kept.frame
             with spark_errors_as_ours("The merge"):
-                acted = _rows_by_clause(changes)
-                if join.plan.checks_cardinality and any(clause >= 0 for clause in acted):
-                    join.check_cardinality(changes)
-        with context.phases(Phase.WRITE):
-            if any(clause >= 0 for clause in acted):
-                keys = changes.where(F.col(CLAUSE) >= 0).select(*KEY)
-                context.output.write_deletes(keys, snapshot.partitions)
-            if join.plan.inserts_rows:
-                context.output.write_rows(join.new_rows(changes), gather=True)
+                found = source.find(context, snapshot)
+                acted = found.by_clause()
+                acts = any(clause >= 0 for clause in acted)
+                if acts and (repeated := found.repeated(SHOWN_DUPLICATES + 1)):
+                    join.refuse(repeated, snapshot)
+        with context.phases(Phase.WRITE), spark_errors_as_ours("The merge"):
+            if acts:
+                found.write_deletes(context.output, snapshot.partitions)
+            source.write(context, found)
         updating = set(join.updating_clauses())
         updated = sum(count for clause, count in acted.items() if clause in updating)
         changed = sum(count for clause, count in acted.items() if clause >= 0)
@@ -134,8 +130,8 @@ class MergeStatement(Statement):
         )
         preparation.stack.enter_context(keeper)
         with preparation.phases(Phase.READ):
-            self._join = self._join_of_kept(self._source.frame(reader=None), keeper)
-            self._touched = _touched_partitions(self._join)
+            self._rows = self._evaluated(self._source.frame(reader=None), keeper)
+            self._touched = self._rows.touched
 
     def _look_at_source(self, preparation: Preparation) -> None:
         """Guess at the partitions by a look at transactional sources.
@@ -149,11 +145,20 @@ class MergeStatement(Statement):
             with preparation.phases(Phase.READ):
                 self._touched = _touched_partitions(self._join_with(self.table, rows))
 
-    def _join_of_kept(self, source: DataFrame, txn: ReadingTransaction) -> MergeJoin:
-        """The join with a source that is evaluated here, and nowhere else."""
-        kept = keep_rows(numbered(source), self.spark, self.table, txn, "The source")
-        join = self._join_with(self.table, kept.frame)
-        return replace(join, small=kept.bytes <= BROADCAST_BYTES)
+    def _evaluated(self, source: DataFrame, txn: ReadingTransaction) -> SourceRows:
+        """The rows of the source, which is evaluated here, and nowhere else."""
+        join = self._join_with(self.table, source)
+        plan = SourcePlan.of(join)
+        if plan is None:
+            return KeptSource.of(join, txn)
+        writer = SourceWriter(join, plan, self.codec)
+        try:
+            return writer.write(txn)
+        except (TypeMismatch, BadCondition):
+            if writer.fate in (SURE, NEVER):
+                raise
+            # It may be a row that is not to be written, whose values are nobody's concern.
+            return KeptSource.of(join, txn)
 
     def _join_with(self, table: HiveTable, rows: DataFrame) -> MergeJoin:
         return MergeJoin(
@@ -192,8 +197,3 @@ def _matching(
         # A row that cannot meet the condition is a row without a source.
         return names
     return matching_partitions(context.spark, join.on, join.scope, names)
-
-
-def _rows_by_clause(changes: DataFrame) -> dict[int, int]:
-    rows = changes.groupBy(CLAUSE).count().collect()
-    return {row[CLAUSE]: row["count"] for row in rows}

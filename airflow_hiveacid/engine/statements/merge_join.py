@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,11 +32,10 @@ from airflow_hiveacid.engine.rows.columns import (
     null_of,
     quoted,
 )
+from airflow_hiveacid.engine.write.row_ids import CLAUSE, SOURCE_ROW, RowKey
 from airflow_hiveacid.errors import DuplicateMergeKeys, UnknownColumn
 from airflow_hiveacid.metastore.catalog import HiveTable
 
-# The number of a source row, and of the clause that a pair of rows falls under.
-SOURCE_ROW, CLAUSE = "_ACID_SOURCE_ROW", "_ACID_CLAUSE"
 SHOWN_DUPLICATES = 5
 
 
@@ -79,9 +80,9 @@ class MergeJoin:
             return None
         for clause in (*self.plan.matched, *self.plan.not_matched):
             if isinstance(clause, MatchedUpdate):
-                given = clause.set if clause.set is not None else self._all()
+                given = clause.set if clause.set is not None else self.all_values()
             elif isinstance(clause, NotMatchedInsert):
-                given = self._values(clause)
+                given = self.values_of(clause)
             else:
                 continue
             values = {name.strip("`").lower(): value for name, value in given.items()}
@@ -99,28 +100,42 @@ class MergeJoin:
             target: The visible rows of the target with their keys.
 
         Returns:
-            The keys of the target rows, the source rows' numbers, the clauses' numbers (in the
-            order matched, not matched by source; -1 is none) and the new values for updates.
+            KEY, SOURCE_ROW, CLAUSE, and all columns of the table: new values where a clause updates
+            the row, else nulls.
         """
-        pairs = self._join(target)
+        pairs = self.pairs(target)
         clauses: Sequence[Clause] = (*self.plan.matched, *self.plan.not_matched_by_source)
         is_pair = F.col(SOURCE_ROW).isNotNull()
-        number = F.lit(-1)
-        for index, clause in reversed(list(enumerate(clauses))):
-            applies = is_pair if index < len(self.plan.matched) else ~is_pair
-            number = F.when(applies & self._condition(clause), index).otherwise(number)
         with spark_errors_as_ours("A condition of the merge"):
-            pairs = pairs.withColumn(CLAUSE, number).where(is_pair | (F.col(CLAUSE) >= 0))
-        return pairs.select(
-            *KEY,
-            SOURCE_ROW,
-            CLAUSE,
-            *[
-                F.col(f"{self.target_alias}.{quoted(name)}").alias(f"_ACID_SHOWN_{name}")
-                for name in self._shown()
-            ],
-            *self._new_values(pairs, clauses),
-        )
+            pairs = pairs.withColumn(CLAUSE, self.clause_of_pair(is_pair))
+            pairs = pairs.where(self.matters(is_pair))
+        return pairs.select(*KEY, SOURCE_ROW, CLAUSE, *self._new_values(pairs, clauses))
+
+    def clause_of_pair(self, is_pair: Column, matched: Column | None = None) -> Column:
+        """The number of the clause that acts on a row of the target, matched ones first, or -1.
+
+        Args:
+            is_pair: Whether it has met a row of the source.
+            matched: The number if it has; by default what the conditions say.
+        """
+        if matched is None:
+            matched = self.first_clause(self.plan.matched)
+        if not self.plan.not_matched_by_source:
+            return matched
+        rest = self.first_clause(self.plan.not_matched_by_source, len(self.plan.matched))
+        return F.when(is_pair, matched).otherwise(rest)
+
+    def matters(self, is_pair: Column) -> Column:
+        """Whether anything follows from a row: a clause acts on it, or an insert is not needed."""
+        acting = F.col(CLAUSE) >= 0
+        return acting | is_pair if self.plan.not_matched else acting
+
+    def first_clause(self, clauses: Sequence[Clause], start: int = 0) -> Column:
+        """The number of the first clause whose condition is true, or -1."""
+        number = F.lit(-1)
+        for index, clause in reversed(list(enumerate(clauses, start))):
+            number = F.when(self.condition(clause), index).otherwise(number)
+        return number
 
     def columns_taken(self) -> set[str] | None:
         """The target's columns that clauses name, in lower case; None if one takes all there are."""
@@ -137,7 +152,9 @@ class MergeJoin:
     def check(self) -> None:
         """Find out what names and types have to say, without any row."""
         nothing = AcidSnapshot(self.table, (), ValidWriteIdList(self.table.ref.full_name, 0))
-        self.new_rows(self.changes(nothing.rows(self.spark)))
+        changes = self.changes(nothing.rows(self.spark))
+        if self.plan.not_matched:
+            self.inserted(changes)
 
     def kept_columns(self) -> set[str]:
         """The target's columns that some update leaves as they are, in lower case."""
@@ -145,7 +162,7 @@ class MergeJoin:
         kept: set[str] = set()
         for clause in (*self.plan.matched, *self.plan.not_matched_by_source):
             if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
-                given = clause.set if clause.set is not None else self._all()
+                given = clause.set if clause.set is not None else self.all_values()
                 kept |= names - {name.strip("`").lower() for name in given}
         return kept
 
@@ -155,36 +172,54 @@ class MergeJoin:
         kinds = MatchedUpdate | NotMatchedBySourceUpdate
         return [index for index, clause in enumerate(clauses) if isinstance(clause, kinds)]
 
-    def check_cardinality(self, changes: DataFrame) -> None:
-        """Refuse a merge in which several source rows want to change one target row."""
-        acting = changes.where((F.col(CLAUSE) >= 0) & F.col(SOURCE_ROW).isNotNull())
-        shown = [F.first(quoted(f"_ACID_SHOWN_{name}")).alias(name) for name in self._shown()]
-        twice = (
-            acting.groupBy(*KEY)
-            .agg(F.count(F.lit(1)).alias("_ACID_COUNT"), *shown)
-            .where("_ACID_COUNT > 1")
+    def refuse(self, repeated: Sequence[tuple[RowKey, int]], snapshot: AcidSnapshot) -> None:
+        """Refuse a merge in which several source rows want to change one target row.
+
+        Args:
+            repeated: The row ids of such rows, with how many rows of the source there are.
+            snapshot: The target.
+        """
+        names = named_columns(self.spark, self.on, self.scope)
+        counts = dict(repeated[:SHOWN_DUPLICATES])
+        wanted = [
+            reduce(and_, (F.col(part) == value for part, value in zip(KEY, key, strict=True)))
+            for key in counts
+        ]
+        rows = (
+            snapshot.rows(self.spark).where(reduce(or_, wanted)).select(*KEY, *map(quoted, names))
         )
-        duplicates = twice.limit(SHOWN_DUPLICATES + 1).collect()
-        if duplicates:
-            rows = "; ".join(
-                ", ".join(f"{name}={row[name]!r}" for name in self._shown())
-                + f" ({row['_ACID_COUNT']} source rows)"
-                for row in duplicates[:SHOWN_DUPLICATES]
-            )
-            more = " and more" if len(duplicates) > SHOWN_DUPLICATES else ""
-            raise DuplicateMergeKeys(
-                f"Several source rows match one row of {self.table.ref.full_name}: {rows}{more}."
-            )
+        shown = "; ".join(
+            ", ".join(f"{name}={row[name]!r}" for name in names)
+            + f" ({counts[tuple(row[part] for part in KEY)]} source rows)"
+            for row in rows.collect()
+        )
+        more = " and more" if len(repeated) > SHOWN_DUPLICATES else ""
+        raise DuplicateMergeKeys(
+            f"Several source rows match one row of {self.table.ref.full_name}: {shown}{more}."
+        )
 
-    def new_rows(self, changes: DataFrame) -> DataFrame:
-        """The rows that updates leave and that inserts add, as the table stores them."""
-        names = [quoted(column.name) for column in all_columns(self.table)]
-        updated = changes.where(F.col(CLAUSE).isin(self.updating_clauses())).select(*names)
-        if not self.plan.not_matched:
-            return updated
-        return updated.unionByName(self._inserted(changes).select(*names))
+    def inserted(self, partners: DataFrame) -> DataFrame:
+        """The rows that inserts add, as the table stores them.
 
-    def _join(self, target: DataFrame) -> DataFrame:
+        Args:
+            partners: The numbers of the source rows that have met a row of the target.
+        """
+        rest = self.source.join(partners.select(SOURCE_ROW), SOURCE_ROW, "left_anti")
+        rest = rest.alias(self.source_alias)
+        with spark_errors_as_ours("A condition of an insert clause of the merge"):
+            number = self.first_clause(self.plan.not_matched)
+            rest = rest.withColumn(CLAUSE, number).where(F.col(CLAUSE) >= 0)
+        values: dict[str, Column] = {}
+        for index, clause in enumerate(self.plan.not_matched):
+            what = "An insert clause of the merge"
+            typed = assignments(rest, self.table, self.values_of(clause), what)
+            for column in all_columns(self.table):
+                new = typed.get(column.name, null_of(column))
+                values[column.name] = _choose(values.get(column.name), index, new)
+        return rest.select(*[value.alias(name) for name, value in values.items()])
+
+    def pairs(self, target: DataFrame) -> DataFrame:
+        """The rows of the target with those of the source that belong to them."""
         source = self.source.alias(self.source_alias)
         if self.small:
             source = F.broadcast(source)
@@ -192,30 +227,12 @@ class MergeJoin:
         with spark_errors_as_ours("The merge condition"):
             return target.alias(self.target_alias).join(source, F.expr(self.on), how)
 
-    def _inserted(self, changes: DataFrame) -> DataFrame:
-        matched = changes.select(SOURCE_ROW).where(F.col(SOURCE_ROW).isNotNull())
-        rest = self.source.join(matched, SOURCE_ROW, "left_anti").alias(self.source_alias)
-        number = F.lit(-1)
-        for index, clause in reversed(list(enumerate(self.plan.not_matched))):
-            number = F.when(self._condition(clause), index).otherwise(number)
-        with spark_errors_as_ours("A condition of an insert clause of the merge"):
-            rest = rest.withColumn(CLAUSE, number).where(F.col(CLAUSE) >= 0)
-        values: dict[str, Column] = {}
-        for index, clause in enumerate(self.plan.not_matched):
-            what = "An insert clause of the merge"
-            given = self._values(clause)
-            typed = assignments(rest, self.table, given, what)
-            for column in all_columns(self.table):
-                new = typed.get(column.name, null_of(column))
-                values[column.name] = _choose(values.get(column.name), index, new)
-        return rest.select(*[value.alias(name) for name, value in values.items()])
-
     def _new_values(self, pairs: DataFrame, clauses: Sequence[Clause]) -> list[Column]:
         values: dict[str, Column] = {}
         for index, clause in enumerate(clauses):
             if not isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
                 continue
-            given = clause.set if clause.set is not None else self._all()
+            given = clause.set if clause.set is not None else self.all_values()
             typed = assignments(pairs, self.table, given, "An update clause of the merge")
             for column in all_columns(self.table):
                 kept = F.col(f"{self.target_alias}.{quoted(column.name)}")
@@ -226,16 +243,18 @@ class MergeJoin:
             for column in all_columns(self.table)
         ]
 
-    def _condition(self, clause: Clause) -> Column:
+    def condition(self, clause: Clause) -> Column:
+        """Whether a clause takes a row that no clause before it has taken."""
         if clause.condition is None:
             return F.lit(True)
         # Here, because Spark would parse it much later, when nobody knows which one is wrong.
         parsed(self.spark, clause.condition)
         return F.coalesce(F.expr(clause.condition), F.lit(False))
 
-    def _values(self, clause: NotMatchedInsert) -> Mapping[str, str]:
+    def values_of(self, clause: NotMatchedInsert) -> Mapping[str, str]:
+        """The expressions of a new row, by the table's columns; those that are missing are null."""
         if clause.row is None:
-            return clause.values if clause.values is not None else self._all()
+            return clause.values if clause.values is not None else self.all_values()
         names = [column.name for column in all_columns(self.table)]
         if len(names) != len(clause.row):
             raise UnknownColumn(
@@ -245,7 +264,8 @@ class MergeJoin:
             )
         return dict(zip(names, clause.row, strict=True))
 
-    def _all(self) -> dict[str, str]:
+    def all_values(self) -> dict[str, str]:
+        """The expressions of a row that takes every column from the source by its name."""
         return columns_by_name(
             self.table,
             self.scope.source_columns,
@@ -253,9 +273,6 @@ class MergeJoin:
             self.source_alias,
             some=self.some_columns,
         )
-
-    def _shown(self) -> list[str]:
-        return named_columns(self.spark, self.on, self.scope)
 
 
 def numbered(source: DataFrame) -> DataFrame:

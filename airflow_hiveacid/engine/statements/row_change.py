@@ -10,13 +10,14 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
-from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
 from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.columns import all_columns, assignments, quoted
 from airflow_hiveacid.engine.statements.source import SourceInputs
+from airflow_hiveacid.engine.statements.source_rows import grouped, is_scattered
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
+from airflow_hiveacid.engine.write.row_ids import CLAUSE, find_row_ids, written_row_ids
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.jobs.sources import PathSource, TableSource
 from airflow_hiveacid.progress import Phase
@@ -100,9 +101,11 @@ class DeleteStatement(RowChange):
         """Stage a delete event for each row."""
         with context.phases(Phase.READ):
             snapshot = self._snapshot(context)
-            keys = self._chosen(context, snapshot).select(*KEY)
+            keys = self._chosen(context, snapshot).select(*KEY, F.lit(0).alias(CLAUSE))
+            what = f"The delete from {context.table.ref.full_name}"
+            found = find_row_ids(keys, snapshot, context.txn, what)
         with context.phases(Phase.WRITE):
-            context.output.write_deletes(keys, snapshot.partitions)
+            found.write_deletes(context.output, snapshot.partitions)
         return Counts(deleted=context.output.deletes)
 
 
@@ -141,12 +144,13 @@ class UpdateStatement(RowChange):
                 )
                 for column in all_columns(table)
             ]
-            # Evaluated once, used twice: deletes and new rows must speak of the same rows.
-            rows = chosen.select(*KEY, *columns)
-            changed = keep_rows(rows, context.spark, table, context.txn, what)
+            # The new rows are written by the same pass that finds the old ones.
+            columns += [*map(F.col, KEY), F.lit(0).alias(CLAUSE)]
+            rows = context.output.write_flat(
+                chosen.select(*columns), scattered=is_scattered(snapshot)
+            )
+            found = written_row_ids(rows, context.spark, [*KEY, CLAUSE])
         with context.phases(Phase.WRITE):
-            if changed.rows:
-                names = [quoted(column.name) for column in all_columns(table)]
-                context.output.write_deletes(changed.frame.select(*KEY), snapshot.partitions)
-                context.output.write_rows(changed.frame.select(*names), gather=True)
-        return Counts(updated=changed.rows)
+            found.write_deletes(context.output, snapshot.partitions)
+            context.output.take(grouped(rows.files), width=len(table.columns))
+        return Counts(updated=context.output.rows)

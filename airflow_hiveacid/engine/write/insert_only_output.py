@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
-
-from airflow_hiveacid.acid.names import Base, Delta, OriginalFile
+from airflow_hiveacid.acid.names import OriginalFile
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.write.row_files import RowFiles
-from airflow_hiveacid.engine.write.staged_files import FlatFile, StagedFile
+from airflow_hiveacid.engine.write.staged_files import NewFile, StagedFile
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
 from airflow_hiveacid.storage import Storage
@@ -34,15 +32,11 @@ class InsertOnlyOutput(TableOutput):
                     remedy="Alter the partition first, as ALTER TABLE ... CASCADE does.",
                 )
 
-    def _save(
-        self, frame: DataFrame, by: Sequence[str], directory: Base | Delta, location: str
-    ) -> None:
-        self._files.save(frame, by, location)
+    def _row_files(self, replace: bool) -> RowFiles:
+        return self._files
 
-    def _finish(self, files: Sequence[FlatFile]) -> Sequence[StagedFile]:
+    def _finish(self, files: Sequence[NewFile], width: int | None) -> Sequence[StagedFile]:
         """Move the files to where they are staged, and count their rows, in Spark's tasks."""
-        if not files:
-            return []
         tasks = self.spark.sparkContext.parallelize(files, len(files))
         return tasks.map(self._files.taker()).collect()
 

@@ -16,7 +16,7 @@ from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
-from airflow_hiveacid.engine.write.staged_files import FlatFile, StagedFile
+from airflow_hiveacid.engine.write.staged_files import NewFile, StagedFile
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.spark_files import copy_readable
@@ -91,14 +91,15 @@ class RowFiles:
             (parquet if is_parquet else orc).write_table(schema.empty_table(), sink)
         return int(sink.tell())
 
-    def taker(self) -> Callable[[FlatFile], StagedFile]:
+    def taker(self) -> Callable[[NewFile], StagedFile]:
         """A function for tasks that copies one of Spark's files to where it goes, counting rows."""
         form, (header, footer) = self._format.format, self._edges
 
-        def take(flat: FlatFile) -> StagedFile:
+        def take(new: NewFile) -> StagedFile:
             rows = 0
-            target = Storage.of(flat.folder.root)
-            path = f"{flat.folder.path}/{OriginalFile(flat.bucket, 0).name}.{uuid.uuid4().hex}"
+            (flat,) = new.parts
+            target = Storage.of(new.folder.root)
+            path = f"{new.folder.path}/{OriginalFile(new.bucket, 0).name}.{uuid.uuid4().hex}"
             with Storage.of(flat.root).open_input(flat.path) as source, target.create(path) as sink:
                 if form is StorageFormat.PARQUET:
                     rows = parquet.read_metadata(source).num_rows
@@ -108,7 +109,7 @@ class RowFiles:
                     # Not even its statistics are ours to touch if some are encrypted.
                     if not tail.is_encrypted:
                         size = copy_readable(source, tail, sink)
-                        return StagedFile(path, flat.bucket, rows, size)
+                        return StagedFile(path, new.bucket, rows, size)
                 source.seek(0)
                 sink.write(header)
                 while piece := source.read(_COPY_BYTES):
@@ -116,7 +117,7 @@ class RowFiles:
                     sink.write(piece)
                 sink.write(footer)
                 size = int(sink.tell())
-            return StagedFile(path, flat.bucket, rows, size)
+            return StagedFile(path, new.bucket, rows, size)
 
         return take
 

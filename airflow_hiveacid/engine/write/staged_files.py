@@ -6,7 +6,7 @@ knows, and the driver publishes the files that the successful attempts reported.
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -56,35 +56,69 @@ class FlatFile:
     Attributes:
         root: The location its path is relative to.
         path: Where Spark wrote it.
-        folder: Where what is made of it goes.
-        bucket: The bucket or writer number of its rows.
+        bytes: Its size.
+        partition: The name of the partition that its rows belong to; None is a table without any.
+        bucket: The bucket of its rows; None in a table without buckets.
+        fate: What was known of its rows when they were written; see ``engine.write.flat_rows``.
     """
 
     root: str
     path: str
+    bytes: int
+    partition: str | None = None
+    bucket: int | None = None
+    fate: str | None = None
+
+    @property
+    def full_path(self) -> str:
+        """Its path as Spark takes it."""
+        return f"{self.root.rstrip('/')}/{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file that is yet to be made out of those that Spark wrote.
+
+    Attributes:
+        parts: Files whose rows it gets, one after the other.
+        folder: Where it goes.
+        bucket: The bucket or writer number of its rows.
+    """
+
+    parts: tuple[FlatFile, ...]
     folder: Folder
     bucket: int
 
+    @property
+    def bytes(self) -> int:
+        """How large its parts are."""
+        return sum(part.bytes for part in self.parts)
+
 
 def row_stager(
-    write_id: int, statement: int, row_types: Sequence[bytes]
-) -> Callable[[FlatFile], StagedFile]:
-    """A function that gives the rows of a flat ORC file their row ids.
+    write_id: int, statement: int, row_types: Sequence[bytes], width: int | None = None
+) -> Callable[[NewFile], StagedFile]:
+    """A function that gives the rows of flat ORC files their row ids.
 
     Args:
         write_id: The transaction's write id.
         statement: The number of the statement within the transaction.
         row_types: The types of the table's row.
+        width: How many columns go along, from the first on; None is all.
     """
 
-    def stage(flat: FlatFile) -> StagedFile:
-        bucket = encode_bucket(flat.bucket, statement)
-        with (
-            Storage.of(flat.root).open_input(flat.path) as source,
-            _new_file(flat.folder, flat.bucket) as (path, sink),
-        ):
-            written = transplant([source], sink, write_id=write_id, bucket=bucket, types=row_types)
-        return StagedFile(path, flat.bucket, written.rows, written.bytes)
+    def stage(new: NewFile) -> StagedFile:
+        bucket = encode_bucket(new.bucket, statement)
+        with ExitStack() as stack:
+            sources = [
+                stack.enter_context(Storage.of(part.root).open_input(part.path))
+                for part in new.parts
+            ]
+            with _created(new.folder, new.bucket) as (path, sink):
+                written = transplant(
+                    sources, sink, write_id=write_id, bucket=bucket, types=row_types, width=width
+                )
+        return StagedFile(path, new.bucket, written.rows, written.bytes)
 
     return stage
 
@@ -106,7 +140,7 @@ def delete_stager(
 
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition, bucket, keys in _by_file(batches):
-            with _new_file(folders[partition], bucket) as (path, sink):
+            with _created(folders[partition], bucket) as (path, sink):
                 written = write_delete_file(
                     sink, *keys, write_id=write_id, row_types=row_types, codec=codec
                 )
@@ -123,7 +157,7 @@ def delete_stager(
 
 
 @contextmanager
-def _new_file(folder: Folder, bucket: int) -> Iterator[tuple[str, Any]]:
+def _created(folder: Folder, bucket: int) -> Iterator[tuple[str, Any]]:
     """A file that only this attempt of a task knows, and that goes if the attempt fails."""
     storage = Storage.of(folder.root)
     path = f"{folder.path}/{BucketFile(bucket).name}.{uuid.uuid4().hex}"

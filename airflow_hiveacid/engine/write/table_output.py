@@ -4,38 +4,27 @@ This is the half that all kinds of tables share; what goes into a file is up to 
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import IntegerType
 
-from airflow_hiveacid.acid.names import (
-    SIDECAR_FILE,
-    Base,
-    Delta,
-    parse_partition_name,
-    partition_name,
-)
-from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, parse_partition_name
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.files import PartitionFiles
-from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
-from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.write.flat_rows import AcidRowFiles, FlatRows, FlatRowsWriter
+from airflow_hiveacid.engine.write.row_files import RowFiles
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
-from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, StagedFile
+from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, NewFile, StagedFile
 from airflow_hiveacid.errors import InsertOnlyTable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.storage import Storage
-
-BUCKET_NUMBER = "_acid_bucket_number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +75,7 @@ class TableOutput(ABC):
     def __post_init__(self) -> None:
         self._folders: dict[str | None, OutputFolder] = {}
         self._staged_below: dict[str, StagedDirectories] = {}
+        self._flat_folders = 0
 
     @property
     def write_id(self) -> int:
@@ -149,24 +139,72 @@ class TableOutput(ABC):
             folder = OutputFolder(partition.name, *below, partition, are_new)
             self._folders.setdefault(partition.name, folder)
 
-    def write_rows(self, frame: DataFrame, *, gather: bool, replace: bool = False) -> None:
-        """Stage the rows of a frame.
+    def write_rows(self, frame: DataFrame, *, replace: bool = False) -> None:
+        """Stage the rows of a frame, a file for each of Spark's.
 
         Args:
             frame: The table's columns and partition columns, in their types.
-            gather: Whether to shuffle the rows into few files first; else a task is a file.
             replace: Whether they become a base, which hides all earlier rows, or a delta.
         """
-        directory = Base(self.write_id) if replace else self._delta()
-        flat = self._stage_below(self.table.folder).folder("flat")
-        by = [key.name for key in self.table.partition_keys]
-        frame = self._arrange(frame, by, gather)
-        by += [BUCKET_NUMBER] if self._bucketed else []
-        with spark_errors_as_ours(f"Writing rows for {self.table.ref.full_name}"):
-            self._save(frame, by, directory, f"{flat.root.rstrip('/')}/{flat.path}")
-            self._take(flat, directory)
+        flat = self.write_flat(frame, replace=replace)
+        self.take([(file,) for file in flat.files], replace=replace)
 
-    def write_deletes(self, keys: DataFrame, partitions: Sequence[PartitionFiles]) -> None:
+    def write_flat(
+        self,
+        frame: DataFrame,
+        *,
+        fated: bool = False,
+        scattered: bool = False,
+        replace: bool = False,
+    ) -> FlatRows:
+        """Let Spark write rows that may be staged later on.
+
+        Args:
+            frame: The table's columns, others that it gets nothing of, and its partition columns.
+            fated: Whether there is the column FATE, to keep rows apart by it.
+            scattered: Whether the rows may come in small parts from many tasks.
+            replace: See ``write_rows``.
+        """
+        self._flat_folders += 1
+        folder = self._stage_below(self.table.folder).folder(f"flat{self._flat_folders}")
+        writer = FlatRowsWriter(self.spark, self.table, self._row_files(replace))
+        return writer.write_rows(frame, folder, fated=fated, scattered=scattered)
+
+    def take(
+        self,
+        groups: Sequence[Sequence[FlatFile]],
+        *,
+        replace: bool = False,
+        width: int | None = None,
+    ) -> None:
+        """Stage what Spark has written.
+
+        Args:
+            groups: Files of one partition, and of one bucket, that become one.
+            replace: See ``write_rows``.
+            width: How many columns belong to the table, from the first on; None is all.
+        """
+        directory = Base(self.write_id) if replace else self._delta()
+        self._locate([*dict.fromkeys(group[0].partition for group in groups)])
+        folders: list[OutputFolder] = []
+        new_files: list[NewFile] = []
+        numbers: Counter[str | None] = Counter()
+        for group in groups:
+            partition, bucket = group[0].partition, group[0].bucket
+            target = self._folders[partition]
+            number = numbers[partition] if bucket is None else bucket
+            numbers[partition] += 1
+            folders.append(target)
+            new_files.append(NewFile(tuple(group), self._staging_folder(target, directory), number))
+        with spark_errors_as_ours(f"Writing rows for {self.table.ref.full_name}"):
+            finished = self._finish(new_files, width) if new_files else []
+        for target, file in zip(folders, finished, strict=True):
+            if file.rows:
+                self.staged.setdefault((target, directory.name), []).append(file)
+
+    def write_deletes(
+        self, keys: DataFrame | pa.Table, partitions: Sequence[PartitionFiles]
+    ) -> None:
         """Stage delete events.
 
         Args:
@@ -226,14 +264,12 @@ class TableOutput(ABC):
             staged.remove()
 
     @abstractmethod
-    def _save(
-        self, frame: DataFrame, by: Sequence[str], directory: Base | Delta, location: str
-    ) -> None:
-        """Let Spark write files, in folders by the values of some columns."""
+    def _row_files(self, replace: bool) -> RowFiles | AcidRowFiles:
+        """How Spark writes the rows."""
 
     @abstractmethod
-    def _finish(self, files: Sequence[FlatFile]) -> Sequence[StagedFile]:
-        """Make each of Spark's files what the table holds, below the folder that it goes into."""
+    def _finish(self, files: Sequence[NewFile], width: int | None) -> Sequence[StagedFile]:
+        """Make the files that the table holds, below the folders that they go into."""
 
     @abstractmethod
     def _write_empty(self, sink: Any) -> int:
@@ -250,71 +286,6 @@ class TableOutput(ABC):
         Raises:
             CorruptFile: They differ.
         """
-
-    @property
-    def _bucketed(self) -> bool:
-        return self.table.num_buckets > 0
-
-    def _arrange(self, frame: DataFrame, by: Sequence[str], gather: bool) -> DataFrame:
-        """Bring together the rows that become one file."""
-        if self._bucketed:
-            frame = frame.withColumn(BUCKET_NUMBER, self._bucket_number(frame))
-            return frame.repartition(
-                max(self.table.num_buckets, self.spark.sparkContext.defaultParallelism),
-                *[F.col(quoted(name)) for name in by],
-                F.col(BUCKET_NUMBER),
-            )
-        if by or gather:
-            return frame.hint("rebalance", *[F.col(quoted(name)) for name in by])
-        return frame
-
-    def _bucket_number(self, frame: DataFrame) -> Any:
-        columns = {column.name.lower(): column for column in self.table.columns}
-        clustered = [columns[name.lower()] for name in self.table.bucket_columns]
-        types = [parse_type(column.type) for column in clustered]
-        buckets, version = self.table.num_buckets, self.table.bucketing_version
-
-        # Spark reads from the annotations that whole columns come and go.
-        def number(*values: pa.Array) -> pa.Array:
-            return pa.array(bucket_numbers(values, types, buckets, version))
-
-        udf: Any = arrow_udf  # Its stubs know functions of up to ten columns only.
-        return udf(number, IntegerType())(*[F.col(quoted(column.name)) for column in clustered])
-
-    def _take(self, flat: Folder, directory: Base | Delta) -> None:
-        """Take over the files that Spark has written."""
-        storage = Storage.of(flat.root)
-        by_partition: dict[str | None, list[tuple[int | None, str]]] = {}
-        for status in storage.list_files(flat.path, recursive=True):
-            folder, _, name = status.path.rpartition("/")
-            if not name.startswith((".", "_")):
-                partition, bucket = self._read_folder(folder)
-                written = by_partition.setdefault(partition, [])
-                written.append((bucket, f"{flat.path}/{status.path}"))
-        self._locate(list(by_partition))
-        folders: list[OutputFolder] = []
-        flat_files: list[FlatFile] = []
-        for partition, files in by_partition.items():
-            target = self._folders[partition]
-            staging = self._staging_folder(target, directory)
-            for position, (bucket, path) in enumerate(sorted(files, key=lambda file: file[1])):
-                number = position if bucket is None else bucket
-                folders.append(target)
-                flat_files.append(FlatFile(flat.root, path, staging, number))
-        for target, file in zip(folders, self._finish(flat_files), strict=True):
-            if file.rows:
-                self.staged.setdefault((target, directory.name), []).append(file)
-
-    def _read_folder(self, folder: str) -> tuple[str | None, int | None]:
-        """The partition and the bucket in the folder names that Spark made."""
-        levels = parse_partition_name(folder) if folder else []
-        bucket = None
-        if self._bucketed:
-            bucket = int(levels.pop()[1] or "")
-        if not levels:
-            return None, bucket
-        keys = [key.name for key in self.table.partition_keys]
-        return partition_name(keys, [value for _, value in levels]), bucket
 
     def _locate(self, names: Sequence[str | None]) -> None:
         """Find out where partitions are, or will be."""

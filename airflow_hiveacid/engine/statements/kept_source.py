@@ -1,0 +1,89 @@
+"""A source whose rows are kept as they are, because the target's rows decide what is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
+from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
+from airflow_hiveacid.engine.read.kept_rows import keep_rows
+from airflow_hiveacid.engine.read.pruning import partitions_of_source
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.statements.merge_join import MergeJoin, numbered
+from airflow_hiveacid.engine.statements.source_rows import (
+    BROADCAST_BYTES,
+    SourceRows,
+    grouped,
+    is_scattered,
+)
+from airflow_hiveacid.engine.write.context import WriteContext
+from airflow_hiveacid.engine.write.flat_rows import FATE, FlatRows
+from airflow_hiveacid.engine.write.row_ids import (
+    CLAUSE,
+    SOURCE_ROW,
+    RowIds,
+    find_row_ids,
+    written_row_ids,
+)
+
+_WRITTEN, _NOT_WRITTEN = "written", "not"
+
+
+@dataclass(eq=False)
+class KeptSource(SourceRows):
+    """Rows in files, with numbers.
+
+    Pairs of rows that belong together are found by a join with the target's own columns. Those that
+    an update makes are written by the same pass over the target that finds their row ids.
+
+    Attributes:
+        join: The merge, its source the rows in the files.
+        touched: The names of the partitions that the rows can touch; None if nobody knows.
+    """
+
+    join: MergeJoin
+    touched: Sequence[str] | None
+    _updated: FlatRows | None = None
+
+    @classmethod
+    def of(cls, join: MergeJoin, txn: ReadingTransaction) -> "KeptSource":
+        """Evaluate the source of a merge; the files belong to a transaction."""
+        kept = keep_rows(numbered(join.source), join.spark, join.table, txn, "The source")
+        join = replace(join, source=kept.frame, small=kept.bytes <= BROADCAST_BYTES)
+        keys = join.partition_keys()
+        if keys is None:
+            return cls(join, None)
+        return cls(join, partitions_of_source(kept.frame, join.source_alias, keys, join.table))
+
+    def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
+        """Find the rows of the target that a clause acts on, and write what updates make of them."""
+        pairs = self.join.changes(snapshot.rows(context.spark))
+        names = [*KEY, CLAUSE, SOURCE_ROW]
+        updating = self.join.updating_clauses()
+        if not updating:
+            return find_row_ids(pairs.select(*names), snapshot, context.txn, "The merge")
+        written = F.when(F.col(CLAUSE).isin(updating), _WRITTEN).otherwise(_NOT_WRITTEN)
+        columns, keys = context.table.columns, context.table.partition_keys
+        frame = pairs.withColumn(FATE, written).select(
+            *[quoted(column.name) for column in columns],
+            *names,
+            *[quoted(key.name) for key in keys],
+            FATE,
+        )
+        self._updated = context.output.write_flat(
+            frame, fated=True, scattered=is_scattered(snapshot)
+        )
+        return written_row_ids(self._updated, context.spark, names)
+
+    def write(self, context: WriteContext, found: RowIds) -> None:
+        """Stage the new rows."""
+        files = (
+            [file for file in self._updated.files if file.fate == _WRITTEN] if self._updated else []
+        )
+        if self.join.plan.not_matched:
+            partners = found.partners(context.spark, self.join.updating_clauses())
+            new = self.join.inserted(partners)
+            names = [quoted(column.name) for column in all_columns(context.table)]
+            files += context.output.write_flat(new.select(*names), scattered=True).files
+        context.output.take(grouped(files), width=len(context.table.columns))

@@ -1,0 +1,289 @@
+"""What of a merge can be told from its source alone: what is written, and how pairs are found."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    TimestampType,
+)
+
+from airflow_hiveacid.acid.merge import (
+    Clause,
+    MatchedUpdate,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
+from airflow_hiveacid.engine.read.pruning import same_expression
+from airflow_hiveacid.engine.read.spark_trees import (
+    column_names,
+    conjuncts,
+    has_subquery,
+    kind,
+    nodes,
+    parsed,
+)
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.statements.merge_join import MergeJoin
+from airflow_hiveacid.metastore.catalog import HiveColumn
+
+# Two equal values of these types are the same value in every bit.
+_EXACT = (BooleanType, ByteType, ShortType, IntegerType, LongType, DecimalType, DateType)
+_NULL = "NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedColumn:
+    """A column of the source that pairs are found by, and where the files hold it.
+
+    Attributes:
+        field: The column.
+        held: The name of the column in the files.
+        carried: Whether that stands behind the table's columns, for this alone.
+    """
+
+    field: StructField
+    held: str
+    carried: bool
+
+    def encoded(self, alias: str) -> Column:
+        """What the files hold; days and times as numbers, which no calendar and no zone changes."""
+        value = F.col(f"{alias}.{quoted(self.field.name)}")
+        match self.field.dataType:
+            case DateType():
+                value = F.unix_date(value)
+            case TimestampType():
+                value = F.unix_micros(value)
+        return value.alias(self.held)
+
+    def decoded(self) -> Column:
+        """The column as the source has it."""
+        value = F.col(quoted(self.held))
+        match self.field.dataType if self.carried else None:
+            case DateType():
+                value = F.date_from_unix_date(value)
+            case TimestampType():
+                value = F.timestamp_micros(value)
+        return value.alias(self.field.name)
+
+    def arrow(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The values of the source as Arrow's, from those that a file holds."""
+        is_day = self.carried and isinstance(self.field.dataType, DateType)
+        return values.cast(pa.date32()) if is_day else values
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """How a merge is done whose new rows do not depend on the target.
+
+    Attributes:
+        values: The expression of every column of the table, over the source; None if the merge
+            writes no row.
+        columns: The columns of the source that pairs are found by.
+        target_columns: The columns of the target that pairs are found by, in lower case.
+        decided: Whether the source alone says which clause acts on a pair.
+        equal: Columns of the target with the columns of the source that ``=`` compares them with.
+    """
+
+    values: Mapping[str, str] | None
+    columns: Sequence[JoinedColumn]
+    target_columns: frozenset[str]
+    decided: bool
+    equal: Sequence[tuple[HiveColumn, JoinedColumn]]
+
+    @classmethod
+    def of(cls, join: MergeJoin) -> "SourcePlan | None":
+        """The plan of a merge; None if its new rows depend on the target."""
+        return _Planner(join).plan()
+
+
+@dataclass
+class _Planner:
+    join: MergeJoin
+    _named: dict[str, list[tuple[str, str]] | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._scope = self.join.scope
+        self._fields = {f.name.lower(): f for f in self.join.source.schema.fields}
+        alias = re.escape(self.join.source_alias)
+        self._plain = re.compile(rf"`?{alias}`?\.(?:`((?:[^`]|``)+)`|(\w+))", re.IGNORECASE)
+
+    def plan(self) -> SourcePlan | None:
+        merge = self.join.plan
+        rests = merge.not_matched_by_source
+        if any(isinstance(clause, NotMatchedBySourceUpdate) for clause in rests):
+            return None
+        if len(self._fields) < len(self.join.source.columns):
+            return None
+        values: Mapping[str, str] | None = None
+        if merge.inserts_rows:
+            values = self._values()
+            if values is None or not all(self._is_of_source(value) for value in values.values()):
+                return None
+        if not all(self._is_of_source(text) for text in _conditions(merge.not_matched)):
+            return None
+        conditions = _conditions(merge.matched)
+        decided = all(self._is_of_source(text) for text in conditions)
+        texts = [self.join.on, *([] if decided else conditions), *_conditions(rests)]
+        named = [self._names(text) for text in texts]
+        if None in named:
+            return None
+        names = [name for some in named for name in some or ()]
+        fated = bool(_conditions((*merge.matched, *merge.not_matched)))
+        columns = self._joined({name for side, name in names if side == "source"}, values, fated)
+        if columns is None or not (columns or values):
+            return None
+        return SourcePlan(
+            values=values,
+            columns=columns,
+            target_columns=frozenset(name for side, name in names if side == "target"),
+            decided=decided,
+            equal=() if rests else self._equal(columns),
+        )
+
+    def _equal(self, joined: Sequence[JoinedColumn]) -> list[tuple[HiveColumn, JoinedColumn]]:
+        targets = {column.name.lower(): column for column in self.join.table.columns}
+        sources = {column.field.name.lower(): column for column in joined}
+        return [
+            (targets[target], sources[source])
+            for target, source, operator in self._equalities()
+            if operator == "EqualTo" and target in targets and source in sources
+        ]
+
+    def _values(self) -> dict[str, str] | None:
+        """The values of all new rows, if updates and inserts give the same ones."""
+        merge = self.join.plan
+        columns = {column.name.lower(): column for column in all_columns(self.join.table)}
+        common: dict[str, str] | None = None
+        for clause in (*merge.matched, *merge.not_matched):
+            if isinstance(clause, MatchedUpdate):
+                given = clause.set if clause.set is not None else self.join.all_values()
+                others = self._tied()
+            elif isinstance(clause, NotMatchedInsert):
+                given, others = self.join.values_of(clause), dict.fromkeys(columns, _NULL)
+            else:
+                continue
+            values = others | {name.strip("`").lower(): value for name, value in given.items()}
+            if values.keys() != columns.keys() or not self._same(common or values, values):
+                return None
+            common = common or values
+        return common and {column.name: common[name] for name, column in columns.items()}
+
+    def _tied(self) -> dict[str, str]:
+        """The target's columns whose values are those of the source wherever two rows meet."""
+        return {
+            target: f"{quoted(self.join.source_alias)}.{quoted(source)}"
+            for target, source, _ in self._equalities()
+            if self._is_same_value(target, source)
+        }
+
+    def _equalities(self) -> Iterator[tuple[str, str, str]]:
+        """Columns of target and source that are equal wherever two rows meet, and by which operator."""
+        for conjunct in conjuncts(parsed(self.join.spark, self.join.on)):
+            operator = kind(conjunct)
+            if operator not in ("EqualTo", "EqualNullSafe"):
+                continue
+            parts = [conjunct.left(), conjunct.right()]
+            if all(kind(part) == "UnresolvedAttribute" for part in parts):
+                names = [column_names(part)[0] for part in parts]
+                columns = {(s := self._scope.side(n)): self._column(s, n) for n in names}
+                if columns.keys() == {"source", "target"}:
+                    yield columns["target"], columns["source"], operator
+
+    def _is_same_value(self, target: str, source: str) -> bool:
+        """Whether a column of the target holds the very value that a column of the source has."""
+        columns = {column.name.lower(): column for column in all_columns(self.join.table)}
+        if target not in columns or source not in self._fields:
+            return False
+        given = self._fields[source].dataType
+        (stored,) = spark_struct([columns[target]]).fields
+        same = given.simpleString() == stored.dataType.simpleString()
+        return same and (isinstance(given, _EXACT) or columns[target].type.lower() == "string")
+
+    def _same(self, one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+        return all(
+            one[name] == other[name] or same_expression(self.join.spark, one[name], other[name])
+            for name in one
+        )
+
+    def _is_of_source(self, text: str) -> bool:
+        """Whether an expression takes all it needs from the source."""
+        if self._plain_column(text) is not None:
+            return True
+        names = self._names(text)
+        return names is not None and all(side == "source" for side, _ in names)
+
+    def _plain_column(self, text: str) -> str | None:
+        """The column of the source that an expression is, in lower case."""
+        match = self._plain.fullmatch(text.strip())
+        name = match and (match[1] or match[2]).replace("``", "`").lower()
+        return name if name in self._fields else None
+
+    def _names(self, text: str) -> list[tuple[str, str]] | None:
+        """The columns that an expression names, by side; None if that is not clear."""
+        if text not in self._named:
+            tree = parsed(self.join.spark, text)
+            names = [(self._scope.side(name), name) for name in column_names(tree)]
+            unclear = has_subquery(tree) or any("Star" in kind(node) for node in nodes(tree))
+            if unclear or any(side is None for side, _ in names):
+                self._named[text] = None
+            else:
+                self._named[text] = [
+                    (side, self._column(side, name)) for side, name in names if side
+                ]
+        return self._named[text]
+
+    def _column(self, side: str | None, name: Sequence[str]) -> str:
+        """The column in a name that may begin with an alias and end with fields."""
+        alias = self.join.target_alias if side == "target" else self.join.source_alias
+        qualified = len(name) > 1 and name[0].lower() == alias.lower()
+        return name[1 if qualified else 0].lower()
+
+    def _joined(
+        self, names: Iterable[str], values: Mapping[str, str] | None, fated: bool
+    ) -> list[JoinedColumn] | None:
+        """Where the files hold some columns of the source; None if no file can hold one as it is."""
+        standing = {
+            self._plain_column(values[column.name]): column
+            for column in self.join.table.columns
+            if values is not None
+        }
+        columns = []
+        for number, name in enumerate(sorted(names)):
+            if name not in self._fields:
+                return None
+            given = self._fields[name]
+            column = standing.get(name)
+            # Rows that are never written have no values, but where nothing can be wrong with them.
+            dated = isinstance(given.dataType, DateType) and fated
+            if column and not dated and self._is_same_value(column.name.lower(), name):
+                columns.append(JoinedColumn(given, column.name, carried=False))
+            elif _can_be_held(given.dataType):
+                columns.append(JoinedColumn(given, f"_ACID_SOURCE_{number}", carried=True))
+            else:
+                return None
+        return columns
+
+
+def _conditions(clauses: Iterable[Clause]) -> list[str]:
+    return [clause.condition for clause in clauses if clause.condition is not None]
+
+
+def _can_be_held(given: DataType) -> bool:
+    """Whether a file gives back every value of a type as it was."""
+    texts = isinstance(given, StringType) and given.simpleString() == "string"
+    return texts or isinstance(given, (*_EXACT, TimestampType))

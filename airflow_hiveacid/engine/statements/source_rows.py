@@ -1,0 +1,72 @@
+"""The rows of a merge's source, evaluated once and for all before they are compared with the target."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from airflow_hiveacid.engine.hidden_folder import HiddenFolder, ReadingTransaction
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
+from airflow_hiveacid.engine.statements.merge_join import MergeJoin
+from airflow_hiveacid.engine.write.context import WriteContext
+from airflow_hiveacid.engine.write.row_ids import RowIds
+from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
+from airflow_hiveacid.metastore.catalog import HiveTable
+
+# A source whose rows are smaller than this is sent to every task instead of shuffling the target.
+BROADCAST_BYTES = 64 << 20
+# Files that Spark wrote become one until it has this size: a task of Spark may have few rows.
+_FILE_BYTES = 32 << 20
+
+
+# A scan of more has so many tasks that the few rows of each that change are better put together.
+_SCATTERING_BYTES = 8 << 30
+
+
+class SourceRows(ABC):
+    """Rows that have been evaluated.
+
+    Attributes:
+        join: The merge.
+        touched: The names of the partitions that they can touch; None if nobody knows.
+    """
+
+    join: MergeJoin
+    touched: Sequence[str] | None
+
+    @abstractmethod
+    def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
+        """Find the rows of the target that a clause acts on, and those of the source with a partner."""
+
+    @abstractmethod
+    def write(self, context: WriteContext, found: RowIds) -> None:
+        """Stage the new rows."""
+
+
+def hidden_folder(table: HiveTable, txn: ReadingTransaction) -> Folder:
+    """A folder for files of Spark that go when a transaction ends."""
+    return Folder(table.folder, HiddenFolder.until_the_end_of(txn, table.folder).name)
+
+
+def is_scattered(snapshot: AcidSnapshot) -> bool:
+    """Whether rows of a snapshot that change come in small parts from many tasks."""
+    files = [file for partition in snapshot.partitions for file in partition.inserts]
+    return sum(file.size for file in files) > _SCATTERING_BYTES
+
+
+def grouped(files: Iterable[FlatFile]) -> list[list[FlatFile]]:
+    """The files that become one each: those of a bucket, and small ones of a partition."""
+
+    def goes_into(file: FlatFile) -> tuple[str, int]:
+        return file.partition or "", -1 if file.bucket is None else file.bucket
+
+    groups: list[list[FlatFile]] = []
+    in_order = sorted(files, key=lambda file: (goes_into(file), file.path))
+    for (_, bucket), some in groupby(in_order, key=goes_into):
+        group: list[FlatFile] = []
+        for file in some:
+            large = sum(other.bytes for other in group) + file.bytes > _FILE_BYTES
+            if not group or (large and bucket < 0):
+                group = []
+                groups.append(group)
+            group.append(file)
+    return groups

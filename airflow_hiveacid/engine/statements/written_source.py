@@ -1,0 +1,277 @@
+"""A source whose rows are written at once as the table stores them.
+
+Where all values of a merge come from the source, the new rows do not depend on the target. They are
+written first, and these files are the source from then on: only the columns that pairs are found by
+are read again, and joined with the same few columns of the target. What is found decides which rows
+count. In nearly all merges that is every row once; otherwise the files in which it is not so are
+written a second time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.acid.merge import Clause, MatchedUpdate
+from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
+from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
+from airflow_hiveacid.engine.read.pruning import tied_partition_columns
+from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
+from airflow_hiveacid.engine.rows.columns import all_columns, assignments, quoted
+from airflow_hiveacid.engine.rows.partition_values import PATH, PartitionedFile, with_partition
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.session import evaluating_session, in_session
+from airflow_hiveacid.engine.statements.merge_join import MergeJoin
+from airflow_hiveacid.engine.statements.source_plan import SourcePlan
+from airflow_hiveacid.engine.statements.source_rows import (
+    BROADCAST_BYTES,
+    SourceRows,
+    grouped,
+    hidden_folder,
+)
+from airflow_hiveacid.engine.write.acid_output import DRIVER_BYTES
+from airflow_hiveacid.engine.write.context import WriteContext
+from airflow_hiveacid.engine.write.flat_rows import FATE, AcidRowFiles, FlatRows, FlatRowsWriter
+from airflow_hiveacid.engine.write.row_ids import (
+    CLAUSE,
+    INSERTED,
+    SOURCE_ROW,
+    RowIds,
+    Writes,
+    find_row_ids,
+)
+from airflow_hiveacid.engine.write.staged_files import FlatFile
+
+# What is known of a row before the target is looked at: it is written whatever it meets, or never,
+# or that depends on whether it meets a row.
+SURE, NEVER, OPEN = "sure", "never", "open"
+_IS_PAIR, _TIMES = "_ACID_IS_PAIR", "_ACID_TIMES"
+
+
+@dataclass(frozen=True)
+class SourceWriter:
+    """Writes the rows of a source as the table stores them.
+
+    Attributes:
+        join: The merge.
+        plan: What of it can be told from the source.
+        codec: The compression.
+    """
+
+    join: MergeJoin
+    plan: SourcePlan
+    codec: str
+
+    @property
+    def fate(self) -> str | None:
+        """The fate of all rows; None if each has its own."""
+        matched, inserts = self.join.plan.matched, self.join.plan.not_matched
+        if self.plan.values is None:
+            return NEVER
+        if not self.plan.decided:
+            return OPEN
+        if _are_conditional((*matched, *inserts)):
+            return None
+        updates = bool(matched) and isinstance(matched[0], MatchedUpdate)
+        return SURE if updates and inserts else OPEN if updates or inserts else NEVER
+
+    def write(self, txn: ReadingTransaction) -> "WrittenSource":
+        """Evaluate the source; the files belong to a transaction."""
+        join, table = self.join, self.join.table
+        rows = in_session(join.source, join.spark).alias(join.source_alias)
+        with spark_errors_as_ours("A condition of the merge"):
+            if self._clause_differs:
+                rows = rows.withColumn(CLAUSE, join.first_clause(join.plan.matched))
+            if self._inserts_some:
+                inserted = join.first_clause(join.plan.not_matched) >= 0
+                rows = rows.withColumn(INSERTED, inserted)
+        if self.fate is None:
+            rows = rows.withColumn(FATE, self._fate_of_row())
+        if self.plan.decided and not join.plan.not_matched_by_source:
+            counts = F.col(FATE) != NEVER if self.fate is None else F.lit(self.fate != NEVER)
+            rows = rows.where(counts | (self._clause() >= 0))
+        keys = join.partition_keys()
+        tied = None if keys is None else tied_partition_columns(rows, keys, table)
+        chosen = rows.select(*self._columns(rows, tied))
+        chosen = in_session(chosen, evaluating_session(join.source.sparkSession))
+        writer = FlatRowsWriter(join.spark, table, AcidRowFiles(table, self.codec))
+        folder = hidden_folder(table, txn)
+        if self.fate == NEVER:
+            by = [] if tied is None else [key.name for key in table.partition_keys]
+            flat = writer.write(chosen, folder, by)
+        else:
+            flat = writer.write_rows(chosen, folder, fated=self.fate is None)
+        touched = None if tied is None else sorted({file.partition or "" for file in flat.files})
+        return WrittenSource(join, touched, self, flat)
+
+    def clause_of_pair(self, is_pair: Column) -> Column:
+        """The number of the clause that acts on a row of the target, where the files are joined."""
+        return self.join.clause_of_pair(is_pair, self._clause() if self.plan.decided else None)
+
+    @property
+    def inserted(self) -> bool | None:
+        """Whether rows are inserted that meet no row; None if the column INSERTED says so."""
+        return None if self._inserts_some else bool(self.join.plan.not_matched)
+
+    @property
+    def beside(self) -> list[str]:
+        """The columns of the files behind those of the table, but for those to join by."""
+        given = [CLAUSE] * self._clause_differs + [INSERTED] * self._inserts_some
+        return given + [SOURCE_ROW] * (self.plan.values is not None)
+
+    @property
+    def _clause_differs(self) -> bool:
+        return self.plan.decided and _are_conditional(self.join.plan.matched)
+
+    @property
+    def _inserts_some(self) -> bool:
+        return _are_conditional(self.join.plan.not_matched)
+
+    def _clause(self) -> Column:
+        """The clause that acts on a pair, where the source decides that."""
+        return F.col(CLAUSE) if self._clause_differs else F.lit(0 if self.join.plan.matched else -1)
+
+    def _fate_of_row(self) -> Column:
+        updates = self._clause().isin(self.join.updating_clauses())
+        inserts = F.col(INSERTED) if self._inserts_some else F.lit(self.inserted)
+        sure = F.when(updates & inserts, SURE)
+        return sure.when(~updates & ~inserts, NEVER).otherwise(OPEN)
+
+    def _columns(self, rows: DataFrame, tied: Sequence[Column] | None) -> list[Column]:
+        """The table's columns, those beside them, and those that become folders."""
+        alias, table = self.join.source_alias, self.join.table
+        carried = [column.encoded(alias) for column in self.plan.columns if column.carried]
+        beside = [
+            F.monotonically_increasing_id().alias(name) if name == SOURCE_ROW else F.col(name)
+            for name in self.beside
+        ]
+        if self.plan.values is None:
+            return [*carried, *beside, *(tied or ())]
+        clause = "update" if self.join.updating_clauses() else "insert"
+        what = f"An {clause} clause of the merge"
+        values = assignments(rows, table, self.plan.values, what)
+        folders = [F.col(FATE)] if self.fate is None else []
+        if self.fate is None:
+            # What is never written may have values that could not be.
+            held = {column.held for column in self.plan.columns}
+            written = F.col(FATE) != NEVER
+            values = {
+                name: value if name in held else F.when(written, value)
+                for name, value in values.items()
+            }
+            for key, column in zip(table.partition_keys, tied or (), strict=False):
+                values[key.name] = F.coalesce(values[key.name], F.when(~written, column))
+        columns = [values[column.name].alias(column.name) for column in table.columns]
+        keys = [values[key.name].alias(key.name) for key in table.partition_keys]
+        return [*columns, *carried, *beside, *keys, *folders]
+
+
+@dataclass(eq=False)
+class WrittenSource(SourceRows):
+    """Rows in files, as the table stores them.
+
+    Attributes:
+        join: The merge.
+        touched: The names of the partitions that the rows can touch; None if nobody knows.
+        writer: What has written them.
+        rows: The files.
+    """
+
+    join: MergeJoin
+    touched: Sequence[str] | None
+    writer: SourceWriter
+    rows: FlatRows
+
+    def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
+        """Find the rows of the target that a clause acts on, and those of the source with a partner."""
+        join, plan, spark = self.join, self.writer.plan, context.spark
+        is_pair = F.coalesce(F.col(_IS_PAIR), F.lit(False))
+        some = replace(
+            join,
+            source=self._joined(context).withColumn(_IS_PAIR, F.lit(True)),
+            small=self.rows.bytes <= BROADCAST_BYTES,
+        )
+        fewer, search = only_with(snapshot, spark, self._values_of_target())
+        target = fewer.of_columns(plan.target_columns).rows(spark, search)
+        with spark_errors_as_ours("A condition of the merge"):
+            pairs = some.pairs(target).withColumn(CLAUSE, self.writer.clause_of_pair(is_pair))
+        pairs = pairs.where(join.matters(is_pair))
+        numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.beside else []
+        if join.plan.matched or join.plan.not_matched_by_source:
+            chosen = pairs.select(*KEY, CLAUSE, *numbers)
+        else:
+            chosen = pairs.select(CLAUSE, *numbers).distinct()
+        return find_row_ids(chosen, fewer, context.txn, "The merge")
+
+    def write(self, context: WriteContext, found: RowIds) -> None:
+        """Stage the rows that count."""
+        files = [file for file in self.rows.files if file.fate != NEVER]
+        if self.writer.fate == NEVER:
+            return
+        updating = self.join.updating_clauses()
+        writes = Writes(files, self.writer.inserted)
+        uneven = found.uneven(self.rows, writes, updating)
+        final = [file for file in files if file not in uneven]
+        if uneven:
+            partners = found.partners(context.spark, updating)
+            final += context.output.write_flat(
+                self._counted(context, uneven, writes, partners)
+            ).files
+        context.output.take(grouped(final), width=len(context.table.columns))
+
+    def _values_of_target(self) -> list[ColumnValues]:
+        """What columns of the target have to hold in a row that meets one of these."""
+        equal = self.writer.plan.equal
+        names = [joined.held for _, joined in equal]
+        if not equal or self.rows.bytes > DRIVER_BYTES:
+            return []
+        tables = self.rows.columns(list(dict.fromkeys(names)), self.rows.files)
+        if not tables:
+            return []
+        values = pa.concat_tables(tables)
+        return [ColumnValues(column, joined.arrow(values[joined.held])) for column, joined in equal]
+
+    def _joined(self, context: WriteContext) -> DataFrame:
+        """The columns that pairs are found by, and what is known of every row."""
+        columns = self.writer.plan.columns
+        beside = [name for name in self.writer.beside if name != INSERTED]
+        rows = self.rows.frame(context.spark, [*[column.held for column in columns], *beside])
+        return rows.select(*[column.decoded() for column in columns], *beside)
+
+    def _counted(
+        self,
+        context: WriteContext,
+        files: Sequence[FlatFile],
+        writes: Writes,
+        partners: DataFrame,
+    ) -> DataFrame:
+        """The rows of some files, each as often as it has to be written."""
+        table = context.table
+        names = [column.name for column in table.columns]
+        known = [name for name in self.writer.beside if name != CLAUSE]
+        rows = self.rows.frame(context.spark, [*names, *known], files)
+        if table.partition_keys:
+            located = [
+                PartitionedFile(file.full_path, number, _values(file.partition))
+                for number, file in enumerate(files)
+            ]
+            keys = spark_struct(table.partition_keys)
+            rows = rows.withColumn(PATH, F.col("_metadata.file_path"))
+            rows = with_partition(context.spark, rows, located, keys)
+        counted = rows.join(partners, SOURCE_ROW, "left").withColumn(_TIMES, writes.times())
+        counted = counted.where(F.col(_TIMES) > 0)
+        copies = F.explode(F.array_repeat(F.lit(1), F.col(_TIMES).cast("int")))
+        columns = [quoted(column.name) for column in all_columns(table)]
+        return counted.select(*columns, copies).select(*columns)
+
+
+def _values(partition: str | None) -> tuple[str | None, ...]:
+    return tuple(value for _, value in parse_partition_name(partition or ""))
+
+
+def _are_conditional(clauses: Sequence[Clause]) -> bool:
+    return any(clause.condition is not None for clause in clauses)

@@ -1,0 +1,213 @@
+"""Rows as Spark has written them: in files of the table's format, which are not the table's yet.
+
+They are evaluated by that, and nobody does it again: whatever is found out about them afterwards is
+read from these files. Behind the columns of the table there may be others, of which the table gets
+nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import orc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import IntegerType, StructType
+
+from airflow_hiveacid.acid.names import parse_partition_name, partition_name
+from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.parallel import in_threads
+from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
+from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
+from airflow_hiveacid.engine.rows.spark_paths import escape_glob
+from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
+from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options
+from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.storage import Storage
+
+# Columns that become folders: what is known of the rows, and the number of their bucket.
+FATE, BUCKET_NUMBER = "_acid_fate", "_acid_bucket_number"
+
+# Hive's orc.base.delta.ratio.
+_STRIPES_OF_DELTAS = 8
+
+
+@dataclass(frozen=True)
+class AcidRowFiles:
+    """How Spark writes rows of a full ACID table.
+
+    Attributes:
+        table: The table.
+        codec: The compression.
+        for_base: Whether the rows are for a base, or for a delta.
+    """
+
+    table: HiveTable
+    codec: str
+    for_base: bool = False
+
+    def save(self, frame: DataFrame, by: Sequence[str], location: str) -> None:
+        """Let Spark write rows.
+
+        Args:
+            frame: The columns of the files, and those to make folders by.
+            by: The names of the latter.
+            location: Where the folders go.
+        """
+        options = orc_options(self.table, self.codec)
+        if not self.for_base:
+            # As Hive does: what a delete hits must be written again in a compaction, stripe by
+            # stripe, and what it does not hit is copied.
+            size = stripe_size(self.table) // _STRIPES_OF_DELTAS
+            options[STRIPE_SIZE] = str(max(size, 1))
+        options["mapreduce.fileoutputcommitter.marksuccessfuljobs"] = "false"
+        padded = pad_chars(frame, self.table.columns)
+        padded.write.format("orc").options(**options).partitionBy(*by).save(location)
+
+
+@dataclass(frozen=True)
+class FlatRows:
+    """Rows in files of one write of Spark.
+
+    Attributes:
+        files: The files.
+        schema: Their columns.
+    """
+
+    files: tuple[FlatFile, ...]
+    schema: StructType
+
+    @property
+    def bytes(self) -> int:
+        """How large they are together."""
+        return sum(file.bytes for file in self.files)
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(in_threads(_count, self.files))
+
+    def frame(
+        self, spark: SparkSession, names: Sequence[str], files: Sequence[FlatFile] | None = None
+    ) -> DataFrame:
+        """Some columns of the rows, as Spark reads them again.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            names: The columns.
+            files: The files to read; all by default.
+        """
+        chosen = StructType([self.schema[name] for name in names])
+        # Named one by one: if one of them goes, that is an error, and no smaller result.
+        given = self.files if files is None else files
+        paths = [escape_glob(file.full_path) for file in given]
+        if not paths:
+            return spark.createDataFrame([], chosen)
+        return spark.read.schema(chosen).option("recursiveFileLookup", "true").orc(paths)
+
+    def columns(self, names: Sequence[str], files: Sequence[FlatFile]) -> list[pa.Table]:
+        """Some columns of some files, read here, where the files are few and small."""
+        return in_threads(lambda file: _read(file, names), files)
+
+
+@dataclass(frozen=True)
+class FlatRowsWriter:
+    """Lets Spark write rows for a table.
+
+    Attributes:
+        spark: The session that says how many tasks there can be.
+        table: The table.
+        files: How a file is written.
+    """
+
+    spark: SparkSession
+    table: HiveTable
+    files: "AcidRowFiles | RowFiles"
+
+    def write_rows(
+        self, frame: DataFrame, folder: Folder, *, fated: bool = False, scattered: bool = False
+    ) -> FlatRows:
+        """Write rows of the table, those of a partition and bucket together.
+
+        Args:
+            frame: The table's columns and partition columns, in their types, and any others.
+            folder: Where the files go.
+            fated: Whether there is the column FATE, to keep rows apart by it.
+            scattered: Whether the rows may come in small parts from many tasks.
+        """
+        by = [key.name for key in self.table.partition_keys]
+        if self.table.num_buckets > 0:
+            frame = frame.withColumn(BUCKET_NUMBER, self._bucket_number(frame))
+            frame = frame.repartition(
+                max(self.table.num_buckets, self.spark.sparkContext.defaultParallelism),
+                *[F.col(quoted(name)) for name in by],
+                F.col(BUCKET_NUMBER),
+            )
+            by.append(BUCKET_NUMBER)
+        elif by or scattered:
+            # Otherwise every task would write a file, and one for every partition.
+            frame = frame.hint("rebalance", *[F.col(quoted(name)) for name in by])
+        return self.write(frame, folder, [FATE, *by] if fated else by)
+
+    def write(self, frame: DataFrame, folder: Folder, by: Sequence[str]) -> FlatRows:
+        """Write rows as they come.
+
+        Args:
+            frame: Any columns, and those to make folders by.
+            folder: Where the files go.
+            by: The names of the latter: FATE, partition keys, BUCKET_NUMBER.
+        """
+        root = folder.root.rstrip("/")
+        with spark_errors_as_ours(f"Writing rows for {self.table.ref.full_name}"):
+            self.files.save(frame, by, f"{root}/{folder.path}")
+        listed = Storage.of(folder.root).list_files(folder.path, recursive=True)
+        files = []
+        for status in sorted(listed, key=lambda status: status.path):
+            below, _, name = status.path.rpartition("/")
+            if not name.startswith((".", "_")):
+                levels = dict(parse_partition_name(below)) if below else {}
+                fate, bucket = levels.pop(FATE, None), levels.pop(BUCKET_NUMBER, None)
+                files.append(
+                    FlatFile(
+                        root=folder.root,
+                        path=f"{folder.path}/{status.path}",
+                        bytes=status.size,
+                        partition=self._partition([*levels.values()]),
+                        bucket=None if bucket is None else int(bucket),
+                        fate=fate,
+                    )
+                )
+        schema = StructType([field for field in frame.schema.fields if field.name not in by])
+        return FlatRows(tuple(files), schema)
+
+    def _partition(self, values: Sequence[str | None]) -> str | None:
+        keys = [key.name for key in self.table.partition_keys]
+        return partition_name(keys, values) if values else None
+
+    def _bucket_number(self, frame: DataFrame) -> Any:
+        columns = {column.name.lower(): column for column in self.table.columns}
+        clustered = [columns[name.lower()] for name in self.table.bucket_columns]
+        types = [parse_type(column.type) for column in clustered]
+        buckets, version = self.table.num_buckets, self.table.bucketing_version
+
+        # Spark reads from the annotations that whole columns come and go.
+        def number(*values: pa.Array) -> pa.Array:
+            return pa.array(bucket_numbers(values, types, buckets, version))
+
+        udf: Any = arrow_udf  # Its stubs know functions of up to ten columns only.
+        return udf(number, IntegerType())(*[F.col(quoted(column.name)) for column in clustered])
+
+
+def _count(file: FlatFile) -> int:
+    with Storage.of(file.root).open_input(file.path) as source:
+        return int(orc.ORCFile(source).nrows)
+
+
+def _read(file: FlatFile, names: Sequence[str]) -> pa.Table:
+    with Storage.of(file.root).open_input(file.path) as source:
+        return orc.ORCFile(source).read(columns=list(names))

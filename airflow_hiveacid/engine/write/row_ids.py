@@ -1,0 +1,264 @@
+"""The rows of the target that a statement acts on, by their row ids: few in the driver, many in Spark.
+
+What is found by a join is written down once, and everything else follows from that: the delete
+events, the counts, and which rows of a source have found a partner.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
+from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, KEY, ROW, WRITE_ID, AcidSnapshot
+from airflow_hiveacid.engine.read.files import PartitionFiles, read_tails
+from airflow_hiveacid.engine.read.kept_rows import keep_rows
+from airflow_hiveacid.engine.rows.partition_values import PARTITION, PATH
+from airflow_hiveacid.engine.rows.spark_paths import spellings
+from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows
+from airflow_hiveacid.engine.write.staged_files import FlatFile
+from airflow_hiveacid.engine.write.table_output import TableOutput
+
+# Beside the parts of the row id: the number of the clause that acts on a row, -1 for none, and the
+# number of the row of the source that it has met.
+CLAUSE, SOURCE_ROW = "_ACID_CLAUSE", "_ACID_SOURCE_ROW"
+# Of a row of the source: how many rows it updates, and whether it is inserted if it meets none.
+UPDATES, INSERTED = "_ACID_UPDATES", "_ACID_INSERTED"
+
+# So many row ids are sorted in the driver, where each takes some 100 bytes meanwhile.
+FEW = 4_000_000
+# The tails of more files than this are not read only to count their rows.
+_FEW_FILES = 64
+
+RowKey = tuple[int, int, int, int]
+
+
+class RowIds(ABC):
+    """Row ids, in the order of KEY, with CLAUSE and, in a merge, SOURCE_ROW."""
+
+    @abstractmethod
+    def by_clause(self) -> dict[int, int]:
+        """How many rows each clause acts on, and how many none does (-1)."""
+
+    @abstractmethod
+    def repeated(self, limit: int) -> list[tuple[RowKey, int]]:
+        """Row ids that several clauses or rows of the source act on, with how many do.
+
+        Args:
+            limit: How many of them are wanted.
+        """
+
+    @abstractmethod
+    def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
+        """Stage a delete event for each row that a clause acts on."""
+
+    @abstractmethod
+    def partners(self, spark: SparkSession, updating: Collection[int]) -> DataFrame:
+        """The rows of the source that have met a row: SOURCE_ROW, and UPDATES.
+
+        Args:
+            spark: The session that gets the frame.
+            updating: The clauses that are updates.
+        """
+
+    @abstractmethod
+    def uneven(self, rows: FlatRows, writes: "Writes", updating: Collection[int]) -> list[FlatFile]:
+        """The files in which a row is not written exactly once.
+
+        Args:
+            rows: All rows of the source.
+            writes: How often a row is written that has met none.
+            updating: The clauses that are updates.
+        """
+
+
+@dataclass(frozen=True)
+class Writes:
+    """Whether a row of a source that has met no row of the target is written.
+
+    Attributes:
+        files: The files whose rows may be written.
+        inserted: Whether they are; None if the column INSERTED says so.
+    """
+
+    files: Sequence[FlatFile]
+    inserted: bool | None
+
+    def times(self) -> Column:
+        """How often a row is written, in a frame with UPDATES beside it, if it has met any."""
+        inserted = F.col(INSERTED) if self.inserted is None else F.lit(self.inserted)
+        return F.coalesce(UPDATES, inserted.cast("long"))
+
+
+@dataclass(frozen=True)
+class FewRowIds(RowIds):
+    """Row ids as arrays.
+
+    Attributes:
+        table: The columns.
+    """
+
+    table: pa.Table
+
+    def by_clause(self) -> dict[int, int]:
+        """How many rows each clause acts on, and how many none does (-1)."""
+        clauses, counts = np.unique(self._column(CLAUSE), return_counts=True)
+        return dict(zip(clauses.tolist(), counts.tolist(), strict=True))
+
+    def repeated(self, limit: int) -> list[tuple[RowKey, int]]:
+        """Row ids that several clauses or rows of the source act on, with how many do."""
+        keys = np.stack([self._sorted[name] for name in KEY]) if len(self._acting) else None
+        if keys is None:
+            return []
+        begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
+        counts = np.diff(np.append(begins, keys.shape[1]))
+        several = np.flatnonzero(counts > 1)[:limit]
+        return [(tuple(keys[:, begins[at]].tolist()), int(counts[at])) for at in several]
+
+    def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
+        """Stage a delete event for each row that a clause acts on."""
+        if len(self._acting):
+            output.write_deletes(pa.table(self._sorted), partitions)
+
+    def partners(self, spark: SparkSession, updating: Collection[int]) -> DataFrame:
+        """The rows of the source that have met a row: SOURCE_ROW, and UPDATES."""
+        numbers, updates = self._updates(updating)
+        return F.broadcast(spark.createDataFrame(pa.table({SOURCE_ROW: numbers, UPDATES: updates})))
+
+    def uneven(self, rows: FlatRows, writes: Writes, updating: Collection[int]) -> list[FlatFile]:
+        """The files in which a row is not written exactly once."""
+        partners, updates = self._updates(updating)
+        names = [SOURCE_ROW] if writes.inserted is not None else [SOURCE_ROW, INSERTED]
+        uneven = []
+        for file, table in zip(writes.files, rows.columns(names, writes.files), strict=True):
+            numbers = np.asarray(table[SOURCE_ROW])
+            if writes.inserted is None:
+                times = np.asarray(table[INSERTED]).astype(np.int64)
+            else:
+                times = np.full(len(numbers), int(writes.inserted))
+            _, at, of = np.intersect1d(numbers, partners, assume_unique=True, return_indices=True)
+            times[at] = updates[of]
+            if (times != 1).any():
+                uneven.append(file)
+        return uneven
+
+    def _updates(self, updating: Collection[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The numbers of the rows of the source that have met a row, and how often one updates."""
+        numbers = self._column(SOURCE_ROW)
+        met = numbers >= 0
+        numbers, which = np.unique(numbers[met], return_inverse=True)
+        updates = np.isin(self._column(CLAUSE)[met], list(updating))
+        return numbers, np.bincount(which[updates], minlength=len(numbers))
+
+    def _column(self, name: str) -> NDArray[np.int64]:
+        column = self.table[name].fill_null(-1) if name == SOURCE_ROW else self.table[name]
+        return np.asarray(column).astype(np.int64, copy=False)
+
+    @cached_property
+    def _acting(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self._column(CLAUSE) >= 0)
+
+    @cached_property
+    def _sorted(self) -> dict[str, NDArray[Any]]:
+        """The row ids that are acted on, in the order of their delete events."""
+        columns = {name: self._column(name)[self._acting] for name in KEY}
+        buckets = columns[BUCKET]
+        # As acid.row_id.decode_bucket, for many at once.
+        columns[BUCKET_NUMBER] = np.where(buckets >> 29 == 1, buckets >> 16 & 0xFFF, buckets)
+        order = np.lexsort([columns[n] for n in (ROW, BUCKET, WRITE_ID, BUCKET_NUMBER, PARTITION)])
+        return {name: column[order] for name, column in columns.items()}
+
+
+@dataclass(frozen=True)
+class ManyRowIds(RowIds):
+    """Row ids as a frame.
+
+    Attributes:
+        frame: The columns, the same ones whenever they are read.
+    """
+
+    frame: DataFrame
+
+    def by_clause(self) -> dict[int, int]:
+        """How many rows each clause acts on, and how many none does (-1)."""
+        rows = self.frame.groupBy(CLAUSE).count().collect()
+        return {row[CLAUSE]: row["count"] for row in rows}
+
+    def repeated(self, limit: int) -> list[tuple[RowKey, int]]:
+        """Row ids that several clauses or rows of the source act on, with how many do."""
+        counted = self._acting.groupBy(*KEY).agg(F.count(F.lit(1)).alias("_ACID_COUNT"))
+        rows = counted.where("_ACID_COUNT > 1").limit(limit).collect()
+        return [(tuple(row[name] for name in KEY), row["_ACID_COUNT"]) for row in rows]
+
+    def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
+        """Stage a delete event for each row that a clause acts on."""
+        output.write_deletes(self._acting.select(*KEY), partitions)
+
+    def partners(self, spark: SparkSession, updating: Collection[int]) -> DataFrame:
+        """The rows of the source that have met a row: SOURCE_ROW, and UPDATES."""
+        updates = F.col(CLAUSE).isin(list(updating)).cast("long")
+        met = self.frame.where(F.col(SOURCE_ROW).isNotNull())
+        return met.groupBy(SOURCE_ROW).agg(F.sum(updates).alias(UPDATES))
+
+    def uneven(self, rows: FlatRows, writes: Writes, updating: Collection[int]) -> list[FlatFile]:
+        """The files in which a row is not written exactly once."""
+        spark = self.frame.sparkSession
+        names = [SOURCE_ROW] if writes.inserted is not None else [SOURCE_ROW, INSERTED]
+        frame = rows.frame(spark, names, writes.files)
+        paths = {file.full_path: file for file in writes.files}
+        spelled = {name: paths[path] for name, path in spellings(frame, paths)}
+        frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
+        with_updates = frame.join(self.partners(spark, updating), SOURCE_ROW, "left")
+        uneven = with_updates.where(writes.times() != 1).select(PATH).distinct().collect()
+        return [spelled[row[PATH]] for row in uneven]
+
+    @property
+    def _acting(self) -> DataFrame:
+        return self.frame.where(F.col(CLAUSE) >= 0)
+
+
+def find_row_ids(
+    frame: DataFrame, snapshot: AcidSnapshot, txn: ReadingTransaction, what: str
+) -> RowIds:
+    """Let Spark find row ids, once.
+
+    Args:
+        frame: KEY and CLAUSE, and SOURCE_ROW in a merge.
+        snapshot: What the row ids are of.
+        txn: The transaction that they are found in.
+        what: What finds them, to begin an error's message with.
+    """
+    with spark_errors_as_ours(what):
+        if _are_few(snapshot):
+            return FewRowIds(frame.toArrow())
+        kept = keep_rows(frame, frame.sparkSession, snapshot.table, txn, what)
+        return FewRowIds(kept.frame.toArrow()) if kept.rows <= FEW else ManyRowIds(kept.frame)
+
+
+def written_row_ids(rows: FlatRows, spark: SparkSession, names: Sequence[str]) -> RowIds:
+    """Row ids that stand beside rows that have been written.
+
+    Args:
+        rows: The rows.
+        spark: A session made by ``scan_session``.
+        names: KEY and CLAUSE, and SOURCE_ROW in a merge.
+    """
+    if rows.rows > FEW:
+        return ManyRowIds(rows.frame(spark, names))
+    nothing = pa.table({name: pa.array([], pa.int64()) for name in names})
+    tables = rows.columns(names, rows.files)
+    return FewRowIds(pa.concat_tables(tables) if tables else nothing)
+
+
+def _are_few(snapshot: AcidSnapshot) -> bool:
+    """Whether no more rows can be found than the driver takes."""
+    files = [file for partition in snapshot.partitions for file in partition.inserts]
+    return len(files) <= _FEW_FILES and sum(tail.rows for tail in read_tails(files)) <= FEW
