@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
@@ -118,8 +119,11 @@ class Compression:
         """How a row index points to the byte `offset` of the plain stream."""
         if self.codec is Codec.NONE:
             return [offset]
-        chunk, rest = divmod(offset, self.chunk_size)
-        return [chunks.starts[chunk], rest]
+        if not chunks.starts:
+            return [0, 0]
+        # What ends with a chunk has no next one.
+        chunk = min(offset // self.chunk_size, len(chunks.starts) - 1)
+        return [chunks.starts[chunk], offset - chunk * self.chunk_size]
 
     def _plain_blocks(self, encoded: bytes) -> Iterator[bytes]:
         position = 0
@@ -140,8 +144,7 @@ class Compression:
 
     def _compress_block(self, block: bytes) -> bytes:
         if self.codec is Codec.ZLIB:
-            deflate = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION, zlib.DEFLATED, -15)
-            return deflate.compress(block) + deflate.flush()
+            return _deflated(block)
         if self.codec in (Codec.SNAPPY, Codec.ZSTD):
             compressed: bytes = _pyarrow().compress(block, self.codec.name.lower(), asbytes=True)
             return compressed
@@ -176,6 +179,29 @@ class Compression:
                 f"A compressed part of an ORC file does not decode: {error}."
             ) from error
         return plain
+
+
+def has_fast_deflate() -> bool:
+    """Whether ISA-L is installed, which deflates much faster than zlib."""
+    return _isal_zlib() is not None
+
+
+@cache
+def _isal_zlib() -> Any:
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return None
+    return isal_zlib
+
+
+def _deflated(block: bytes) -> bytes:
+    isal = _isal_zlib()
+    if isal is not None:
+        compressed: bytes = isal.compress(block, wbits=-zlib.MAX_WBITS)
+        return compressed
+    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return deflate.compress(block) + deflate.flush()
 
 
 def _pyarrow() -> Any:

@@ -1,9 +1,10 @@
 """Rewrite stripes without the rows that are deleted or aborted, by decoding them."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -12,13 +13,14 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
-from airflow_hiveacid.orc.compression import Codec
+from airflow_hiveacid.orc.compression import Codec, Compression, has_fast_deflate
 from airflow_hiveacid.orc.digests import ValueDigest
 from airflow_hiveacid.orc.evolution import check_clocks, evolved
 from airflow_hiveacid.orc.key_stream import DeleteCursor
 from airflow_hiveacid.orc.keys import Keys, check_ascending, key_names
 from airflow_hiveacid.orc.layout import Layout
 from airflow_hiveacid.orc.nanoseconds import check_nanos, is_finer, is_marked, mark
+from airflow_hiveacid.orc.recompress import recompress
 from airflow_hiveacid.orc.source_and_sink import Output, Sink, Source
 from airflow_hiveacid.orc.stripe_footer import UTC
 from airflow_hiveacid.orc.tail import OrcTail
@@ -39,10 +41,14 @@ _CODECS = {
 # The library wants multiples of the one. It takes four times the other for each column, whatever the
 # rows take, so that this is no more than what ORC's writers take by default.
 _BLOCK_STEP, _LARGEST_BLOCK = 64 << 10, 256 << 10
+# What we compress ourselves is compressed block by block, and each takes its time.
+_SMALLEST_BLOCK = 4 << 10
 # It always writes row indexes; a file that declares to have none has readers pass over them.
 _USUAL_STRIDE = 10_000
 # The library holds dictionaries at up to eight times their part of this.
 _STRIPE_SIZE = 32 << 20
+# Of what is compressed afterwards; the rest goes to a temporary file.
+_HELD_IN_MEMORY = 64 << 20
 # Texts with fewer distinct values than this share of them are worth a dictionary.
 _DICTIONARY_SHARE = 0.8
 
@@ -156,21 +162,30 @@ class _Writer:
     """The library's writer, which writes nothing unless there are rows."""
 
     def __init__(self, sink: Sink, layout: Layout) -> None:
-        self._sink = _WatchedSink(sink)
+        self._target = sink
         self._layout = layout
+        # What it writes if somebody else compresses it.
+        self._plain: IO[bytes] | None = None
+        if layout.codec is Codec.ZLIB and has_fast_deflate():
+            self._plain = SpooledTemporaryFile(_HELD_IN_MEMORY)  # noqa: SIM115
+        self._sink = _WatchedSink(sink if self._plain is None else self._plain)
         self._writer: Any = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._writer is None:
-            return
-        try:
-            if kind is None:
-                self._call(self._writer.close)
-        finally:
-            self._abandon()
+        with self._plain or nullcontext():
+            if self._writer is None:
+                return
+            try:
+                if kind is None:
+                    self._call(self._writer.close)
+            finally:
+                self._abandon()
+            if kind is None and self._plain is not None:
+                block_size = min(max(self._layout.block_size, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+                recompress(self._plain, self._target, Compression(self._layout.codec, block_size))
 
     def write(self, batch: Any) -> None:
         import pyarrow as pa
@@ -188,7 +203,7 @@ class _Writer:
         block_size = -(-layout.block_size // _BLOCK_STEP) * _BLOCK_STEP
         return orc.ORCWriter(
             self._sink,
-            compression=_CODECS[layout.codec],
+            compression=_CODECS[layout.codec if self._plain is None else Codec.NONE],
             compression_block_size=min(block_size, _LARGEST_BLOCK),
             row_index_stride=layout.stride or _USUAL_STRIDE,
             stripe_size=_STRIPE_SIZE,

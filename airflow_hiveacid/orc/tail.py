@@ -5,7 +5,7 @@ statistics of each stripe.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
@@ -257,6 +257,15 @@ class OrcTail:
             )
         encoded = read_exactly(source, stripe.offset + stripe.body_length, stripe.footer_length)
         return Message.decode(self.compression.decompress(encoded, LARGEST_PART))
+
+    def compressed(self, compression: Compression) -> "OrcTail":
+        """The tail of the same file in another compression."""
+        numbers = {
+            PostScriptField.COMPRESSION: compression.codec,
+            PostScriptField.BLOCK_SIZE: compression.block_size,
+        }
+        postscript = self.postscript.with_numbers(numbers)
+        return replace(self, postscript=postscript, compression=compression)
 
     def check_movable(self) -> None:
         """Refuse files whose stripes mean something else once they stand in another file."""

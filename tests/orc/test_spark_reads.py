@@ -263,7 +263,15 @@ def test_joined_files_are_read(spark, tmp_path, expected):
 def test_copied_and_new_stripes_are_read_together(
     spark, tmp_path, expected, codec, declared_stride
 ):
-    flat = flat_file(spark, tmp_path / "flat", orc_compress=codec, orc_row_index_stride=STRIDE)
+    flat = flat_file(
+        spark,
+        tmp_path / "flat",
+        orc_compress=codec,
+        orc_row_index_stride=STRIDE,
+        # So that many streams have several chunks.
+        orc_compress_size=4096,
+        orc_buffer_size_enforce="true",
+    )
     files = []
     for write_id in (1, 2, 3):
         file = io.BytesIO()
@@ -280,7 +288,8 @@ def test_copied_and_new_stripes_are_read_together(
     assert read_back(spark, file) == (ids, [expected[n] for _, _, n in ids])
 
     search = search_options(spark, "id", 2500, 2501)
-    some = acid_rows(spark, file, "struct<id:bigint>", **search).collect()
+    some = acid_rows(spark, file, row_type(spark), **search).collect()
+    assert [row.row for row in some] == [expected[row.rowId] for row in some]
     assert sorted(row.row.id for row in some if 2500 <= row.row.id <= 2501) == [
         2500,
         2500,
