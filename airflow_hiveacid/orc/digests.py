@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.proof import Tally
+from airflow_hiveacid.orc.compression import fast_zlib
 from airflow_hiveacid.orc.key_columns import KEY_COLUMNS
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.streams import Integers
@@ -18,6 +19,7 @@ Hashes = NDArray[np.uint64]
 _PLACES, _MOST_PLACES = 16, 1 << 24
 _START = np.uint64(0x9E3779B97F4A7C15)
 _DIGEST_BYTES = 8
+_crc32 = (fast_zlib() or zlib).crc32
 # The last of Hive's six columns.
 _ROW = len(KEY_COLUMNS)
 
@@ -127,7 +129,7 @@ class ValueDigest:
             self._update(name, column.buffers()[1][start : start + len(column) * width])
 
     def _update(self, name: str, data: Any) -> None:
-        self._parts[name] = zlib.crc32(data, self._parts.get(name, 0))
+        self._parts[name] = _crc32(data, self._parts.get(name, 0))
 
 
 def _distinct(values: Integers) -> Hashes:

@@ -4,7 +4,6 @@ The library asks for as much memory as they say, and ends the process if they ar
 scales of decimals are such numbers too: it multiplies or divides as often as they say.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +13,16 @@ from airflow_hiveacid.errors import BeyondArrow, CorruptFile
 from airflow_hiveacid.orc.protobuf import read_varint, unzigzag
 from airflow_hiveacid.orc.streams import WIDTHS
 
-# So many runs take a second; Spark reads stripes of more.
+# So many runs of the rare kinds take a second; Spark reads stripes of more.
 _MOST_RUNS = 500_000
 _ONE = np.uint64(1)
 _SHORT_REPEAT, _DIRECT, _PATCHED, _DELTA = range(4)
+# Java's writer makes a run of every few values. So runs are looked at many at a time: those that begin
+# within so many bytes, and have half a million values at most.
+_SECTION = 64 << 10
+_WIDTHS = np.array(WIDTHS)
+# Half a million values below this add up to what 64 bits hold.
+_SUMMABLE = 1 << 40
 
 
 @dataclass(slots=True)
@@ -50,20 +55,13 @@ class Lengths:
             BeyondArrow: There are too many runs to look at.
         """
         lengths = cls(signed=signed)
-        add: Callable[[bytes, int], int] = (
-            lengths._add_run if version == 2 else lengths._add_old_run
-        )
-        position = runs = 0
         try:
-            while position < len(plain):
-                position = add(plain, position)
-                runs += 1
-                if runs > _MOST_RUNS:
-                    raise BeyondArrow("A stripe has more lengths than can be checked.")
+            if version == 2:
+                lengths._add_runs(plain)
+            else:
+                lengths._add_old_runs(plain)
         except IndexError:
             raise CorruptFile("A stripe of the ORC file has a list of lengths cut short.") from None
-        if position > len(plain):
-            raise CorruptFile("A stripe of the ORC file has a list of lengths cut short.")
         return lengths
 
     def _add(self, count: int, total: int, smallest: int, largest: int) -> None:
@@ -76,33 +74,80 @@ class Lengths:
     def _number(self, encoded: int) -> int:
         return unzigzag(encoded) if self.signed else encoded
 
-    def _add_run(self, plain: bytes, position: int) -> int:
-        head = plain[position]
-        kind = head >> 6
-        if kind == _SHORT_REPEAT:
-            count, size = (head & 7) + 3, (head >> 3 & 7) + 1
-            value = self._number(int.from_bytes(plain[position + 1 : position + 1 + size], "big"))
-            self._add(count, count * value, value, value)
-            return position + 1 + size
-        count = ((head & 1) << 8 | plain[position + 1]) + 1
-        code = head >> 1 & 31
-        if kind == _DELTA:
-            return self._add_delta(plain, position + 2, count, WIDTHS[code] if code else 0)
-        width = WIDTHS[code]
-        if kind == _DIRECT:
-            values, end = _unpacked(plain, position + 2, count, width)
-            if self.signed:
-                self._add(0, 0, -int((values & _ONE).max()), 0)
-                values >>= _ONE
-            self._add_values(values)
-            return end
-        return self._add_patched(plain, position + 2, count, width)
+    def _add_runs(self, plain: bytes) -> None:
+        padded = plain + bytes(8)
+        octets = np.frombuffer(padded, np.uint8)
+        # Eight bytes from each byte on.
+        words = np.ndarray((len(plain),), ">u8", padded, strides=(1,))
+        position = runs = 0
+        while position < len(plain):
+            heads = octets[position : min(position + _SECTION, len(plain))].astype(np.int64)
+            heads = heads << 8 | octets[position + 1 : position + 1 + len(heads)]
+            starts, end = self._starts(plain, position, _jumps(heads))
+            runs += len(starts)
+            _check_number(runs)
+            if end > len(plain):
+                raise IndexError(end)
+            heads, places = heads[starts], np.array(starts, np.int64) + position
+            short = heads >> 14 == _SHORT_REPEAT
+            self._add_short_repeats(words, places[short], heads[short])
+            direct = heads >> 14 == _DIRECT
+            self._add_direct(words, places[direct], heads[direct])
+            position = end
 
-    def _add_values(self, values: NDArray[np.uint64]) -> None:
+    def _starts(self, plain: bytes, position: int, jumps: list[int]) -> tuple[list[int], int]:
+        """Where the runs of a section begin, counted from `position`, and where the next one does.
+
+        Adds up those that must be decoded to know how long they are.
+        """
+        starts: list[int] = []
+        at = 0
+        while at < len(jumps):
+            starts.append(at)
+            at += jumps[at] or self._add_rare_run(plain, position + at) - position - at
+        return starts, position + at
+
+    def _add_short_repeats(
+        self, words: NDArray[np.uint64], places: NDArray[np.int64], heads: NDArray[np.int64]
+    ) -> None:
+        counts, bits = (heads >> 8 & 7) + 3, ((heads >> 11 & 7) + 1) * 8
+        self._add_values(words[places + 1] >> (64 - bits).astype(np.uint64), counts)
+
+    def _add_direct(
+        self, words: NDArray[np.uint64], places: NDArray[np.int64], heads: NDArray[np.int64]
+    ) -> None:
+        counts, widths = (heads & 511) + 1, _WIDTHS[heads >> 9 & 31]
+        number_of_run = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
+        widths = np.repeat(widths, counts)
+        bits = number_of_run * widths
+        # A value never reaches into a ninth byte: the larger widths are whole bytes.
+        values = words[np.repeat(places + 2, counts) + (bits >> 3)].astype(np.uint64)
+        values <<= (bits & 7).astype(np.uint64)
+        self._add_values(values >> (64 - widths).astype(np.uint64))
+
+    def _add_values(
+        self, values: NDArray[np.uint64], counts: NDArray[np.int64] | None = None
+    ) -> None:
+        """Add up values, each of them once or so many times."""
+        if not len(values):
+            return
+        if self.signed:
+            self._add(0, 0, -int((values & _ONE).max()), 0)
+            values = values >> _ONE
         largest = int(values.max())
         # Sums of 64-bit numbers do not fit 64 bits, but then the largest alone is too large.
-        total = int(values.sum()) if largest < 1 << 50 else largest
-        self._add(len(values), total, 0, largest)
+        total = largest
+        if largest < _SUMMABLE:
+            total = int(values.sum() if counts is None else values.astype(np.int64) @ counts)
+        self._add(len(values) if counts is None else int(counts.sum()), total, 0, largest)
+
+    def _add_rare_run(self, plain: bytes, position: int) -> int:
+        head = plain[position]
+        count = ((head & 1) << 8 | plain[position + 1]) + 1
+        code = head >> 1 & 31
+        if head >> 6 == _DELTA:
+            return self._add_delta(plain, position + 2, count, WIDTHS[code] if code else 0)
+        return self._add_patched(plain, position + 2, count, WIDTHS[code])
 
     def _add_patched(self, plain: bytes, position: int, count: int, width: int) -> int:
         third, fourth = plain[position], plain[position + 1]
@@ -147,6 +192,15 @@ class Lengths:
         self._add(count, sum(values), min(values), max(values))
         return position
 
+    def _add_old_runs(self, plain: bytes) -> None:
+        position = runs = 0
+        while position < len(plain):
+            position = self._add_old_run(plain, position)
+            runs += 1
+            _check_number(runs)
+        if position > len(plain):
+            raise IndexError(position)
+
     def _add_old_run(self, plain: bytes, position: int) -> int:
         head = plain[position]
         position += 1
@@ -163,6 +217,22 @@ class Lengths:
         last = base + step * (count - 1)
         self._add(count, (base + last) * count // 2, min(base, last), max(base, last))
         return position
+
+
+def _check_number(runs: int) -> None:
+    if runs > _MOST_RUNS:
+        raise BeyondArrow("A stripe has more lengths than can be checked.")
+
+
+def _jumps(heads: NDArray[np.int64]) -> list[int]:
+    """For two bytes each, how long the run is that they begin; 0 if they do not tell."""
+    kinds = heads >> 14
+    direct = 2 + (((heads & 511) + 1) * _WIDTHS[heads >> 9 & 31] + 7 >> 3)
+    short = 2 + (heads >> 11 & 7)
+    jumps: list[int] = np.select(
+        [kinds == _SHORT_REPEAT, kinds == _DIRECT], [short, direct]
+    ).tolist()
+    return jumps
 
 
 def _unpacked(

@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
-from airflow_hiveacid.orc.compression import Codec, Compression, has_fast_deflate
+from airflow_hiveacid.orc.compression import Codec, Compression, fast_zlib
 from airflow_hiveacid.orc.digests import ValueDigest
 from airflow_hiveacid.orc.evolution import check_clocks, evolved
 from airflow_hiveacid.orc.key_stream import DeleteCursor
@@ -166,7 +166,7 @@ class _Writer:
         self._layout = layout
         # What it writes if somebody else compresses it.
         self._plain: IO[bytes] | None = None
-        if layout.codec is Codec.ZLIB and has_fast_deflate():
+        if layout.codec is Codec.ZLIB and fast_zlib() is not None:
             self._plain = SpooledTemporaryFile(_HELD_IN_MEMORY)  # noqa: SIM115
         self._sink = _WatchedSink(sink if self._plain is None else self._plain)
         self._writer: Any = None

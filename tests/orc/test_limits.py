@@ -22,7 +22,7 @@ from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.lengths import Lengths
 from airflow_hiveacid.orc.protobuf import Message, read_varint
-from airflow_hiveacid.orc.streams import integer_runs
+from airflow_hiveacid.orc.streams import WIDTHS, integer_runs
 from airflow_hiveacid.orc.tail import OrcTail
 from tests.memory import peak_megabytes
 from tests.orc.hostile import HOSTILE, rewritten, texts
@@ -197,6 +197,41 @@ def test_lengths_are_added_up_as_the_library_wrote_them(some, count, ascending, 
 def test_lengths_of_old_writers_are_added_up(plain, count, total):
     found = Lengths.of(plain, version=1)
     assert (found.count, found.total) == (count, total)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 2, 7, 255, 256, (1 << 24) - 1, 1 << 26, (1 << 39) - 1]),
+            st.sampled_from([1, 2, 3, 10, 511, 512]),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=30,
+    ),
+    st.sampled_from([1, 2, 50]),
+)
+def test_runs_of_all_widths_are_added_up(runs, times):
+    plain, values = b"", []
+    for largest, count, repeated in runs:
+        if repeated and count in (3, 10):
+            size = max((largest.bit_length() + 7) // 8, 1)
+            plain += bytes((size - 1 << 3 | count - 3,)) + largest.to_bytes(size, "big")
+            values += [largest] * count
+        else:
+            run = [largest * k // max(count - 1, 1) for k in range(count)][::-1]
+            width = next(w for w in WIDTHS if w >= max(run[0].bit_length(), 1))
+            bits = "".join(f"{value:0{width}b}" for value in run)
+            bits += "0" * (-len(bits) % 8)
+            head = 0x40 | WIDTHS.index(width) << 1 | count - 1 >> 8
+            plain += bytes((head, count - 1 & 255)) + int(bits, 2).to_bytes(len(bits) // 8, "big")
+            values += run
+    # Sections of many kilobytes, which runs reach over.
+    found = Lengths.of(plain * times, version=2)
+    assert (found.count, found.total) == (len(values) * times, sum(values) * times)
+    assert found.largest == max(values)
+    with pytest.raises(CorruptFile, match="cut short"):
+        Lengths.of((plain * times)[:-1], version=2)
 
 
 @given(st.lists(st.integers(0, 38), min_size=1, max_size=1100))
