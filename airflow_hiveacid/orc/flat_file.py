@@ -93,9 +93,9 @@ class FlatFile:
                 raise CorruptFile("The ORC file has a stripe without rows.")
             # Its bytes are moved unread: it must be what we think it is.
             found = StripeFooter.read(self._source, self._whole, stripe)
-            sound = index.sound(stripe)
+            sound = index.sound(stripe, found)
             if sound is None:
-                footer = self._whole.stripe_footer(self._source, stripe)
+                footer = found.message
                 pieces: Sequence[Piece] = self._places(found.index)
             else:
                 footer = sound.footer

@@ -96,8 +96,7 @@ class _File:
             for stream, length in zip((*footer.index, *footer.data), lengths, strict=True)
         ]
         new = Message((StripeField.STREAMS, DATA, each) for each in described)
-        plain = self.tail.stripe_footer(self.source, stripe)
-        new.fields += plain.without(StripeField.STREAMS).fields
+        new.fields += footer.message.without(StripeField.STREAMS).fields
         encoded_footer = self.compression.compress(new.encode())
         output.write(encoded_footer)
         index_length = sum(map(len, index))

@@ -61,26 +61,31 @@ class StripeIndex:
         self._tail = tail
         self._columns = {number for number, type_ in enumerate(tail.types) if has_ranges(type_)}
 
-    def sound(self, stripe: Stripe) -> SoundIndex | None:
-        """The index part that a copy of a stripe must get; None if it can stay as it is."""
+    def sound(self, stripe: Stripe, footer: StripeFooter | None = None) -> SoundIndex | None:
+        """The index part that a copy of a stripe must get; None if it can stay as it is.
+
+        Args:
+            stripe: The stripe.
+            footer: Its footer, if that has been read already.
+        """
         if not self._columns or not stripe.index_length:
             return None
-        placed = StripeFooter.read(self._source, self._tail, stripe).index
+        footer = footer or StripeFooter.read(self._source, self._tail, stripe)
+        placed = footer.index
         streams = [read_exactly(self._source, stream.offset, stream.length) for stream in placed]
         sound = [
             self._sound_stream(stream, data) for stream, data in zip(placed, streams, strict=True)
         ]
         if sound == streams:
             return None
-        footer = self._tail.stripe_footer(self._source, stripe)
         lengths = iter(map(len, sound))
         listed: list[Field] = []
-        for stream in footer.all_messages(StripeField.STREAMS):
+        for stream in footer.message.all_messages(StripeField.STREAMS):
             # Those of the index stand in front.
             length = next(lengths, stream.number(StripeField.STREAM_LENGTH))
             described = stream.with_numbers({StripeField.STREAM_LENGTH: length})
             listed.append((StripeField.STREAMS, DATA, described.encode()))
-        listed += footer.without(StripeField.STREAMS).fields
+        listed += footer.message.without(StripeField.STREAMS).fields
         return SoundIndex(tuple(sound), Message(listed))
 
     def _sound_stream(self, stream: PlacedStream, data: bytes) -> bytes:

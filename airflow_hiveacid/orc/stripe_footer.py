@@ -49,12 +49,14 @@ class StripeFooter:
         data: All others.
         encodings: The serialized encoding of each column.
         clock: The time zone of the writer, by one name where it has several; empty if unknown.
+        message: All of it, as it stands in the file.
     """
 
     index: tuple[PlacedStream, ...]
     data: tuple[PlacedStream, ...]
     encodings: tuple[bytes, ...]
     clock: str
+    message: Message
 
     @classmethod
     def read(cls, source: Source, tail: OrcTail, stripe: Stripe) -> "StripeFooter":
@@ -97,7 +99,7 @@ class StripeFooter:
             kind = Message.decode(encoding).number(1)
             if kind > _LAST_ENCODING or (kind in DICTIONARIES and not _is_text(type_)):
                 raise CorruptFile(f"A stripe has a column of the unknown encoding {kind}.")
-        return cls(index, data, encodings, clock_of(footer))
+        return cls(index, data, encodings, clock_of(footer), footer)
 
 
 @lru_cache(maxsize=1024)
