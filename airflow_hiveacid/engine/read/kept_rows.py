@@ -8,6 +8,7 @@ rows by that, and what was derived from the first ones no longer fits. Files sta
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -61,6 +62,18 @@ class KeptRows:
     frame: DataFrame
     rows: int
     bytes: int
+    _storage: Storage
+    _paths: Sequence[str]
+
+    def values(self, column: str) -> pa.ChunkedArray:
+        """The values of a column, read here; its name must not stand twice."""
+        name = _name(self.frame.columns.index(column))
+
+        def read(path: str) -> pa.Table:
+            with self._storage.open_input(path) as source:
+                return parquet.read_table(source, columns=[name])
+
+        return pa.concat_tables(in_threads(read, self._paths))[name]
 
 
 def keep_rows(
@@ -85,7 +98,7 @@ def keep_rows(
     _require_kept_types(fields, what)
     folder = HiddenFolder.until_the_end_of(txn, table.folder)
 
-    names = [f"c{number}" for number in range(len(fields))]
+    names = [_name(number) for number in range(len(fields))]
     writing = evaluating_session(frame.sparkSession)
     for key, value in _EXACT.items():
         writing.conf.set(key, value)
@@ -96,21 +109,25 @@ def keep_rows(
         numbered.write.options(**_FILE_OPTIONS).parquet(folder.path)
 
     listed = folder.storage.list_files(folder.name, recursive=True)
-    paths = [file.path for file in listed if not file.path.startswith((".", "_"))]
-    sizes = in_threads(lambda path: _size(folder.storage, f"{folder.name}/{path}"), paths)
+    paths = [
+        f"{folder.name}/{file.path}" for file in listed if not file.path.startswith((".", "_"))
+    ]
+    sizes = in_threads(lambda path: _size(folder.storage, path), paths)
     reading = scan_session(spark)
     reading.conf.set(_CASE_SENSITIVE, "true")
     schema = StructType([StructField(n, f.dataType) for n, f in zip(names, fields, strict=True)])
-    files = [escape_glob(f"{folder.path}/{path}") for path in paths]
+    root = table.folder.rstrip("/")
+    files = [escape_glob(f"{root}/{path}") for path in paths]
     # Named one by one: if one of them goes, that is an error, and no smaller result.
-    rows = reading.read.schema(schema).parquet(*files)
-    kept = in_session(rows, spark).select(
+    read = reading.read.schema(schema).parquet(*files)
+    kept = in_session(read, spark).select(
         *[
             F.col(n).alias(f.name, metadata=f.metadata) if f.metadata else F.col(n).alias(f.name)
             for n, f in zip(names, fields, strict=True)
         ]
     )
-    return KeptRows(kept, sum(rows for rows, _ in sizes), sum(size for _, size in sizes))
+    rows, size = (sum(numbers) for numbers in zip(*sizes, strict=True))
+    return KeptRows(kept, rows, size, folder.storage, paths)
 
 
 class SharedRows:
@@ -155,6 +172,10 @@ class SharedRows:
         frame = keep_rows(rows, spark, self._table, self._txn, "The source").frame
         self.remember(what, frame)
         return frame
+
+
+def _name(number: int) -> str:
+    return f"c{number}"
 
 
 def _size(storage: Storage, path: str) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
@@ -149,13 +150,13 @@ class Conversion:
             f" cannot be stored in column {self.column.name} {self.column.type}: Hive knows the "
             f"days from {_FIRST} to {_LAST}, but none between 1582-10-04 and {_AFTER_GAP}."
         )
-        known = day.between(_day(_FIRST), _day(_LAST)) & ~(
-            (day >= _day(_GAP)) & (day < _day(_AFTER_GAP))
-        )
-        return F.when(~known, self._failure(value, text)).otherwise(value)
+        number = F.unix_date(day)
+        unknown = (number < _days(_FIRST)) | (number > _days(_LAST))
+        in_gap = (number >= _days(_GAP)) & (number < _days(_AFTER_GAP))
+        return F.when(unknown | in_gap, self._failure(value, text)).otherwise(value)
 
     def _failure(self, value: SparkColumn, after: str) -> SparkColumn:
-        shown = F.substring(value.cast(StringType()), 1, 80)
+        shown = value.cast("string").substr(1, 80)
         return F.raise_error(
             F.concat(F.lit(f"{MISMATCH} {self.what}: '"), shown, F.lit(f"'{after}"))
         )
@@ -236,8 +237,9 @@ def _has(kind: Callable[[HiveType], bool], hive_type: HiveType) -> bool:
     return kind(hive_type)
 
 
-def _day(text: str) -> SparkColumn:
-    return F.lit(text).cast(DateType())
+def _days(text: str) -> int:
+    """A day as Spark counts it, of a calendar that reaches back without a gap."""
+    return date.fromisoformat(text).toordinal() - date(1970, 1, 1).toordinal()
 
 
 def _comparable(given: DataType, target: DataType) -> bool:

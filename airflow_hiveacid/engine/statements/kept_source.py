@@ -7,16 +7,19 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
-from airflow_hiveacid.engine.read.kept_rows import keep_rows
+from airflow_hiveacid.engine.read.kept_rows import KeptRows, keep_rows
 from airflow_hiveacid.engine.read.pruning import partitions_of_source
+from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin, numbered
+from airflow_hiveacid.engine.statements.source_plan import equal_columns
 from airflow_hiveacid.engine.statements.source_rows import (
     BROADCAST_BYTES,
     SourceRows,
     grouped,
     is_scattered,
 )
+from airflow_hiveacid.engine.write.acid_output import DRIVER_BYTES
 from airflow_hiveacid.engine.write.context import WriteContext
 from airflow_hiveacid.engine.write.flat_rows import FATE, FlatRows
 from airflow_hiveacid.engine.write.row_ids import (
@@ -40,10 +43,12 @@ class KeptSource(SourceRows):
     Attributes:
         join: The merge, its source the rows in the files.
         touched: The names of the partitions that the rows can touch; None if nobody knows.
+        kept: The files.
     """
 
     join: MergeJoin
     touched: Sequence[str] | None
+    kept: KeptRows
     _updated: FlatRows | None = None
 
     @classmethod
@@ -53,12 +58,14 @@ class KeptSource(SourceRows):
         join = replace(join, source=kept.frame, small=kept.bytes <= BROADCAST_BYTES)
         keys = join.partition_keys()
         if keys is None:
-            return cls(join, None)
-        return cls(join, partitions_of_source(kept.frame, join.source_alias, keys, join.table))
+            return cls(join, None, kept)
+        touched = partitions_of_source(kept.frame, join.source_alias, keys, join.table)
+        return cls(join, touched, kept)
 
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
         """Find the rows of the target that a clause acts on, and write what updates make of them."""
-        pairs = self.join.changes(snapshot.rows(context.spark))
+        snapshot, search = only_with(snapshot, context.spark, self._values_of_target())
+        pairs = self.join.changes(snapshot.rows(context.spark, search))
         names = [*KEY, CLAUSE, SOURCE_ROW]
         updating = self.join.updating_clauses()
         if not updating:
@@ -75,6 +82,15 @@ class KeptSource(SourceRows):
             frame, fated=True, scattered=is_scattered(snapshot)
         )
         return written_row_ids(self._updated, context.spark, names)
+
+    def _values_of_target(self) -> list[ColumnValues]:
+        """What columns of the target have to hold in a row that meets one of these."""
+        if self.kept.bytes > DRIVER_BYTES:
+            return []
+        return [
+            ColumnValues(column, self.kept.values(field.name))
+            for column, field in equal_columns(self.join)
+        ]
 
     def write(self, context: WriteContext, found: RowIds) -> None:
         """Stage the new rows."""

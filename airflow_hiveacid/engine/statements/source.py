@@ -163,7 +163,7 @@ class SourceFrame:
         self, spark: SparkSession, client: MetastoreClient, source: Source | DataFrame
     ) -> None:
         # Views live in a session: one of its own keeps two jobs' views of one name apart.
-        self._spark = scan_session(spark)
+        self._spark = spark if isinstance(source, DataFrame) else scan_session(spark)
         self._source = source
         inputs: Mapping[str, TableSource | PathSource] = {}
         if isinstance(source, QuerySource):

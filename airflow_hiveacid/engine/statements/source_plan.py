@@ -1,8 +1,9 @@
 """What of a merge can be told from its source alone: what is written, and how pairs are found."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -111,6 +112,14 @@ class SourcePlan:
         return _Planner(join).plan()
 
 
+def equal_columns(join: MergeJoin) -> list[tuple[HiveColumn, StructField]]:
+    """Columns of the target's files with the columns of the source that ``=`` compares them with.
+
+    None if rows of the target matter that meet no row of the source.
+    """
+    return [] if join.plan.not_matched_by_source else _Planner(join).equal()
+
+
 @dataclass
 class _Planner:
     join: MergeJoin
@@ -152,16 +161,21 @@ class _Planner:
             columns=columns,
             target_columns=frozenset(name for side, name in names if side == "target"),
             decided=decided,
-            equal=() if rests else self._equal(columns),
+            equal=[
+                (column, joined)
+                for column, field in ([] if rests else self.equal())
+                for joined in columns
+                if joined.field is field
+            ],
         )
 
-    def _equal(self, joined: Sequence[JoinedColumn]) -> list[tuple[HiveColumn, JoinedColumn]]:
+    def equal(self) -> list[tuple[HiveColumn, StructField]]:
+        """Columns of the target's files with the columns of the source that they have to equal."""
         targets = {column.name.lower(): column for column in self.join.table.columns}
-        sources = {column.field.name.lower(): column for column in joined}
         return [
-            (targets[target], sources[source])
-            for target, source, operator in self._equalities()
-            if operator == "EqualTo" and target in targets and source in sources
+            (targets[target], self._fields[source])
+            for target, source, operator in self._equalities
+            if operator == "EqualTo" and target in targets and source in self._fields
         ]
 
     def _values(self) -> dict[str, str] | None:
@@ -187,12 +201,14 @@ class _Planner:
         """The target's columns whose values are those of the source wherever two rows meet."""
         return {
             target: f"{quoted(self.join.source_alias)}.{quoted(source)}"
-            for target, source, _ in self._equalities()
+            for target, source, _ in self._equalities
             if self._is_same_value(target, source)
         }
 
-    def _equalities(self) -> Iterator[tuple[str, str, str]]:
+    @cached_property
+    def _equalities(self) -> list[tuple[str, str, str]]:
         """Columns of target and source that are equal wherever two rows meet, and by which operator."""
+        equalities = []
         for conjunct in conjuncts(parsed(self.join.spark, self.join.on)):
             operator = kind(conjunct)
             if operator not in ("EqualTo", "EqualNullSafe"):
@@ -202,7 +218,8 @@ class _Planner:
                 names = [column_names(part)[0] for part in parts]
                 columns = {(s := self._scope.side(n)): self._column(s, n) for n in names}
                 if columns.keys() == {"source", "target"}:
-                    yield columns["target"], columns["source"], operator
+                    equalities.append((columns["target"], columns["source"], operator))
+        return equalities
 
     def _is_same_value(self, target: str, source: str) -> bool:
         """Whether a column of the target holds the very value that a column of the source has."""
