@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
 from airflow_hiveacid.engine.session import scan_session
@@ -71,13 +72,25 @@ class AcidTable(TableChanges[RunReport]):
         self._reading.close()
         self._client.close()
 
-    def to_df(self) -> DataFrame:
-        """The visible rows, as of now."""
+    def to_df(self, where: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
+        """The visible rows, as of now.
+
+        What ``where`` leaves out is not even read, where the names of partitions, the numbers of
+        buckets and the statistics of files tell. A filter of the frame itself, by its own method
+        ``where``, is applied to rows that have been read.
+
+        Args:
+            where: The condition that rows meet, in Spark's SQL, which may call the table ``t``; all
+                rows by default.
+            columns: The names of the columns, in their order; all by default.
+        """
+        query = RowQuery(where, columns)
         table = self._client.get_table(self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
+        query.check(table)
         txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
-        return TableReader(self._client, txn).rows(scan_session(self._spark), table)
+        return TableReader(self._client, txn).rows(scan_session(self._spark), table, query)
 
     def compact(
         self, type: str | None = None, *, partitions: Sequence[str] | None = None

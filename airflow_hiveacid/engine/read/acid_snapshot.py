@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Self
+from typing import NamedTuple, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,12 +20,13 @@ from airflow_hiveacid.engine.failures import CORRUPT
 from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles, read_key_range
 from airflow_hiveacid.engine.read.originals import numbered_rows
 from airflow_hiveacid.engine.read.search_argument import SearchArgument
-from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.conversion import within
 from airflow_hiveacid.engine.rows.partition_values import (
     PARTITION,
     PATH,
     PartitionedFile,
+    of_one_partition,
     with_partition,
 )
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
@@ -49,6 +50,18 @@ ACID_FIELDS = [
     StructField("rowId", LongType()),
     StructField("currentTransaction", LongType()),
 ]
+
+
+# A file, and the number of its partition.
+_NumberedFile = tuple[int, AcidFile]
+
+
+class _Group(NamedTuple):
+    """How files are read: with delete events, without a row filter, without row ids of their own."""
+
+    touched: bool
+    exact: bool
+    raw: bool
 
 
 @dataclass(frozen=True)
@@ -89,61 +102,75 @@ class AcidSnapshot:
             search: What ORC may skip row groups by; rows that do not match it may still come.
             with_key: Whether to add the row id and the partition's number.
         """
-        parts = []
-        for (touched, exact, raw), files in self._groups():
-            if not raw:
-                frame = self._scan(spark, files, exact, search)
-            elif touched or with_key:
-                frame = self._numbered(spark, files)
-            else:
-                frame = self._raw(spark, files, search)
-            if touched:
-                frame = self._without_deleted(spark, frame, files)
-            parts.append(frame)
-        columns = [
-            quoted(column.name) for column in (*self.table.columns, *self.table.partition_keys)
+        parts = [
+            self._group(spark, files, group, search, with_key) for group, files in self._groups()
         ]
-        if with_key:
-            columns += KEY
         if not parts:
-            empty = StructType(
-                spark_struct((*self.table.columns, *self.table.partition_keys)).fields
-                + _key_fields()
-            )
-            return spark.createDataFrame([], empty).select(*columns)
-        return reduce(DataFrame.unionByName, [part.select(*columns) for part in parts])
+            empty = StructType(spark_struct(all_columns(self.table)).fields + _key_fields())
+            return spark.createDataFrame([], empty).select(*self._names(with_key))
+        return reduce(DataFrame.unionByName, parts)
 
-    def _groups(self) -> list[tuple[tuple[bool, bool, bool], list[tuple[int, AcidFile]]]]:
-        """Files that are read alike: with delete events, with a row filter, without row ids."""
-        groups: dict[tuple[bool, bool, bool], list[tuple[int, AcidFile]]] = {}
+    def _names(self, with_key: bool) -> list[str]:
+        names = [quoted(column.name) for column in all_columns(self.table)]
+        return [*names, *KEY] if with_key else names
+
+    def _group(
+        self,
+        spark: SparkSession,
+        files: Sequence[_NumberedFile],
+        group: _Group,
+        search: SearchArgument | None,
+        with_key: bool,
+    ) -> DataFrame:
+        keyed = group.touched or with_key
+        if not group.raw:
+            frame = self._scan(spark, files, group.exact, search, keyed)
+        elif keyed:
+            frame = self._numbered(spark, files)
+        else:
+            frame = self._raw(spark, files, search)
+        if group.touched:
+            frame = self._without_deleted(spark, frame, files)
+        return frame.select(*self._names(with_key))
+
+    def _groups(self) -> list[tuple[_Group, list[_NumberedFile]]]:
+        """Files that are read alike."""
+        groups: dict[_Group, list[_NumberedFile]] = {}
         for number, partition in enumerate(self.partitions):
             for file in partition.inserts:
                 touched = bool(partition.deletes_of(file, self.bucketed))
-                groups.setdefault((touched, file.exact, file.raw), []).append((number, file))
-        return sorted(groups.items(), key=lambda group: group[0])
+                group = _Group(touched, file.exact, file.raw)
+                groups.setdefault(group, []).append((number, file))
+        return sorted(groups.items())
 
     def _scan(
         self,
         spark: SparkSession,
-        files: Sequence[tuple[int, AcidFile]],
+        files: Sequence[_NumberedFile],
         exact: bool,
         search: SearchArgument | None,
+        keyed: bool,
     ) -> DataFrame:
         frame = _read(spark, self.table, [file.path for _, file in files], search, _ROWS)
         if not exact:
             frame = frame.where(self._is_visible())
-        frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
-        return self._with_values(spark, self._unwrapped(frame), files)
+        partitioned, keys = self._in_partitions(files), spark_struct(self.table.partition_keys)
+        columns = self._of_envelope(keyed)
+        # Every step costs the driver some time, and every path the tasks.
+        if (one := of_one_partition(partitioned, keys)) is not None:
+            return frame.select(*columns, *one)
+        frame = frame.withColumn(PATH, F.col("_metadata.file_path")).select(PATH, *columns)
+        return with_partition(spark, frame, partitioned, keys)
 
-    def _numbered(self, spark: SparkSession, files: Sequence[tuple[int, AcidFile]]) -> DataFrame:
+    def _numbered(self, spark: SparkSession, files: Sequence[_NumberedFile]) -> DataFrame:
         """Files without row ids, with the row ids that Hive gives their rows."""
         frame = numbered_rows(spark, spark_struct(self.table.columns), self.partitions, files)
-        return self._with_values(spark, self._unwrapped(frame), files)
+        return self._with_values(spark, frame.select(PATH, *self._of_envelope()), files)
 
     def _raw(
         self,
         spark: SparkSession,
-        files: Sequence[tuple[int, AcidFile]],
+        files: Sequence[_NumberedFile],
         search: SearchArgument | None,
     ) -> DataFrame:
         """Files without row ids, for those who need none."""
@@ -158,25 +185,19 @@ class AcidSnapshot:
         )
         return self._with_values(spark, frame, files)
 
-    def _unwrapped(self, frame: DataFrame) -> DataFrame:
-        return frame.select(
-            F.col("originalTransaction").alias(WRITE_ID),
-            F.col("bucket").alias(BUCKET),
-            F.col("rowId").alias(ROW),
-            PATH,
-            *[
-                within(F.col(f"row.{quoted(column.name)}"), parse_type(column.type)).alias(
-                    column.name
-                )
-                for column in self.table.columns
-            ],
-        )
+    def _of_envelope(self, keyed: bool = True) -> list[Column]:
+        """The table's columns, and the row id."""
+        columns = [
+            within(F.col(f"row.{quoted(column.name)}"), parse_type(column.type)).alias(column.name)
+            for column in self.table.columns
+        ]
+        return [*_row_id(), *columns] if keyed else columns
 
     def _with_values(
-        self, spark: SparkSession, frame: DataFrame, files: Sequence[tuple[int, AcidFile]]
+        self, spark: SparkSession, frame: DataFrame, files: Sequence[_NumberedFile]
     ) -> DataFrame:
         keys = spark_struct(self.table.partition_keys)
-        return with_partition(spark, frame, self._in_partitions(files), keys).drop(PATH)
+        return with_partition(spark, frame, self._in_partitions(files), keys)
 
     def _is_visible(self) -> Column:
         current = F.col("currentTransaction")
@@ -184,14 +205,14 @@ class AcidSnapshot:
         hidden = sorted({*self.write_ids.open, *self.write_ids.aborted})
         return visible & ~current.isin(hidden) if hidden else visible
 
-    def _in_partitions(self, files: Sequence[tuple[int, AcidFile]]) -> list[PartitionedFile]:
+    def _in_partitions(self, files: Sequence[_NumberedFile]) -> list[PartitionedFile]:
         return [
             PartitionedFile(file.path, number, self.partitions[number].values)
             for number, file in files
         ]
 
     def _without_deleted(
-        self, spark: SparkSession, frame: DataFrame, files: Sequence[tuple[int, AcidFile]]
+        self, spark: SparkSession, frame: DataFrame, files: Sequence[_NumberedFile]
     ) -> DataFrame:
         deletes = sorted(
             {
@@ -205,13 +226,12 @@ class AcidSnapshot:
         events = _read(spark, self.table, [file.path for _, file in deletes], None, _DELETES)
         if inexact:
             events = events.where(self._is_visible())
-        events = events.select(
-            F.col("originalTransaction").alias(WRITE_ID),
-            F.col("bucket").alias(BUCKET),
-            F.col("rowId").alias(ROW),
-            F.col("_metadata.file_path").alias(PATH),
-        )
-        events = with_partition(spark, events, self._in_partitions(deletes), StructType([]))
+        partitioned = self._in_partitions(deletes)
+        if (one := of_one_partition(partitioned, StructType([]))) is not None:
+            events = events.select(*_row_id(), *one)
+        else:
+            events = events.select(*_row_id(), F.col("_metadata.file_path").alias(PATH))
+            events = with_partition(spark, events, partitioned, StructType([]))
         keys = read_key_range([file for _, file in deletes])
         several = len({number for number, _ in deletes}) > 1
         packed = _pack(keys, max(number for number, _ in deletes) if several else 0)
@@ -235,21 +255,31 @@ def _read(
     row = spark_struct(table.columns)
     frame = _orc(spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search)
     # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads other
-    # columns than asked. This condition is always true and names all six, so that none is pruned;
-    # it is one expression, of which no other condition can be a part.
+    # columns than asked. This condition is always true and names all six, so that none is pruned.
+    # The first column decides it; inside of CASE no other condition can take its place.
     cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
-    numbers = [F.col(acid.name) for acid in ACID_FIELDS]
-    always = sum(numbers, start=F.col(f"row.{quoted(cheapest)}").isNull().cast("int")).isNotNull()
-    # A file of deletes among those of rows would come as rows of nulls.
+    always = F.col(f"row.{quoted(cheapest)}").isNotNull()
+    for acid in reversed(ACID_FIELDS):
+        always = F.col(acid.name).isNotNull() | always
+    # A file of deletes among those of rows would come as rows of nulls. Its name is asked for only
+    # then: as a column of metadata it would be made for every row.
     strange = F.concat(
         F.lit(CORRUPT),
-        F.col("_metadata.file_path"),
+        F.input_file_name(),
         F.lit(" holds events of operation "),
         F.col("operation"),
         F.lit(", which do not belong into its directory."),
     )
     fits = F.col("operation").isin(*operations)
     return frame.where(F.when(fits, always).otherwise(F.raise_error(strange).cast("boolean")))
+
+
+def _row_id() -> list[Column]:
+    return [
+        F.col("originalTransaction").alias(WRITE_ID),
+        F.col("bucket").alias(BUCKET),
+        F.col("rowId").alias(ROW),
+    ]
 
 
 def _orc(

@@ -45,12 +45,28 @@ def search_argument(
         others: Columns the condition may name that stand in no file, such as partition columns.
         alias: The name that the condition may call the table by.
     """
+    filters = filters_of(spark, condition, columns, others, alias)
+    return argument_of(spark, filters, columns)
+
+
+def filters_of(
+    spark: SparkSession,
+    condition: str,
+    columns: Sequence[HiveColumn],
+    others: Sequence[HiveColumn],
+    alias: str,
+) -> list[Any]:
+    """The parts of a condition that ORC can use, as filters of Spark's, in Java.
+
+    The arguments are those of ``search_argument``.
+    """
     jvm: Any = spark._jvm
     both = spark_struct([*columns, *others])
     # An RDD keeps the optimizer from concluding that there are no rows and dropping the filter.
     frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), both)
     frame = frame.alias(alias).where(condition)
-    searchable = {column.name for column in columns if _has_exact_statistics(column)}
+    # A name with a dot could be that of a field.
+    searchable = {c.name for c in columns if _has_exact_statistics(c) and "." not in c.name}
     package = jvm.org.apache.spark.sql.execution.datasources
     strategy = getattr(getattr(package, "DataSourceStrategy$"), "MODULE$")
     filters = []
@@ -58,9 +74,12 @@ def search_argument(
         translated = strategy.translateFilter(conjunct, True)
         if not translated.isDefined() or _lists_null(translated.get()):
             continue
+        # ORC compares texts by Java's order of letters, and its statistics go by that of bytes.
+        if not translated.get().toString().isascii():
+            continue
         if set(translated.get().references()) <= searchable:
             filters.append(translated.get())
-    return argument_of(spark, filters, columns)
+    return filters
 
 
 def argument_of(

@@ -11,6 +11,7 @@ from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
+from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -29,23 +30,33 @@ class TableReader:
         self._txn = txn
         self._rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
 
-    def rows(self, spark: SparkSession, table: HiveTable) -> DataFrame:
-        """All visible rows of a table, the partition keys last.
+    def rows(
+        self, spark: SparkSession, table: HiveTable, query: RowQuery | None = None
+    ) -> DataFrame:
+        """Visible rows of a table, the partition keys last.
 
         Args:
             spark: A session made by ``scan_session``.
             table: The table, full ACID or insert-only.
+            query: What is wanted of it; by default everything.
         """
-        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
+        query = query or RowQuery()
+        partitions = self._partitions(spark, table, query) if table.partition_keys else []
         if table.kind is TableKind.INSERT_ONLY:
             seen = self._txn.snapshot
             write_ids = seen.write_ids[table.ref.full_name]
             flat = FlatSnapshot.of_insert_only(table, partitions, write_ids, seen.txns, self._rules)
             self.snapshots.append(flat)
-            return flat.rows(spark)
+            return query.chosen(flat.rows(spark))
         acid = self.acid_snapshot(table, partitions)
         self.snapshots.append(acid)
-        return acid.rows(spark, with_key=False)
+        return query.rows_of(spark, acid)
+
+    def _partitions(
+        self, spark: SparkSession, table: HiveTable, query: RowQuery
+    ) -> list[HivePartition]:
+        names = self._client.get_partition_names(table.ref)
+        return self._client.get_partitions(table.ref, query.partitions(spark, table, names))
 
     def acid_snapshot(self, table: HiveTable, partitions: Sequence[HivePartition]) -> AcidSnapshot:
         """Some partitions of a full ACID table, or the whole of one without partitions."""

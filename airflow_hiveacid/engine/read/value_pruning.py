@@ -6,7 +6,11 @@ search argument. All of them leave out what cannot match; what is not clear is r
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal as Number
 from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +20,9 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.schema import Decimal, HiveType, parse_type
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import AcidFile, read_tails
-from airflow_hiveacid.engine.read.ordered_values import OrderedValues
+from airflow_hiveacid.engine.read.ordered_values import MOST_LISTED, OrderedValues
 from airflow_hiveacid.engine.read.search_argument import SearchArgument, argument_of
+from airflow_hiveacid.engine.read.spark_trees import kind
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.orc.column_ranges import ColumnRange, ranges_of
@@ -26,6 +31,8 @@ from airflow_hiveacid.orc.tail import OrcTail
 # A tail takes a request, 16 at a time, and a millisecond of the driver: some seconds for so many
 # files where a request takes long. Of more files Spark's tasks find out one by one.
 _MOST_TAILS = 1000
+# Each of them is a call of Java.
+_MOST_LITERALS = 100
 
 
 @dataclass(frozen=True)
@@ -68,19 +75,61 @@ def only_with(
         wanted: For some columns the values of the rows. The n-th values of all columns are those
             of one row; a row with a null is none.
     """
-    columns = {column.name for column in snapshot.table.columns}
-    rows = _without_nulls([each for each in wanted if each.column.name in columns])
-    usable = [each for each in rows if each.ordered is not None]
-    if not usable:
-        return snapshot, None
-    fewer = _by_tails(_in_buckets(snapshot, usable), usable)
+    usable = _usable(snapshot, wanted)
     filters = [
         made
         for each in usable
         if each.ordered is not None
         for made in each.ordered.filters(spark, each.column.name)
     ]
-    return fewer, argument_of(spark, filters, [each.column for each in usable])
+    search = argument_of(spark, filters, [each.column for each in usable])
+    return _by_tails(_in_buckets(snapshot, usable), usable), search
+
+
+def files_with(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+    """A snapshot without files that hold no row with the values; see ``only_with``."""
+    usable = _usable(snapshot, wanted)
+    return _by_tails(_in_buckets(snapshot, usable), usable)
+
+
+def values_of(filters: Sequence[Any], columns: Sequence[HiveColumn]) -> list[ColumnValues]:
+    """The values that some filters of Spark's, in Java, leave for columns: by ``=`` and by ``IN``."""
+    known = {column.name: column for column in columns}
+    found: dict[str, list[Any]] = {}
+    for each in filters:
+        listed: list[Any] = []
+        match kind(each):
+            case "EqualTo":
+                listed = [each.value()]
+            case "In" if len(each.values()) <= _MOST_LITERALS:
+                listed = list(each.values())
+        if listed and each.references()[0] in known:
+            found[each.references()[0]] = listed
+    while prod(map(len, found.values())) > MOST_LISTED:
+        del found[max(found, key=lambda name: len(found[name]))]
+    rows = list(product(*found.values()))
+    arrays = [_array(known[name], [row[n] for row in rows]) for n, name in enumerate(found)]
+    given = zip(found, arrays, strict=True)
+    return [ColumnValues(known[name], array) for name, array in given if array is not None]
+
+
+def _array(column: HiveColumn, values: Sequence[Any]) -> pa.ChunkedArray | None:
+    """Values of Java's, which come as those of Python, if they are of a plain type."""
+    arrow_type = {int: pa.int64(), str: pa.string()}.get(type(values[0]))
+    if isinstance(values[0], Number):
+        match parse_type(column.type):
+            case Decimal(precision, scale):
+                arrow_type = pa.decimal128(precision, scale)
+    try:
+        return None if arrow_type is None else pa.chunked_array([pa.array(values, arrow_type)])
+    except (pa.ArrowInvalid, UnicodeEncodeError):
+        return None
+
+
+def _usable(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
+    columns = {column.name for column in snapshot.table.columns}
+    rows = _without_nulls([each for each in wanted if each.column.name in columns])
+    return [each for each in rows if each.ordered is not None]
 
 
 def _without_nulls(wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
@@ -123,7 +172,7 @@ def _in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidS
 def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
     """Only the files with a stripe in whose ranges there are values of all columns."""
     files = list(_with_row_ids(snapshot))
-    if not 1 < len(files) <= _MOST_TAILS:
+    if not wanted or not 1 < len(files) <= _MOST_TAILS:
         # ORC itself skips the stripes of a single file.
         return snapshot
     tails = zip(files, read_tails(files), strict=True)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -35,6 +36,21 @@ class PartitionedFile:
     values: tuple[str | None, ...]
 
 
+def of_one_partition(
+    files: Sequence[PartitionedFile], keys: StructType
+) -> list[SparkColumn] | None:
+    """The number of the partition and the values of its keys; None if the files have several."""
+    if len({file.partition for file in files}) > 1:
+        return None
+    return [
+        F.lit(files[0].partition).alias(PARTITION),
+        *[
+            F.lit(value).cast(key.dataType).alias(key.name)
+            for key, value in zip(keys.fields, files[0].values, strict=False)
+        ],
+    ]
+
+
 def with_partition(
     spark: SparkSession, frame: DataFrame, files: Sequence[PartitionedFile], keys: StructType
 ) -> DataFrame:
@@ -46,16 +62,8 @@ def with_partition(
         files: Every file of the scan.
         keys: The partition keys to add; none adds the number alone.
     """
-    numbers = {file.partition for file in files}
-    if len(numbers) == 1:
-        return frame.select(
-            "*",
-            F.lit(files[0].partition).alias(PARTITION),
-            *[
-                F.lit(value).cast(key.dataType).alias(key.name)
-                for key, value in zip(keys.fields, files[0].values, strict=False)
-            ],
-        )
+    if (one := of_one_partition(files, keys)) is not None:
+        return frame.select("*", *one)
     by_path = {file.path: file for file in files}
     rows = [
         (spelled, by_path[path].partition, *by_path[path].values[: len(keys.fields)])

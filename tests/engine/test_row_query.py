@@ -1,0 +1,119 @@
+"""A frame of some rows and columns: the right ones, from no more files than needed."""
+
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.errors import BadCondition, UnknownColumn
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.engine.acid_tables import create
+
+Row = tuple[Any, ...]
+TYPES = {
+    "id": "bigint",
+    "s": "string",
+    "d": "date",
+    "p": "decimal(9,1)",
+    "place": "struct<x:int,id:int>",
+    "c": "char(4)",
+}
+SCHEMA = ", ".join(f"{name} {type_}" for name, type_ in TYPES.items()).replace("char(4)", "string")
+SHAPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "partitioned": {"keys": {"k": "int"}},
+    "bucketed": {"bucket_columns": ["id"], "num_buckets": 4},
+    "insert-only": {"kind": TableKind.INSERT_ONLY, "keys": {"k": "int"}},
+}
+
+
+def row(n: int) -> Row:
+    text = ["é", "😀", "\ue000", "it's \\"][n] if n < 4 else f"text {n}"
+    day = date(2000, 1, 1) + timedelta(days=n)
+    return (n, text if n % 5 else None, day, Decimal(n) / 2, (n, -n), f"c{n % 100}")
+
+
+# The condition, and what it says of a row.
+CONDITIONS: dict[str, Callable[[Row], Any]] = {
+    "id = 150": lambda r: r[0] == 150,
+    "t.id IN (3, 150, 777) AND s IS NOT NULL": lambda r: r[0] in (3, 777) and r[1],
+    "ID BETWEEN 90 AND 110": lambda r: 90 <= r[0] <= 110,
+    "s = '😀' OR s = 'é'": lambda r: r[1] in ("😀", "é"),
+    "s = '\ue000'": lambda r: r[1] == "\ue000",
+    "s = 'it\\'s \\\\'": lambda r: r[1] == "it's \\",
+    "d = DATE'2000-04-10' AND id = 100": lambda r: r[0] == 100,
+    "p = 75.5": lambda r: r[3] == Decimal("75.5"),
+    "p = 75.55": lambda r: False,
+    "place.id = -150": lambda r: r[4][1] == -150,
+    "c = 'c7'": lambda r: r[5] == "c7",
+    "1 = 0": lambda r: False,
+    "id = (SELECT 150)": lambda r: r[0] == 150,
+    "exists(array(id, 7), x -> x = 150)": lambda r: r[0] == 150,
+    "id % 2 = 0 AND id < 10": lambda r: r[0] % 2 == 0 and r[0] < 10,
+}
+NUMBERS = [n for n in range(200) if n not in (5, 105)]
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def table(
+    request: pytest.FixtureRequest, spark: SparkSession, fake4: EmbeddedMetastore
+) -> Iterator[AcidTable]:
+    shape, name = SHAPES[request.param], f"rows_wanted_{request.param.replace('-', '_')}"
+    with MetastoreClient(fake4.options) as client:
+        client.create_database(name)
+        create(client, f"{name}.t", TYPES, **shape)
+        key = ["id % 4 AS k"] if "keys" in shape else []
+        with AcidTable(f"{name}.t", fake4.uri, spark=spark) as acid:
+            for numbers in (range(100), range(100, 200)):
+                rows = [row(n) for n in numbers if n in NUMBERS or "kind" not in shape]
+                acid.append(spark.createDataFrame(rows, SCHEMA).coalesce(1).selectExpr("*", *key))
+            if "kind" not in shape:
+                acid.delete("id IN (5, 105)")
+            yield acid
+        client.drop_database(name, cascade=True)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_the_rows_that_meet_a_condition_come_and_no_others(table, condition):
+    meets = CONDITIONS[condition]
+    frame = table.to_df(where=condition, columns=["place", "ID"])
+    assert frame.columns == ["place", "ID"]
+    expected = [(row(n)[4], n) for n in NUMBERS if meets(row(n))]
+    assert sorted((tuple(r[0]), r[1]) for r in frame.collect()) == sorted(expected)
+
+
+def test_all_columns_come_in_their_order_unless_some_are_named(table):
+    frame = table.to_df("id = 150")
+    assert frame.columns[: len(TYPES)] == list(TYPES)
+    assert [tuple(r)[:4] for r in frame.collect()] == [row(150)[:4]]
+    assert table.to_df(columns=["c", "c", "id"]).columns == ["c", "c", "id"]
+    assert table.to_df(columns=["d"]).count() == len(NUMBERS)
+    assert table.to_df(columns=[]).count() == len(NUMBERS)
+
+
+def test_only_files_that_may_hold_such_rows_are_read(table):
+    def files(where: str | None) -> int:
+        return len(table.to_df(where).inputFiles())
+
+    everything = files(None)
+    if "k" in table.to_df().columns:
+        # Two files of rows, and one of deletes in the partition of both deleted ones.
+        assert (files("k = 3"), files("k = 1"), files("k = 7")) == (2, 2 + (everything % 2), 0)
+    if "insert_only" not in table.ref.database:
+        assert 0 < files("id = 150") < everything
+        assert files("id = 1500") < files("id = 150")
+
+
+def test_what_is_wrong_with_a_query_is_said_before_anything_is_read(table):
+    with pytest.raises(UnknownColumn, match="no column x, y"):
+        table.to_df(columns=["id", "x", "y"])
+    with pytest.raises(UnknownColumn, match="nowhere"):
+        table.to_df("nowhere = 1")
+    with pytest.raises(BadCondition, match="does not parse"):
+        table.to_df("id = ")
