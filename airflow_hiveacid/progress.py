@@ -12,6 +12,8 @@ from typing import Self
 from airflow_hiveacid.errors import DiskFull, InvalidJob
 
 FAULT_VARIABLE = "HIVEACID_FAULT"
+# When an application was submitted, in seconds since 1970: for its report.
+SUBMITTED_VARIABLE = "HIVEACID_SUBMITTED"
 # How the lines of a PhaseLog begin, which tells them from all that Spark says.
 PROGRESS = "hiveacid: "
 

@@ -88,6 +88,15 @@ def _options() -> dict[str, Any]:
             "example": "prod",
             "default": "",
         },
+        "java_archive": {
+            "description": "A folder of the workers in which an archive of Spark's classes is kept. "
+            "Drivers on a worker start in less time from it; the first one makes it. Only the "
+            "worker's user may write there.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "/var/cache/airflow-hiveacid",
+            "default": "",
+        },
         "page_connections": {
             "description": "The metastores on the page of tables: connection ids, separated by "
             "commas.",

@@ -2,7 +2,7 @@
 
 import sys
 
-from airflow_hiveacid.engine.run import main
+from airflow_hiveacid.engine.application import main
 from airflow_hiveacid.jobs.die_with_parent import die_with_parent
 
 if __name__ == "__main__":

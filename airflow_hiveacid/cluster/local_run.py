@@ -1,7 +1,9 @@
 """One run of a job whose driver is on the worker."""
 
 import tempfile
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -62,7 +64,7 @@ class LocalRun:
                 self._submission.run()
             except AirflowException as error:
                 self._failure = error
-            self._report = files.read_report(report_type(job))
+            self._report = _with_end(files.read_report(report_type(job)), Path(location))
 
     def look(self) -> Application | None:
         """Return how the application has ended."""
@@ -95,3 +97,11 @@ class LocalRun:
             push_application(self._xcoms, started.application_id, started.ui_url)
         self._started = started
         push_started(self._xcoms, started)
+
+
+def _with_end(report: AnyReport | None, file: Path) -> AnyReport | None:
+    """A report that tells, too, how long the application took to end once it had left it."""
+    if report is None:
+        return None
+    end = round(max(0.0, time.time() - file.stat().st_mtime), 3)
+    return replace(report, seconds={**report.seconds, "end": end})

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from airflow_hiveacid.errors import ApplicationNotFound
 
 _PACKAGE = Path(__file__).parent.parent
 # Data for the Airflow side, not modules that an executor could import.
-_NOT_SHIPPED = {"__pycache__", "_spark_apps", "example_dags"}
+_DATA = ("_spark_apps", "example_dags")
+_NOT_SHIPPED = {"__pycache__", *_DATA}
 # One fixed time makes equal content an equal zip, whenever it is built.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -33,6 +35,16 @@ def example_dags() -> Path:
     """Find the folder of the example DAGs, in a wheel or in a checkout."""
     shipped = _PACKAGE / "example_dags"
     return shipped if shipped.is_dir() else _PACKAGE.parent / "dags"
+
+
+def package_copy(folder: Path) -> Path:
+    """Copy this package, for Pythons of this machine, and return the folder to import it from.
+
+    Unlike a zip it holds what Python has compiled, or comes to hold it when it is first imported.
+    """
+    copy = folder / "python"
+    shutil.copytree(_PACKAGE, copy / _PACKAGE.name, ignore=shutil.ignore_patterns(*_DATA))
+    return copy
 
 
 def package_zip(folder: Path) -> Path:

@@ -6,20 +6,30 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowNotFoundException,
+    conf,
+)
 from airflow.sdk import BaseHook
 
-from airflow_hiveacid.cluster.packaged import package_zip, spark_app_path
+from airflow_hiveacid.cluster.java_start import (
+    DRIVER_OPTIONS,
+    LAUNCHER_OPTIONS,
+    ClassArchive,
+)
+from airflow_hiveacid.cluster.packaged import package_copy, package_zip, spark_app_path
 from airflow_hiveacid.cluster.spark_text import require_conf, require_environment, require_lines
 from airflow_hiveacid.errors import InvalidConnection, JavaMissing
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.progress import PROGRESS
+from airflow_hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -69,14 +79,22 @@ class SparkSubmission:
         require_lines("The command line", arguments)
         require_environment("env_vars", environment)
         self._application = spark_app_path()
-        self._environment = _environment(None if in_cluster else connection.host or "")
+        master = connection.host or ""
+        self._in_cluster = in_cluster
+        # Whatever local runs in, it has the files of this machine.
+        local = not in_cluster and master.startswith("local")
+        self._environment = _environment(None if in_cluster else master)
         self._environment |= environment
+        if local:
+            theirs = self._environment.get("PYTHONPATH")
+            paths = [str(package_copy(folder)), *filter(None, [theirs])]
+            self._environment["PYTHONPATH"] = os.pathsep.join(paths)
         _check_programs(connection, self._environment)
         self._hook = _submit_hook(
             conn_id=connection.conn_id,
             application_args=arguments,
             files=str(job_file) if in_cluster else None,
-            py_files=str(package_zip(folder)),
+            py_files=None if local else str(package_zip(folder)),
             deploy_mode="cluster" if in_cluster else "client",
             **options,
         )
@@ -92,8 +110,10 @@ class SparkSubmission:
         :raises JavaMissing: The Java found is too old to run Spark.
         """
         try:
-            # A session of its own makes the JVM and the Python driver one group that kill() hits.
-            self._hook.submit(str(self._application), env=self._environment, start_new_session=True)
+            if self._in_cluster:
+                self._submit()
+            else:
+                self._submit_driver()
         except AirflowException as error:
             if "UnsupportedClassVersionError" in str(error):
                 raise JavaMissing("The Java that spark-submit found is too old.") from error
@@ -101,6 +121,26 @@ class SparkSubmission:
         finally:
             # Whatever ended the waiting, a timeout of the task for example, nothing runs on.
             self.kill()
+
+    def _submit(self) -> None:
+        # A session of its own makes the JVM and the Python driver one group that kill() hits.
+        self._hook.submit(str(self._application), env=self._environment, start_new_session=True)
+
+    def _submit_driver(self) -> None:
+        """Submit with a driver on this machine, whose Java starts fast."""
+        folder = conf.get("hive_acid", "java_archive", fallback="").strip()
+        archive = ClassArchive(Path(folder), self._environment) if folder else None
+        with archive or contextlib.nullcontext():
+            of_driver = [DRIVER_OPTIONS, *([archive.options] if archive else [])]
+            # What the user says comes last, and holds.
+            for name, options in (
+                ("SPARK_LAUNCHER_OPTS", [LAUNCHER_OPTIONS]),
+                ("SPARK_SUBMIT_OPTS", of_driver),
+            ):
+                theirs = self._environment.get(name, "")
+                self._environment[name] = " ".join(filter(None, [*options, theirs]))
+            self._environment[SUBMITTED_VARIABLE] = str(time.time())
+            self._submit()
 
     def kill(self) -> None:
         """Kill spark-submit, the driver and what they started; quiet when all have ended."""

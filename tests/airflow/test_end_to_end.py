@@ -129,6 +129,9 @@ def test_a_retry_after_a_commit_is_green_and_applies_nothing_twice(orders):
 
 def test_each_operator_returns_the_report_of_what_it_did(orders, tmp_path):
     assert counts(orders.report) == [3, 0, 0]
+    steps = ["launch", "session", "import", "open", "lock", "snapshot"]
+    assert list(orders.report["seconds"])[: len(steps)] == steps
+    assert list(orders.report["seconds"])[-2:] == ["commit", "end"]
     assert orders.report["partitions"] == ["country=de", "country=fr"]
     changes = feed(
         tmp_path / "changes.json",

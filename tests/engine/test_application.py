@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from airflow_hiveacid.engine.run import main
+from airflow_hiveacid.engine.application import main
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport
 

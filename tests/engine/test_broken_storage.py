@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.engine.application import main
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.run import main
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import (
     CorruptFile,

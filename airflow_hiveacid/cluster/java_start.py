@@ -1,0 +1,96 @@
+"""How the Java of a driver on this machine comes to start fast."""
+
+import fcntl
+import hashlib
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Self
+
+from airflow_hiveacid.errors import UserError
+
+# The launcher only puts a command line together.
+LAUNCHER_OPTIONS = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Java compiles a method thoroughly once it has been called often, and a driver calls thousands of
+# them a few thousand times: most tasks are over before that would pay. Loops, where the rows are,
+# are compiled as early as ever.
+DRIVER_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000"
+    " -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+)
+# That an archive does not fit is no news for who reads a task's log.
+_QUIET = "-Xlog:cds*=off,class+path=off"
+_WRITABLE_BY_OTHERS = 0o022
+
+
+class ClassArchive:
+    """An archive of Spark's classes, which Java maps instead of reading and checking them anew.
+
+    The first application that finds none makes it when it ends, which takes Java some seconds more;
+    one at a time does. Java uses none that does not fit: it then starts as it would without.
+
+    Attributes:
+        options: What Java is told, inside of a with statement.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        """Find the archive for what an environment starts.
+
+        Args:
+            folder: Where archives are kept; it is made if it is not there.
+            environment: That of spark-submit.
+
+        Raises:
+            UserError: Others may write to the folder, and could have any program run.
+        """
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+        if status.st_uid != os.getuid() or status.st_mode & _WRITABLE_BY_OTHERS:
+            raise UserError(
+                f"Others than {os.getuid()}, who runs this, may write to the folder {folder} of"
+                " [hive_acid] java_archive.",
+                remedy="Name a folder of the worker's own user, or none.",
+            )
+        self.options = ""
+        self._file = folder / f"spark-{_digest_of_programs(environment)}.jsa"
+        self._partial = self._file.with_suffix(".partial")
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        if self._file.exists():
+            self.options = f"{shlex.quote(f'-XX:SharedArchiveFile={self._file}')} {_QUIET}"
+            return self
+        lock = self._file.with_suffix(".lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            return self
+        self._lock = lock
+        self._partial.unlink(missing_ok=True)
+        self.options = f"{shlex.quote(f'-XX:ArchiveClassesAtExit={self._partial}')} {_QUIET}"
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._lock is None:
+            return
+        # Under its name only when it is whole. Not every Java makes one.
+        if kind is None and self._partial.exists():
+            self._partial.rename(self._file)
+        self._partial.unlink(missing_ok=True)
+        self._lock.close()
+
+
+def _digest_of_programs(environment: Mapping[str, str]) -> str:
+    """What stands for the Java and the Spark that an environment starts."""
+    path, home = environment.get("PATH"), environment.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else "java"
+    told = [environment.get("SPARK_HOME", ""), environment.get("SPARK_CONF_DIR", "")]
+    for program in (java, "spark-submit"):
+        if (found := shutil.which(program, path=path)) is not None:
+            real = Path(found).resolve()
+            status = real.stat()
+            told += [str(real), str(status.st_size), str(status.st_mtime_ns)]
+    return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]

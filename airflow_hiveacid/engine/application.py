@@ -1,0 +1,133 @@
+"""A Spark application: one job, from its file to its report."""
+
+import argparse
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.cluster.run_files import RunFiles, Started
+from airflow_hiveacid.engine.failures import translate
+from airflow_hiveacid.engine.session import application_session
+from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import ErrorReport, RunReport
+from airflow_hiveacid.jobs.script_report import AnyReport, report_type
+from airflow_hiveacid.progress import SUBMITTED_VARIABLE, PhaseLog, PhaseObserver
+
+# All that a job needs; half of what an application imports.
+_WORK = "airflow_hiveacid.engine.run"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the job in a file, whose key ``job`` says what kind it is, and write its report.
+
+    Args:
+        argv: ``--job FILE --report LOCATION``.
+
+    Returns:
+        The exit status: 0, or the one of the error's class.
+    """
+    start = _Start()
+    parser = argparse.ArgumentParser(description="Run a job.")
+    parser.add_argument("--job", required=True, type=Path, help="the job, as JSON")
+    parser.add_argument(
+        "--report", required=True, help="where the report goes: a path or a url, see RunFiles"
+    )
+    arguments = parser.parse_args(argv)
+    location = arguments.report
+    files = RunFiles(location if ":/" in location else str(Path(location).absolute()))
+    kind: type[AnyReport] = RunReport
+    name, target = "Job", ""
+    try:
+        job = codec.from_json(arguments.job.read_text())
+        kind = report_type(job)
+        name, target = type(job).__name__, job.target
+        # Java takes its time to make a session, in which Python has nothing to do.
+        loading = threading.Thread(target=import_module, args=(_WORK,))
+        loading.start()
+        try:
+            spark = application_session(f"{name} {target}")
+            start.done("session")
+        finally:
+            loading.join()
+        from airflow_hiveacid.engine.run import run
+
+        start.done("import")
+        files = files.of(spark.sparkContext.applicationId)
+        report = run(spark, job, [StartedReporter(files, spark)])
+    except Exception as error:  # noqa: BLE001 - whatever it is, the report must say so
+        ours = error if isinstance(error, HiveAcidError) else translate(error, name)
+        if ours is not error:
+            traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
+        report = kind(job=name, target=target, error=ErrorReport.of(ours))
+    report = replace(report, seconds={**start.seconds, **report.seconds})
+    if files.known:
+        files.write_report(report)
+    if (failure := report.error) is None:
+        return 0
+    print(f"{failure.id}: {failure.message} {failure.remedy}".strip(), file=sys.stderr, flush=True)
+    return failure.exit_code
+
+
+class _Start:
+    """Measures what comes before the first phase of a job.
+
+    Attributes:
+        seconds: The seconds spent in each step so far: "launch" is the time from its submission
+            until Python runs, where that is known.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._log = PhaseLog()
+        self._last = time.time()
+        with suppress(KeyError, ValueError):
+            submitted = float(os.environ[SUBMITTED_VARIABLE])
+            self._note("launch", self._last - submitted)
+
+    def done(self, step: str) -> None:
+        """A step is over."""
+        now = time.time()
+        self._note(step, now - self._last)
+        self._last = now
+
+    def _note(self, step: str, seconds: float) -> None:
+        # The clock may have been set meanwhile.
+        self.seconds[step] = round(max(0.0, seconds), 3)
+        self._log.note(f"{step} done in {seconds:.2f} s")
+
+
+class StartedReporter(PhaseObserver):
+    """Lets the submitter know which transactions an application has opened, before they do a thing.
+
+    Args:
+        files: What the submitter reads.
+        spark: The session of the application.
+    """
+
+    def __init__(self, files: RunFiles, spark: SparkSession) -> None:
+        context = spark.sparkContext
+        self._files = files
+        self._started = Started(application_id=context.applicationId, ui_url=context.uiWebUrl)
+        # Several compactions run side by side.
+        self._one_at_a_time = threading.Lock()
+        files.write_started(self._started)
+
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        """Tell of one more transaction."""
+        with self._one_at_a_time:
+            self._started = replace(
+                self._started,
+                txn_ids=(*self._started.txn_ids, txn_id),
+                write_ids={**self._started.write_ids, **write_ids},
+            )
+            self._files.write_started(self._started)

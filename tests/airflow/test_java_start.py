@@ -1,0 +1,118 @@
+"""How spark-submit is started so that a task begins soon, and what stays as it was."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
+from airflow_hiveacid.cluster.java_start import DRIVER_OPTIONS, ClassArchive
+from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.progress import SUBMITTED_VARIABLE
+
+JOB = DeleteJob(target="db.t", where="id = 1")
+
+
+def run(context, **options):
+    return HiveAcidDeleteOperator(task_id="t", job=JOB, **options).execute(context)
+
+
+def test_a_driver_on_the_worker_imports_what_python_has_compiled(spark_submit, context, tmp_path):
+    theirs = str(tmp_path / "theirs")
+    run(context, env_vars={"PYTHONPATH": theirs})
+    paths = spark_submit.seen.environment["PYTHONPATH"].split(os.pathsep)
+    assert len(paths) == 2
+    assert paths[1] == theirs
+    assert "--py-files" not in spark_submit.seen.argv
+
+
+def test_a_cluster_is_given_the_package(spark_submit, context, monkeypatch):
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "spark://h:1"}'
+    )
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    run(context)
+    assert "--py-files" in spark_submit.seen.argv
+    assert "PYTHONPATH" not in spark_submit.seen.environment
+
+
+def test_what_the_user_tells_java_holds(spark_submit, context):
+    run(context, env_vars={"SPARK_SUBMIT_OPTS": "-Dtheirs=1 -XX:Tier4InvocationThreshold=1"})
+    seen = spark_submit.seen.environment["SPARK_SUBMIT_OPTS"]
+    assert seen == f"{DRIVER_OPTIONS} -Dtheirs=1 -XX:Tier4InvocationThreshold=1"
+
+
+def test_the_report_tells_how_long_the_end_took(spark_submit, context):
+    before = {"launch": 2.5, "write": 1.0}
+    spark_submit.will(report={"job": "delete", "target": "db.t", "seconds": before})
+    seconds = run(context)["seconds"]
+    assert {**seconds, "end": 0} == {**before, "end": 0}
+    assert 0 <= seconds["end"] < 60
+    assert float(spark_submit.seen.environment[SUBMITTED_VARIABLE]) > 0
+
+
+def options_of(folder: Path, environment=None) -> str:
+    with ClassArchive(folder, environment or {}) as archive:
+        return archive.options
+
+
+def test_the_first_application_makes_the_archive_for_all_others(tmp_path):
+    folder = tmp_path / "with a blank"
+    with ClassArchive(folder, {}) as first:
+        assert "-XX:ArchiveClassesAtExit=" in first.options
+        assert options_of(folder) == "", "one at a time makes it"
+        partial = next(folder.glob("*.lock")).with_suffix(".partial")
+        assert str(partial) in first.options
+        partial.write_bytes(b"classes")
+    (archive,) = folder.glob("*.jsa")
+    assert archive.read_bytes() == b"classes"
+    assert f"'-XX:SharedArchiveFile={archive}'" in options_of(folder)
+    assert "ArchiveClassesAtExit" in options_of(folder, {"SPARK_HOME": "/another"})
+
+
+def fail_with_archive(folder: Path) -> None:
+    with ClassArchive(folder, {}):
+        partial = next(folder.glob("*.lock")).with_suffix(".partial")
+        partial.write_bytes(b"half of it")
+        raise OSError("killed")
+
+
+def test_an_application_that_fails_leaves_no_archive(tmp_path):
+    with pytest.raises(OSError, match="killed"):
+        fail_with_archive(tmp_path)
+    assert list(tmp_path.glob("*.jsa")) == list(tmp_path.glob("*.partial")) == []
+    assert "ArchiveClassesAtExit" in options_of(tmp_path)
+
+
+def test_what_a_killed_worker_left_is_no_archive(tmp_path):
+    options_of(tmp_path)
+    partial = next(tmp_path.glob("*.lock")).with_suffix(".partial")
+    partial.write_bytes(b"half of it")
+    options_of(tmp_path)
+    assert list(tmp_path.glob("*.jsa")) == []
+
+
+def test_a_java_that_makes_no_archive_changes_nothing(tmp_path):
+    for _ in range(2):
+        assert "ArchiveClassesAtExit" in options_of(tmp_path)
+
+
+def test_others_must_not_be_able_to_write_the_archive(tmp_path, spark_submit, context, monkeypatch):
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(UserError, match="may write to the folder"):
+        ClassArchive(folder, {})
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__JAVA_ARCHIVE", str(folder))
+    with pytest.raises(Exception, match="may write to the folder"):
+        run(context)
+    assert not spark_submit.seen_file.exists()
+
+
+def test_the_folder_of_the_archive_is_asked_for(spark_submit, context, tmp_path, monkeypatch):
+    folder = tmp_path / "archive"
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__JAVA_ARCHIVE", str(folder))
+    run(context)
+    assert str(folder) in json.dumps(spark_submit.seen.environment["SPARK_SUBMIT_OPTS"])
+    assert folder.stat().st_mode & 0o777 == 0o700
