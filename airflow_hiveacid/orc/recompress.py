@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.errors import BeyondArrow
 from airflow_hiveacid.orc.compression import Chunks, Compression
 from airflow_hiveacid.orc.envelope import TypeKind, kind_of
 from airflow_hiveacid.orc.protobuf import DATA, Message, pack
@@ -65,7 +65,7 @@ def recompress(source: Source, sink: Sink, compression: Compression) -> None:
         compression: The compression of the copy.
 
     Raises:
-        CorruptFile: The file is not what Arrow writes.
+        BeyondArrow: It has row indexes that are not those that Arrow is known to write.
     """
     tail = OrcTail.read(source)
     output = Output(sink)
@@ -147,6 +147,6 @@ class _File:
         except StopIteration:
             new = []
         if next(old, None) is not None or len(new) != sum(2 + numbers for _, numbers in streams):
-            raise CorruptFile("Arrow wrote a row index of positions that are not known.")
+            raise BeyondArrow("Arrow wrote a row index with positions that we do not know.")
         fields = [] if not new else [(_POSITIONS, DATA, pack(new))]
         return Message([*fields, *entry.without(_POSITIONS).fields]).encode()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.errors import BeyondArrow
 from airflow_hiveacid.orc import compression, reencode
 from airflow_hiveacid.orc.compression import Codec, Compression
 from airflow_hiveacid.orc.protobuf import Message
@@ -151,7 +151,7 @@ def test_a_row_index_of_other_positions_is_noticed():
     tail = OrcTail.read(file)
     text = Message.decode(tail.types[1]).with_numbers({1: 7}).encode()
     lying = with_tail(file, replace(tail, types=(tail.types[0], text)))
-    with pytest.raises(CorruptFile, match="positions"):
+    with pytest.raises(BeyondArrow, match="positions"):
         recompressed(lying, Codec.ZLIB, 1 << 16)
 
 
