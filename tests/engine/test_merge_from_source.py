@@ -24,17 +24,28 @@ def jobs_of(spark: SparkSession) -> int:
     return int(spark._jsc.sc().dagScheduler().nextJobId())
 
 
-@pytest.fixture(params=["here", "in Spark"])
+@pytest.fixture
 def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where row ids are sorted and files are made: in the driver, or by tasks of Spark."""
-    if request.param == "in Spark":
+    if request.param != "in the driver":
         monkeypatch.setattr(row_ids, "FEW", 0)
         monkeypatch.setattr(acid_output, "DRIVER_BYTES", 0)
+    if request.param == "in Spark":
+        monkeypatch.setattr(row_ids, "_MOST_FETCHED", 0)
     return str(request.param)
 
 
 @pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "where"),
+    [
+        *[(shape, "in the driver") for shape in SHAPES],
+        ("plain", "fetched, and given back"),
+        ("partitioned", "in Spark"),
+        ("bucketed", "in Spark"),
+    ],
+    indirect=["where"],
+)
 def test_every_source_row_is_written_as_often_as_it_counts(
     spark: SparkSession,
     hms: EmbeddedMetastore,

@@ -33,8 +33,10 @@ CLAUSE, SOURCE_ROW = "_ACID_CLAUSE", "_ACID_SOURCE_ROW"
 # Of a row of the source: how many rows it updates, and whether it is inserted if it meets none.
 UPDATES, INSERTED = "_ACID_UPDATES", "_ACID_INSERTED"
 
-# So many row ids are sorted in the driver, where each takes some 100 bytes meanwhile.
-FEW = 4_000_000
+# So many row ids are sorted in the driver, where each takes some 80 bytes meanwhile.
+FEW = 2_000_000
+# So many are fetched without being counted before; each takes less than 40 bytes.
+_MOST_FETCHED = 5_000_000
 # The tails of more files than this are not read only to count their rows.
 _FEW_FILES = 64
 
@@ -158,9 +160,9 @@ class FewRowIds(RowIds):
         updates = np.isin(self._column(CLAUSE)[met], list(updating))
         return numbers, np.bincount(which[updates], minlength=len(numbers))
 
-    def _column(self, name: str) -> NDArray[np.int64]:
+    def _column(self, name: str) -> NDArray[np.integer[Any]]:
         column = self.table[name].fill_null(-1) if name == SOURCE_ROW else self.table[name]
-        return np.asarray(column).astype(np.int64, copy=False)
+        return np.asarray(column)
 
     @cached_property
     def _acting(self) -> NDArray[np.intp]:
@@ -237,8 +239,11 @@ def find_row_ids(
         what: What finds them, to begin an error's message with.
     """
     with spark_errors_as_ours(what):
-        if _are_few(snapshot):
-            return FewRowIds(frame.toArrow())
+        if _can_be_fetched(snapshot):
+            table = frame.toArrow()
+            if table.num_rows <= FEW:
+                return FewRowIds(table)
+            return ManyRowIds(frame.sparkSession.createDataFrame(table))
         kept = keep_rows(frame, frame.sparkSession, snapshot.table, txn, what)
         return FewRowIds(kept.frame.toArrow()) if kept.rows <= FEW else ManyRowIds(kept.frame)
 
@@ -258,7 +263,8 @@ def written_row_ids(rows: FlatRows, spark: SparkSession, names: Sequence[str]) -
     return FewRowIds(pa.concat_tables(tables) if tables else nothing)
 
 
-def _are_few(snapshot: AcidSnapshot) -> bool:
-    """Whether no more rows can be found than the driver takes."""
+def _can_be_fetched(snapshot: AcidSnapshot) -> bool:
+    """Whether the driver takes the row ids of all rows of a snapshot."""
     files = [file for partition in snapshot.partitions for file in partition.inserts]
-    return len(files) <= _FEW_FILES and sum(tail.rows for tail in read_tails(files)) <= FEW
+    few = len(files) <= _FEW_FILES
+    return few and sum(tail.rows for tail in read_tails(files)) <= _MOST_FETCHED
