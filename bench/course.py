@@ -55,7 +55,7 @@ class Course(ABC):
     def _read(self, prefix: str, suffix: str = "") -> None:
         """Read one column, one key and everything."""
         reads: list[Callable[[], object]] = [
-            lambda: self.engine.frame().agg({"l_quantity": "sum"}).collect(),
+            lambda: self.engine.column("l_quantity").agg({"l_quantity": "sum"}).collect(),
             lambda: self.engine.only(self.batches.rows // 3).collect(),
             lambda: every_value(self.engine.frame()),
         ]

@@ -52,6 +52,10 @@ class Engine(ABC):
         """The rows with one key."""
         return self.frame().where(f"{KEY} = {key}")
 
+    def column(self, name: str) -> DataFrame:
+        """One column of all rows."""
+        return self.frame().select(name)
+
 
 class ChangingEngine(Engine):
     """One that can change rows, too."""
@@ -118,6 +122,12 @@ class HiveAcid(ChangingEngine):
 
     def frame(self) -> DataFrame:
         return self.table.to_df()
+
+    def only(self, key: int) -> DataFrame:
+        return self.table.to_df(where=f"{KEY} = {key}")
+
+    def column(self, name: str) -> DataFrame:
+        return self.table.to_df(columns=[name])
 
     def upsert(self, source: DataFrame) -> None:
         merge = self.table.merge(source, ON)
