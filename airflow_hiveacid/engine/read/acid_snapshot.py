@@ -1,8 +1,8 @@
 """Reading a snapshot of a full-ACID table with Spark's own ORC reader."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import NamedTuple, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import CORRUPT
-from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles, read_key_range
+from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles, read_key_ranges
 from airflow_hiveacid.engine.read.originals import numbered_rows
 from airflow_hiveacid.engine.read.search_argument import SearchArgument
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
@@ -39,6 +39,8 @@ WRITE_ID, BUCKET, ROW = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW"
 KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
 # Beyond this many delete events a broadcast costs more than a shuffle of the data.
 BROADCAST_DELETE_EVENTS = 5_000_000
+# A tail takes a request, and a pair of files a microsecond: some seconds for so many at the most.
+_MOST_TAILS, _MOST_PAIRS = 1000, 1_000_000
 
 # What files of rows may hold, older ones updates, too, and what those of delete events must.
 _ROWS, _DELETES = (0, 1), (2,)
@@ -138,10 +140,34 @@ class AcidSnapshot:
         groups: dict[_Group, list[_NumberedFile]] = {}
         for number, partition in enumerate(self.partitions):
             for file in partition.inserts:
-                touched = bool(partition.deletes_of(file, self.bucketed))
+                touched = bool(self._deletes_of(number, file))
                 group = _Group(touched, file.exact, file.raw)
                 groups.setdefault(group, []).append((number, file))
         return sorted(groups.items())
+
+    def _deletes_of(self, number: int, file: AcidFile) -> list[AcidFile]:
+        """The delete files that may hold events for rows of a file, as far as tails tell."""
+        deletes = self.partitions[number].deletes_of(file, self.bucketed)
+        own = self._key_ranges.get(file) if deletes else None
+        if own is None:
+            return deletes
+        ranges = [(delete, self._key_ranges[delete]) for delete in deletes]
+        return [delete for delete, keys in ranges if keys is None or own.may_share(keys)]
+
+    @cached_property
+    def _key_ranges(self) -> Mapping[AcidFile, KeyRange | None]:
+        """The row ids in delete files, and in what they may touch if these are not too many."""
+        deletes: list[AcidFile] = []
+        inserts: list[AcidFile] = []
+        for partition in self.partitions:
+            deletes += partition.deletes
+            inserts += [
+                file
+                for file in partition.inserts
+                if not file.raw and partition.deletes_of(file, self.bucketed)
+            ]
+        few = len(inserts) <= _MOST_TAILS and len(inserts) * len(deletes) <= _MOST_PAIRS
+        return read_key_ranges([*deletes, *inserts] if few else deletes)
 
     def _scan(
         self,
@@ -218,7 +244,7 @@ class AcidSnapshot:
             {
                 (number, delete)
                 for number, file in files
-                for delete in self.partitions[number].deletes_of(file, self.bucketed)
+                for delete in self._deletes_of(number, file)
             },
             key=lambda numbered: numbered[1].path,
         )
@@ -232,12 +258,14 @@ class AcidSnapshot:
         else:
             events = events.select(*_row_id(), F.col("_metadata.file_path").alias(PATH))
             events = with_partition(spark, events, partitioned, StructType([]))
-        keys = read_key_range([file for _, file in deletes])
+        ranges = [self._key_ranges[file] for _, file in deletes]
+        known = [range_ for range_ in ranges if range_ is not None]
+        keys = reduce(KeyRange.joined, known) if len(known) == len(ranges) else None
         several = len({number for number, _ in deletes}) > 1
         packed = _pack(keys, max(number for number, _ in deletes) if several else 0)
         key = [packed.alias("_ACID_KEY")] if packed is not None else [F.col(part) for part in KEY]
         events = events.select(*key)
-        if keys is None or keys.events <= BROADCAST_DELETE_EVENTS:
+        if keys is None or keys.rows <= BROADCAST_DELETE_EVENTS:
             events = F.broadcast(events)
         if packed is not None:
             frame = frame.withColumn("_ACID_KEY", packed)
@@ -299,7 +327,7 @@ def _pack(keys: KeyRange | None, last_partition: int) -> Column | None:
     """
     if keys is None:
         return None
-    ranges = [(0, last_partition), keys.write_ids, keys.buckets, (0, keys.rows[1])]
+    ranges = [(0, last_partition), keys.write_ids, keys.buckets, (0, keys.row_numbers[1])]
     if sum((high - low).bit_length() for low, high in ranges) > 63:
         return None
     parts = [F.col(PARTITION), F.col(WRITE_ID), F.col(BUCKET), F.col(ROW)]

@@ -9,8 +9,15 @@ from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdLis
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.listing import DataFile, data_files, list_files, read_state, read_tail
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
+
+_KEY_COLUMNS = (
+    EnvelopeColumn.ORIGINAL_TRANSACTION,
+    EnvelopeColumn.BUCKET,
+    EnvelopeColumn.ROW_ID,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +84,46 @@ class PartitionFiles:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The smallest and largest parts of the keys in some delete files, and how many there are."""
+    """The smallest and largest parts of the row ids in some files, and how many rows there are."""
 
-    events: int
-    write_ids: tuple[int, int]
-    buckets: tuple[int, int]
-    rows: tuple[int, int]
+    rows: int
+    write_ids: tuple[int, int] = (0, 0)
+    buckets: tuple[int, int] = (0, 0)
+    row_numbers: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def of(cls, tail: OrcTail) -> "KeyRange | None":
+        """The range of one file; None if its tail does not tell."""
+        known = cls(0)
+        for stripe, rows in enumerate(stripe.rows for stripe in tail.stripes):
+            parts = [tail.int_range(stripe, column) for column in _KEY_COLUMNS]
+            if not tail.stride or not tail.is_acid or None in parts:
+                return None
+            known = known.joined(cls(rows, *filter(None, parts)))
+        return known
+
+    def joined(self, other: "KeyRange") -> "KeyRange":
+        """The range of both together."""
+        if not self.rows or not other.rows:
+            return self if self.rows else other
+        return KeyRange(
+            self.rows + other.rows,
+            *[
+                (min(mine[0], others[0]), max(mine[1], others[1]))
+                for mine, others in zip(self._parts, other._parts, strict=True)
+            ],
+        )
+
+    def may_share(self, other: "KeyRange") -> bool:
+        """Whether a row id can be in both."""
+        return bool(self.rows and other.rows) and all(
+            mine[0] <= others[1] and others[0] <= mine[1]
+            for mine, others in zip(self._parts, other._parts, strict=True)
+        )
+
+    @property
+    def _parts(self) -> tuple[tuple[int, int], ...]:
+        return self.write_ids, self.buckets, self.row_numbers
 
 
 def list_partitions(
@@ -112,21 +153,9 @@ def list_partitions(
     return in_threads(list_one, partitions)
 
 
-def read_key_range(files: Sequence[AcidFile]) -> KeyRange | None:
-    """The range of the keys in delete files, from their footers; ``None`` if one does not tell."""
-    events = 0
-    low, high = [2**63 - 1] * 3, [-(2**63)] * 3
-    for tail in read_tails(files):
-        events += tail.rows
-        for stripe in range(len(tail.stripes)):
-            for part, column in enumerate((2, 3, 4)):
-                values = tail.int_range(stripe, column)
-                if values is None or not tail.stride:
-                    return None
-                low[part], high[part] = min(low[part], values[0]), max(high[part], values[1])
-    if not events:
-        return KeyRange(0, (0, 0), (0, 0), (0, 0))
-    return KeyRange(events, (low[0], high[0]), (low[1], high[1]), (low[2], high[2]))
+def read_key_ranges(files: Sequence[AcidFile]) -> dict[AcidFile, KeyRange | None]:
+    """The ranges of the row ids in some files, from their tails; None where one does not tell."""
+    return dict(zip(files, map(KeyRange.of, read_tails(files)), strict=True))
 
 
 def read_tails(files: Sequence[AcidFile]) -> list[OrcTail]:
