@@ -214,6 +214,10 @@ class Iceberg(SqlEngine):
     def _name(self, table: str) -> str:
         return f"{ICEBERG_CATALOG}.bench.{table}"
 
+    def megabytes(self) -> float:
+        files = self.spark.table(f"{self.table}.files")
+        return files.agg({"file_size_in_bytes": "sum"}).collect()[0][0] / 1e6
+
     def compact(self) -> None:
         self.spark.sql(
             f"CALL {ICEBERG_CATALOG}.system.rewrite_data_files(table => '{self.table}', "

@@ -68,11 +68,11 @@ class Comparison:
         self,
         courses: Sequence[type[Course]],
         engines: Sequence[Engine],
-        batches: dict[int, Batches],
+        small: Batches,
+        large: Batches,
         rounds: int,
     ) -> None:
         """Let all engines go through all courses, so many times after a small one."""
-        small, large = batches.values()
         for number in range(rounds + 1):
             first = number % len(engines)
             for course in courses:
@@ -158,8 +158,9 @@ def in_one_spark(
         spark = session_with_peers(folder)
         stack.callback(spark.stop)
         engines = engines_of(names, spark, folder, stack)
-        batches = {count: Batches(spark, count, folder / str(count)) for count in (SMALL, rows)}
-        comparison.measure([COURSES[name] for name in courses], engines, batches, rounds)
+        small = Batches(spark, SMALL, folder / "small")
+        large = Batches(spark, rows, folder / "large")
+        comparison.measure([COURSES[name] for name in courses], engines, small, large, rounds)
 
 
 def first_merge(name: str, rows: int) -> float:
@@ -170,7 +171,8 @@ def first_merge(name: str, rows: int) -> float:
         stack.callback(spark.stop)
         (engine,) = engines_of([name], spark, folder, stack)
         assert isinstance(engine, ChangingEngine)
-        small, large = (Batches(spark, count, folder / str(count)) for count in (SMALL, rows))
+        small = Batches(spark, SMALL, folder / "small")
+        large = Batches(spark, rows, folder / "large")
         engine.create("small")
         engine.append(small.all)
         engine.upsert(small.neighbours)
