@@ -286,28 +286,24 @@ def _read(
     # columns than asked. This condition is always true and names all six, so that none is pruned.
     # The first column decides it; inside of CASE no other condition can take its place.
     cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
-    always = F.col(f"row.{quoted(cheapest)}").isNotNull()
-    for acid in reversed(ACID_FIELDS):
-        always = F.col(acid.name).isNotNull() | always
+    names = [*[acid.name for acid in ACID_FIELDS], f"row.{quoted(cheapest)}"]
+    always = " OR ".join(f"{name} IS NOT NULL" for name in names)
     # A file of deletes among those of rows would come as rows of nulls. Its name is asked for only
     # then: as a column of metadata it would be made for every row.
-    strange = F.concat(
-        F.lit(CORRUPT),
-        F.input_file_name(),
-        F.lit(" holds events of operation "),
-        F.col("operation"),
-        F.lit(", which do not belong into its directory."),
+    strange = (
+        f"concat('{CORRUPT}', input_file_name(), ' holds events of operation ', operation,"
+        " ', which do not belong into its directory.')"
     )
-    fits = F.col("operation").isin(*operations)
-    return frame.where(F.when(fits, always).otherwise(F.raise_error(strange).cast("boolean")))
+    # As texts, since every object of an expression costs the driver several calls of Java.
+    fits = f"operation IN ({', '.join(map(str, operations))})"
+    return frame.where(
+        f"CASE WHEN {fits} THEN {always} ELSE CAST(raise_error({strange}) AS BOOLEAN) END"
+    )
 
 
 def _row_id() -> list[Column]:
-    return [
-        F.col("originalTransaction").alias(WRITE_ID),
-        F.col("bucket").alias(BUCKET),
-        F.col("rowId").alias(ROW),
-    ]
+    named = {"originalTransaction": WRITE_ID, "bucket": BUCKET, "rowId": ROW}
+    return [F.expr(f"{name} AS {part}") for name, part in named.items()]
 
 
 def _orc(
@@ -330,15 +326,17 @@ def _pack(keys: KeyRange | None, last_partition: int) -> Column | None:
     ranges = [(0, last_partition), keys.write_ids, keys.buckets, (0, keys.row_numbers[1])]
     if sum((high - low).bit_length() for low, high in ranges) > 63:
         return None
-    parts = [F.col(PARTITION), F.col(WRITE_ID), F.col(BUCKET), F.col(ROW)]
+    parts = [PARTITION, WRITE_ID, BUCKET, ROW]
     if not last_partition:
         ranges, parts = ranges[1:], parts[1:]
-    packed, within = F.lit(0).cast("bigint"), F.lit(True)
+    packed = "0L"
     for part, (low, high) in zip(parts, ranges, strict=True):
         bits = (high - low).bit_length()
-        packed = F.shiftleft(packed, bits).bitwiseOR(part.cast("bigint") - F.lit(low))
-        within = within & part.between(low, high)
-    return F.when(within, packed)
+        packed = f"(shiftleft({packed}, {bits}) | (CAST({part} AS BIGINT) - ({low}L)))"
+    within = " AND ".join(
+        f"{part} BETWEEN {low}L AND {high}L" for part, (low, high) in zip(parts, ranges, strict=True)
+    )
+    return F.expr(f"CASE WHEN {within} THEN {packed} END")
 
 
 def _key_fields() -> list[StructField]:
