@@ -94,6 +94,8 @@ def test_every_source_row_is_written_as_often_as_it_counts(
         assert acid.merge(known, ON).when_matched_update_all().execute().rows_updated == 1
         shown = sorted([*(set(shown) - {(20, 1, days[0])}), (20, 5, days[0]), (0, 7, days[0])])
         assert seen() == shown
+        no_rows = acid.merge(rows((40, 1, days[0])).where("id < 0"), ON)
+        assert no_rows.when_not_matched_insert_all("s.v > 0").execute().files == 0
         neither = rows((30, 5, days[0]))
         assert acid.merge(neither, ON).when_matched_update_all().execute().files == 0
         twice = rows((20, 1, days[0]), (20, 2, days[0]))

@@ -334,7 +334,8 @@ def _pack(keys: KeyRange | None, last_partition: int) -> Column | None:
         bits = (high - low).bit_length()
         packed = f"(shiftleft({packed}, {bits}) | (CAST({part} AS BIGINT) - ({low}L)))"
     within = " AND ".join(
-        f"{part} BETWEEN {low}L AND {high}L" for part, (low, high) in zip(parts, ranges, strict=True)
+        f"{part} BETWEEN {low}L AND {high}L"
+        for part, (low, high) in zip(parts, ranges, strict=True)
     )
     return F.expr(f"CASE WHEN {within} THEN {packed} END")
 

@@ -210,17 +210,16 @@ def partitions_of_source(
         tied = tied_partition_columns(source.alias(alias), keys, table)
         if tied is None:
             return None
-        rows = (
-            source.alias(alias).select(*[c.cast(StringType()) for c in tied]).distinct().collect()
-        )
+        texts = [column.cast(StringType()) for column in tied.values()]
+        rows = source.alias(alias).select(*texts).distinct().collect()
     names = [key.name for key in table.partition_keys]
     return sorted({partition_name(names, list(row)) for row in rows})
 
 
 def tied_partition_columns(
     source: DataFrame, keys: Mapping[str, str], table: HiveTable
-) -> list[Column] | None:
-    """The partition keys of the rows that a source's rows can meet, in their types.
+) -> dict[str, Column] | None:
+    """The partition keys of the rows that a source's rows can meet, by name, in their types.
 
     ``None`` if a row may equal partitions of several names.
 
@@ -233,10 +232,9 @@ def tied_partition_columns(
     given = [F.expr(keys[key.name.lower()]) for key in fields]
     if not all(map(_one_partition_equals, source.select(*given).schema.fields, fields)):
         return None
-    return [
-        value.try_cast(key.dataType).alias(key.name)
-        for value, key in zip(given, fields, strict=True)
-    ]
+    return {
+        key.name: value.try_cast(key.dataType) for value, key in zip(given, fields, strict=True)
+    }
 
 
 def _one_partition_equals(given: StructField, key: StructField) -> bool:

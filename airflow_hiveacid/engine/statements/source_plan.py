@@ -69,7 +69,7 @@ class JoinedColumn:
                 value = F.unix_date(value)
             case TimestampType():
                 value = F.unix_micros(value)
-        return value.alias(self.held)
+        return value
 
     def decoded(self) -> Column:
         """The column as the source has it."""

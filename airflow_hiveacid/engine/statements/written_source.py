@@ -7,7 +7,7 @@ count. In nearly all merges that is every row once; otherwise the files in which
 written a second time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -96,7 +96,9 @@ class SourceWriter:
             rows = rows.where(counts | (self._clause() >= 0))
         keys = join.partition_keys()
         tied = None if keys is None else tied_partition_columns(rows, keys, table)
-        chosen = rows.select(*self._columns(rows, tied))
+        columns = self._columns(rows, tied)
+        # All names at once: to give one to each column takes Java's time.
+        chosen = rows.select(*columns.values()).toDF(*columns)
         chosen = in_session(chosen, evaluating_session(join.source.sparkSession))
         writer = FlatRowsWriter(join.spark, table, AcidRowFiles(table, self.codec))
         folder = hidden_folder(table, txn)
@@ -141,20 +143,19 @@ class SourceWriter:
         sure = F.when(updates & inserts, SURE)
         return sure.when(~updates & ~inserts, NEVER).otherwise(OPEN)
 
-    def _columns(self, rows: DataFrame, tied: Sequence[Column] | None) -> list[Column]:
+    def _columns(self, rows: DataFrame, tied: Mapping[str, Column] | None) -> dict[str, Column]:
         """The table's columns, those beside them, and those that become folders."""
         alias, table = self.join.source_alias, self.join.table
-        carried = [column.encoded(alias) for column in self.plan.columns if column.carried]
-        beside = [
-            F.monotonically_increasing_id().alias(name) if name == SOURCE_ROW else F.col(name)
-            for name in self.beside
-        ]
+        beside = {
+            column.held: column.encoded(alias) for column in self.plan.columns if column.carried
+        }
+        for name in self.beside:
+            beside[name] = F.monotonically_increasing_id() if name == SOURCE_ROW else F.col(name)
         if self.plan.values is None:
-            return [*carried, *beside, *(tied or ())]
+            return {**beside, **(tied or {})}
         clause = "update" if self.join.updating_clauses() else "insert"
         what = f"An {clause} clause of the merge"
         values = assignments(rows, table, self.plan.values, what)
-        folders = [F.col(FATE)] if self.fate is None else []
         if self.fate is None:
             # What is never written may have values that could not be.
             held = {column.held for column in self.plan.columns}
@@ -163,11 +164,12 @@ class SourceWriter:
                 name: value if name in held else F.when(written, value)
                 for name, value in values.items()
             }
-            for key, column in zip(table.partition_keys, tied or (), strict=False):
-                values[key.name] = F.coalesce(values[key.name], F.when(~written, column))
-        columns = [values[column.name].alias(column.name) for column in table.columns]
-        keys = [values[key.name].alias(key.name) for key in table.partition_keys]
-        return [*columns, *carried, *beside, *keys, *folders]
+            for name, key in (tied or {}).items():
+                values[name] = F.coalesce(values[name], F.when(~written, key))
+        columns = {column.name: values[column.name] for column in table.columns}
+        keys = {key.name: values[key.name] for key in table.partition_keys}
+        fate = {FATE: F.col(FATE)} if self.fate is None else {}
+        return {**columns, **beside, **keys, **fate}
 
 
 @dataclass(eq=False)

@@ -212,6 +212,8 @@ class ManyRowIds(RowIds):
 
     def uneven(self, rows: FlatRows, writes: Writes, updating: Collection[int]) -> list[FlatFile]:
         """The files in which a row is not written exactly once."""
+        if not writes.files:
+            return []
         spark = self.frame.sparkSession
         names = [SOURCE_ROW] if writes.inserted is not None else [SOURCE_ROW, INSERTED]
         frame = rows.frame(spark, names, writes.files)
