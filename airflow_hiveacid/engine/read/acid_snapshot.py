@@ -37,6 +37,8 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 # have such a name: the metastore keeps names in lower case.
 WRITE_ID, BUCKET, ROW = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW"
 KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
+# Whether a row stands in a file that delete events may belong to, where they are not applied.
+TOUCHED = "_ACID_TOUCHED"
 # Beyond this many delete events a broadcast costs more than a shuffle of the data.
 BROADCAST_DELETE_EVENTS = 5_000_000
 # A tail takes a request, and a pair of files a microsecond: some seconds for so many at the most.
@@ -95,7 +97,12 @@ class AcidSnapshot:
         return replace(self, table=table)
 
     def rows(
-        self, spark: SparkSession, search: SearchArgument | None = None, with_key: bool = True
+        self,
+        spark: SparkSession,
+        search: SearchArgument | None = None,
+        with_key: bool = True,
+        *,
+        with_deleted: bool = False,
     ) -> DataFrame:
         """Every visible row, with the columns of its row id when they are asked for.
 
@@ -103,14 +110,28 @@ class AcidSnapshot:
             spark: A session made by ``scan_session``.
             search: What ORC may skip row groups by; rows that do not match it may still come.
             with_key: Whether to add the row id and the partition's number.
+            with_deleted: Leave it to the caller to leave out rows by delete events, and add
+                TOUCHED; see ``engine.read.deleted_rows``.
         """
-        parts = [
-            self._group(spark, files, group, search, with_key) for group, files in self._groups()
-        ]
+        parts = []
+        for group, files in self._groups():
+            frame = self._group(spark, files, group, search, with_key or with_deleted)
+            if group.touched and not with_deleted:
+                frame = self._without_deleted(spark, frame, files)
+            touched = [F.lit(group.touched).alias(TOUCHED)] if with_deleted else []
+            parts.append(frame.select(*self._names(with_key), *touched))
         if not parts:
             empty = StructType(spark_struct(all_columns(self.table)).fields + _key_fields())
-            return spark.createDataFrame([], empty).select(*self._names(with_key))
+            nothing = spark.createDataFrame([], empty).withColumn(TOUCHED, F.lit(False))
+            return nothing.select(*self._names(with_key), *([TOUCHED] if with_deleted else []))
         return reduce(DataFrame.unionByName, parts)
+
+    def deletes(self) -> list[_NumberedFile] | None:
+        """The delete files of all rows that are TOUCHED; None if some have others than some."""
+        touched = [files for group, files in self._groups() if group.touched]
+        if len(touched) > 1:
+            return None
+        return self._deletes_of_all(touched[0]) if touched else []
 
     def _names(self, with_key: bool) -> list[str]:
         names = [quoted(column.name) for column in all_columns(self.table)]
@@ -126,14 +147,8 @@ class AcidSnapshot:
     ) -> DataFrame:
         keyed = group.touched or with_key
         if not group.raw:
-            frame = self._scan(spark, files, group.exact, search, keyed)
-        elif keyed:
-            frame = self._numbered(spark, files)
-        else:
-            frame = self._raw(spark, files, search)
-        if group.touched:
-            frame = self._without_deleted(spark, frame, files)
-        return frame.select(*self._names(with_key))
+            return self._scan(spark, files, group.exact, search, keyed)
+        return self._numbered(spark, files) if keyed else self._raw(spark, files, search)
 
     def _groups(self) -> list[tuple[_Group, list[_NumberedFile]]]:
         """Files that are read alike."""
@@ -237,17 +252,16 @@ class AcidSnapshot:
             for number, file in files
         ]
 
+    def _deletes_of_all(self, files: Sequence[_NumberedFile]) -> list[_NumberedFile]:
+        deletes = {
+            (number, delete) for number, file in files for delete in self._deletes_of(number, file)
+        }
+        return sorted(deletes, key=lambda numbered: numbered[1].path)
+
     def _without_deleted(
         self, spark: SparkSession, frame: DataFrame, files: Sequence[_NumberedFile]
     ) -> DataFrame:
-        deletes = sorted(
-            {
-                (number, delete)
-                for number, file in files
-                for delete in self._deletes_of(number, file)
-            },
-            key=lambda numbered: numbered[1].path,
-        )
+        deletes = self._deletes_of_all(files)
         inexact = any(not file.exact for _, file in deletes)
         events = _read(spark, self.table, [file.path for _, file in deletes], None, _DELETES)
         if inexact:

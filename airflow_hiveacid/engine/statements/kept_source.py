@@ -26,7 +26,7 @@ from airflow_hiveacid.engine.write.row_ids import (
     CLAUSE,
     SOURCE_ROW,
     RowIds,
-    find_row_ids,
+    RowSearch,
     written_row_ids,
 )
 
@@ -69,7 +69,7 @@ class KeptSource(SourceRows):
         names = [*KEY, CLAUSE, SOURCE_ROW]
         updating = self.join.updating_clauses()
         if not updating:
-            return find_row_ids(pairs.select(*names), snapshot, context.txn, "The merge")
+            return RowSearch(snapshot, context.txn, "The merge").found(pairs.select(*names))
         written = F.when(F.col(CLAUSE).isin(updating), _WRITTEN).otherwise(_NOT_WRITTEN)
         columns, keys = context.table.columns, context.table.partition_keys
         frame = pairs.withColumn(FATE, written).select(

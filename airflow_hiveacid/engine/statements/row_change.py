@@ -17,7 +17,7 @@ from airflow_hiveacid.engine.rows.columns import all_columns, assignments, quote
 from airflow_hiveacid.engine.statements.source import SourceInputs
 from airflow_hiveacid.engine.statements.source_rows import grouped, is_scattered
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
-from airflow_hiveacid.engine.write.row_ids import CLAUSE, find_row_ids, written_row_ids
+from airflow_hiveacid.engine.write.row_ids import CLAUSE, RowSearch, written_row_ids
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.jobs.sources import PathSource, TableSource
 from airflow_hiveacid.progress import Phase
@@ -103,7 +103,7 @@ class DeleteStatement(RowChange):
             snapshot = self._snapshot(context)
             keys = self._chosen(context, snapshot).select(*KEY, F.lit(0).alias(CLAUSE))
             what = f"The delete from {context.table.ref.full_name}"
-            found = find_row_ids(keys, snapshot, context.txn, what)
+            found = RowSearch(snapshot, context.txn, what).found(keys)
         with context.phases(Phase.WRITE):
             found.write_deletes(context.output, snapshot.partitions)
         return Counts(deleted=context.output.deletes)

@@ -98,6 +98,8 @@ class SourcePlan:
         target_columns: The columns of the target that pairs are found by, in lower case.
         decided: Whether the source alone says which clause acts on a pair.
         equal: Columns of the target with the columns of the source that ``=`` compares them with.
+        only_equal: Whether pairs are found by comparing columns of the same types, and by nothing
+            else: no value of any row makes that fail.
     """
 
     values: Mapping[str, str] | None
@@ -105,6 +107,7 @@ class SourcePlan:
     target_columns: frozenset[str]
     decided: bool
     equal: Sequence[tuple[HiveColumn, JoinedColumn]]
+    only_equal: bool
 
     @classmethod
     def of(cls, join: MergeJoin) -> "SourcePlan | None":
@@ -167,6 +170,7 @@ class _Planner:
                 for joined in columns
                 if joined.field is field
             ],
+            only_equal=decided and not rests and self._only_equal(),
         )
 
     def equal(self) -> list[tuple[HiveColumn, StructField]]:
@@ -221,15 +225,25 @@ class _Planner:
                     equalities.append((columns["target"], columns["source"], operator))
         return equalities
 
+    def _only_equal(self) -> bool:
+        conjunct_count = sum(1 for _ in conjuncts(parsed(self.join.spark, self.join.on)))
+        return len(self._equalities) == conjunct_count and all(
+            self._has_same_type(target, source) for target, source, _ in self._equalities
+        )
+
+    def _has_same_type(self, target: str, source: str) -> bool:
+        columns = [c for c in all_columns(self.join.table) if c.name.lower() == target]
+        given = self._fields.get(source)
+        types = [field.dataType.simpleString() for field in spark_struct(columns).fields]
+        return given is not None and types == [given.dataType.simpleString()]
+
     def _is_same_value(self, target: str, source: str) -> bool:
         """Whether a column of the target holds the very value that a column of the source has."""
         columns = {column.name.lower(): column for column in all_columns(self.join.table)}
-        if target not in columns or source not in self._fields:
+        if not self._has_same_type(target, source):
             return False
-        given = self._fields[source].dataType
-        (stored,) = spark_struct([columns[target]]).fields
-        same = given.simpleString() == stored.dataType.simpleString()
-        return same and (isinstance(given, _EXACT) or columns[target].type.lower() == "string")
+        exact = isinstance(self._fields[source].dataType, _EXACT)
+        return exact or columns[target].type.lower() == "string"
 
     def _same(self, one: Mapping[str, str], other: Mapping[str, str]) -> bool:
         return all(

@@ -18,7 +18,8 @@ from airflow_hiveacid.acid.merge import Clause, MatchedUpdate
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
-from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
+from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.pruning import tied_partition_columns
 from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
 from airflow_hiveacid.engine.rows.columns import all_columns, assignments, quoted
@@ -41,8 +42,8 @@ from airflow_hiveacid.engine.write.row_ids import (
     INSERTED,
     SOURCE_ROW,
     RowIds,
+    RowSearch,
     Writes,
-    find_row_ids,
 )
 from airflow_hiveacid.engine.write.staged_files import FlatFile
 
@@ -198,16 +199,20 @@ class WrittenSource(SourceRows):
             small=self.rows.bytes <= BROADCAST_BYTES,
         )
         fewer, search = only_with(snapshot, spark, self._values_of_target())
-        target = fewer.of_columns(plan.target_columns).rows(spark, search)
+        few = fewer.of_columns(plan.target_columns)
+        rows = RowSearch(fewer, context.txn, "The merge")
+        # Rows that are deleted must not be compared where that could fail.
+        deleted = DeletedRows.of(few) if plan.only_equal and rows.is_fetched else None
+        target = few.rows(spark, search, with_deleted=deleted is not None)
         with spark_errors_as_ours("A condition of the merge"):
             pairs = some.pairs(target).withColumn(CLAUSE, self.writer.clause_of_pair(is_pair))
         pairs = pairs.where(join.matters(is_pair))
         numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.beside else []
+        if deleted is not None:
+            return rows.found(pairs.select(*KEY, CLAUSE, *numbers, TOUCHED), deleted)
         if join.plan.matched or join.plan.not_matched_by_source:
-            chosen = pairs.select(*KEY, CLAUSE, *numbers)
-        else:
-            chosen = pairs.select(CLAUSE, *numbers).distinct()
-        return find_row_ids(chosen, fewer, context.txn, "The merge")
+            return rows.found(pairs.select(*KEY, CLAUSE, *numbers))
+        return rows.found(pairs.select(CLAUSE, *numbers).distinct())
 
     def write(self, context: WriteContext, found: RowIds) -> None:
         """Stage the rows that count."""

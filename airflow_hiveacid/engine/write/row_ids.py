@@ -18,7 +18,15 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
-from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, KEY, ROW, WRITE_ID, AcidSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import (
+    BUCKET,
+    KEY,
+    ROW,
+    TOUCHED,
+    WRITE_ID,
+    AcidSnapshot,
+)
+from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.files import PartitionFiles, read_tails
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.rows.partition_values import PARTITION, PATH
@@ -229,25 +237,46 @@ class ManyRowIds(RowIds):
         return self.frame.where(F.col(CLAUSE) >= 0)
 
 
-def find_row_ids(
-    frame: DataFrame, snapshot: AcidSnapshot, txn: ReadingTransaction, what: str
-) -> RowIds:
-    """Let Spark find row ids, once.
+@dataclass(frozen=True)
+class RowSearch:
+    """Lets Spark find rows of a snapshot, once.
 
-    Args:
-        frame: KEY and CLAUSE, and SOURCE_ROW in a merge.
-        snapshot: What the row ids are of.
+    Attributes:
+        snapshot: The rows.
         txn: The transaction that they are found in.
         what: What finds them, to begin an error's message with.
     """
-    with spark_errors_as_ours(what):
-        if _can_be_fetched(snapshot):
+
+    snapshot: AcidSnapshot
+    txn: ReadingTransaction
+    what: str
+
+    @cached_property
+    def is_fetched(self) -> bool:
+        """Whether the driver takes the row ids of all rows of the snapshot."""
+        files = [file for partition in self.snapshot.partitions for file in partition.inserts]
+        few = len(files) <= _FEW_FILES
+        return few and sum(tail.rows for tail in read_tails(files)) <= _MOST_FETCHED
+
+    def found(self, frame: DataFrame, deleted: DeletedRows | None = None) -> RowIds:
+        """The row ids of a frame, which nobody evaluates again.
+
+        Args:
+            frame: KEY and CLAUSE, and SOURCE_ROW in a merge.
+            deleted: What has to be left out of it, if it has TOUCHED, and is fetched.
+        """
+        spark = frame.sparkSession
+        with spark_errors_as_ours(self.what):
+            if not self.is_fetched:
+                kept = keep_rows(frame, spark, self.snapshot.table, self.txn, self.what)
+                few = kept.rows <= FEW
+                return FewRowIds(kept.frame.toArrow()) if few else ManyRowIds(kept.frame)
             table = frame.toArrow()
-            if table.num_rows <= FEW:
-                return FewRowIds(table)
-            return ManyRowIds(frame.sparkSession.createDataFrame(table))
-        kept = keep_rows(frame, frame.sparkSession, snapshot.table, txn, what)
-        return FewRowIds(kept.frame.toArrow()) if kept.rows <= FEW else ManyRowIds(kept.frame)
+        if deleted is not None:
+            table = table.filter(pa.array(~deleted.among(table))).drop_columns([TOUCHED])
+        return (
+            FewRowIds(table) if table.num_rows <= FEW else ManyRowIds(spark.createDataFrame(table))
+        )
 
 
 def written_row_ids(rows: FlatRows, spark: SparkSession, names: Sequence[str]) -> RowIds:
@@ -263,10 +292,3 @@ def written_row_ids(rows: FlatRows, spark: SparkSession, names: Sequence[str]) -
     nothing = pa.table({name: pa.array([], pa.int64()) for name in names})
     tables = rows.columns(names, rows.files)
     return FewRowIds(pa.concat_tables(tables) if tables else nothing)
-
-
-def _can_be_fetched(snapshot: AcidSnapshot) -> bool:
-    """Whether the driver takes the row ids of all rows of a snapshot."""
-    files = [file for partition in snapshot.partitions for file in partition.inserts]
-    few = len(files) <= _FEW_FILES
-    return few and sum(tail.rows for tail in read_tails(files)) <= _MOST_FETCHED
