@@ -42,6 +42,8 @@ APPLICATION_SETTINGS = {
     # By its environment, since an executor's Java options may hold the user's own.
     "spark.executorEnv.TZ": "UTC",
 }
+# What setting a job group changes for all jobs that follow.
+_OF_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 _CALLING_JAVA = ("reflect", "java_method", "try_reflect")
 # They print a page of Java for every error that is raised as well, and that we report in a line.
 _REPEATING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -124,7 +126,7 @@ def session_time_zone(spark: SparkSession) -> str:
 def cancelling_jobs(spark: SparkSession, group: str, description: str) -> Iterator[None]:
     """Stop the body's Spark jobs when it ends by an error, so that none goes on writing."""
     context = spark.sparkContext
-    before = context.getLocalProperty("spark.jobGroup.id")
+    before = {name: context.getLocalProperty(name) for name in _OF_JOB_GROUP}
     context.setJobGroup(group, description, interruptOnCancel=True)
     try:
         yield
@@ -132,4 +134,5 @@ def cancelling_jobs(spark: SparkSession, group: str, description: str) -> Iterat
         context.cancelJobGroup(group)
         raise
     finally:
-        context.setLocalProperty("spark.jobGroup.id", before)  # type: ignore[arg-type]
+        for name, value in before.items():
+            context.setLocalProperty(name, value)  # type: ignore[arg-type]

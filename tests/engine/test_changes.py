@@ -43,11 +43,17 @@ def test_updates_and_deletes_follow_their_conditions(
             assert rows == sorted(expected.values())
             assert problems_of_keys(table) == []
 
+        context = spark.sparkContext
+        context.setJobGroup("mine", "what I do")
         # Expressions see the old values, whatever the order of the assignments.
         report = acid.update({"NAME": "concat(day, id)", "amount": "t.amount + id"}, "id in (1, 3)")
         assert (report.job, report.rows_updated, report.rows_deleted) == ("update", 2, 0)
         assert list(report.partitions) == ["day=mon", "day=tue"]
         expected[1], expected[3] = (1, "tue1", 2, "tue"), (3, "mon3", 6, "mon")
+        # Spark goes on to call the user's jobs what the user has called them.
+        for name, told in (("spark.jobGroup.id", "mine"), ("spark.job.description", "what I do")):
+            assert context.getLocalProperty(name) == told
+            context.setLocalProperty(name, None)
         check()
 
         # A row that moves to another partition, and one to a partition that is new.
