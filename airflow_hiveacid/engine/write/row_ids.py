@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
+from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.acid_snapshot import (
     BUCKET,
     KEY,
@@ -147,8 +148,10 @@ class FewRowIds(RowIds):
         """The files in which a row is not written exactly once."""
         partners, updates = self._updates(updating)
         names = [SOURCE_ROW] if writes.inserted is not None else [SOURCE_ROW, INSERTED]
-        uneven = []
-        for file, table in zip(writes.files, rows.columns(names, writes.files), strict=True):
+
+        # File by file: the source may be far larger than what it has met.
+        def is_uneven(file: FlatFile) -> bool:
+            (table,) = rows.columns(names, [file])
             numbers = np.asarray(table[SOURCE_ROW])
             if writes.inserted is None:
                 times = np.asarray(table[INSERTED]).astype(np.int64)
@@ -156,9 +159,10 @@ class FewRowIds(RowIds):
                 times = np.full(len(numbers), int(writes.inserted))
             _, at, of = np.intersect1d(numbers, partners, assume_unique=True, return_indices=True)
             times[at] = updates[of]
-            if (times != 1).any():
-                uneven.append(file)
-        return uneven
+            return bool((times != 1).any())
+
+        found = in_threads(is_uneven, writes.files)
+        return [file for file, is_so in zip(writes.files, found, strict=True) if is_so]
 
     def _updates(self, updating: Collection[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The numbers of the rows of the source that have met a row, and how often one updates."""
