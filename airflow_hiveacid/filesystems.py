@@ -100,9 +100,8 @@ def os_errors_as_ours(path: str) -> Iterator[None]:
 def in_our_words(path: str) -> Iterator[None]:
     """Turn the errors of file systems in the body of a with statement into ours, about a path."""
     try:
-        yield
-    except OSError as error:
-        raise storage_error(error, path) from error
+        with os_errors_as_ours(path):
+            yield
     except (ValueError, pa.ArrowException) as error:
         # A name that is no UTF-8, for example: whoever may write into a folder can make one.
         raise StorageError(

@@ -118,7 +118,7 @@ class SourcePlan:
 def equal_columns(join: MergeJoin) -> list[tuple[HiveColumn, StructField]]:
     """Columns of the target's files with the columns of the source that ``=`` compares them with.
 
-    None if rows of the target matter that meet no row of the source.
+    There are none if rows of the target matter that meet no row of the source.
     """
     return [] if join.plan.not_matched_by_source else _Planner(join).equal()
 

@@ -16,8 +16,6 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 BROADCAST_BYTES = 64 << 20
 # Files that Spark wrote become one until it has this size: a task of Spark may have few rows.
 _FILE_BYTES = 32 << 20
-
-
 # A scan of more has so many tasks that the few rows of each that change are better put together.
 _SCATTERING_BYTES = 8 << 30
 

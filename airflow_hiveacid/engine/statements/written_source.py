@@ -78,7 +78,7 @@ class SourceWriter:
         if _are_conditional((*matched, *inserts)):
             return None
         updates = bool(matched) and isinstance(matched[0], MatchedUpdate)
-        return SURE if updates and inserts else OPEN if updates or inserts else NEVER
+        return SURE if updates and inserts else OPEN
 
     def write(self, txn: ReadingTransaction) -> "WrittenSource":
         """Evaluate the source; the files belong to a transaction."""
@@ -216,9 +216,9 @@ class WrittenSource(SourceRows):
 
     def write(self, context: WriteContext, found: RowIds) -> None:
         """Stage the rows that count."""
-        files = [file for file in self.rows.files if file.fate != NEVER]
         if self.writer.fate == NEVER:
             return
+        files = [file for file in self.rows.files if file.fate != NEVER]
         updating = self.join.updating_clauses()
         writes = Writes(files, self.writer.inserted)
         uneven = found.uneven(self.rows, writes, updating)
