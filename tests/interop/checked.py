@@ -1,5 +1,6 @@
 """A table, and everybody who has to see the same rows of it."""
 
+import io
 import itertools
 import json
 from datetime import date, timedelta
@@ -15,6 +16,8 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.orc.compression import Codec
+from airflow_hiveacid.orc.tail import OrcTail
 
 COLUMNS = [
     HiveColumn("id", "int"),
@@ -40,6 +43,8 @@ SHAPES = {
         "bucket_columns": ["id", "name"],
         "num_buckets": 2,
     },
+    # Hive 3 could not read it; Hive 4 and Trino have to.
+    "zstd": {"columns": [*COLUMNS, DAY], "parameters": {"orc.compress": "ZSTD"}},
 }
 
 
@@ -53,6 +58,7 @@ class Checked:
         self.ref = TableRef("default", f"{shape}_{next(_NUMBERS)}")
         self.name = self.ref.full_name
         self.partitioned = "partition_keys" in SHAPES[shape]
+        self.codec = Codec.ZSTD if shape == "zstd" else Codec.ZLIB
         self.rows = {}
         self.spark = spark
         self.uri = hive.metastore_uri
@@ -108,11 +114,19 @@ class Checked:
 
     def directories(self):
         """The names of all ACID directories, in each partition's folder."""
-        with self.client() as client:
-            root = Path(client.get_table(self.ref).folder.removeprefix("file:"))
+        root = self._folder()
         kinds = ("base_", "delta_", "delete_delta_")
         found = [path for path in root.rglob("*_*") if path.name.startswith(kinds)]
         return {str(path.relative_to(root)) for path in found}
+
+    def codecs(self):
+        """How all files of rows and deletes are compressed, whoever has written them."""
+        files = [path.read_bytes() for path in self._folder().rglob("bucket_*")]
+        return {OrcTail.read(io.BytesIO(file)).compression.codec for file in files}
+
+    def _folder(self):
+        with self.client() as client:
+            return Path(client.get_table(self.ref).folder.removeprefix("file:"))
 
     def requests(self):
         """What Hive shows of the queue: partition, kind, state and error of each request."""

@@ -14,11 +14,17 @@ from airflow_hiveacid.metastore.dev.distribution import cache_folder
 TRINO_VERSION = "476"
 TRINO_JAVA = 24
 HERE = Path(__file__).parent
+_HIVE = "hive-engine-4.0.1"
 
 
 def hive_libraries() -> Path:
     """The folder of Hive's jars: lib, and late for what must come after everything else."""
-    return _cached("hive-engine-4.0.1", _fetch_hive)
+    return _cached(_HIVE, _fetch_hive)
+
+
+def has_hive() -> bool:
+    """Whether Hive's jars have been fetched."""
+    return (_cache() / _HIVE).exists()
 
 
 def trino_home() -> Path:
@@ -45,8 +51,12 @@ def _java_version(java: Path) -> int:
     return int(match[1]) if match else 0
 
 
+def _cache() -> Path:
+    return cache_folder() / "interop"
+
+
 def _cached(name: str, fetch: Callable[[Path], None]) -> Path:
-    cache = cache_folder() / "interop"
+    cache = _cache()
     home = cache / name
     if not home.exists():
         cache.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ def table(request, create_table):
     return create_table(request.param)
 
 
+@pytest.mark.parametrize("table", [*SHAPES, "zstd"], indirect=True)
 def test_hive_and_trino_read_what_we_compact_and_hive_goes_on_with_it(table):
     append(table, range(60), (1006, None, None, None, OTHER_DAY))
     append(table, range(60, 90))
@@ -49,6 +50,7 @@ def test_hive_and_trino_read_what_we_compact_and_hive_goes_on_with_it(table):
     table.check()
     table.compact_with_hive("major")
     table.check()
+    assert table.codecs() == {table.codec}
 
     # What Hive has replaced on top of ours goes, too, and so does what it rolled back.
     cleaned = table.clean()

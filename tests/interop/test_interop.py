@@ -65,6 +65,7 @@ def test_all_engines_agree_about_a_table_that_we_write_and_hive_goes_on_with(tab
     table.rows[50] = customer(50, 7)
     del table.rows[51]
     table.check()
+    assert table.codecs() == {table.codec}
 
 
 @pytest.mark.parametrize("shape", ["unpartitioned", "partitioned"])
