@@ -29,7 +29,8 @@ from airflow_hiveacid.engine.read.acid_snapshot import (
     AcidSnapshot,
 )
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
-from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
+from airflow_hiveacid.engine.rows.char_texts import pad_chars
+from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.rows.types import require_whole_maps
 from airflow_hiveacid.engine.session import scan_session

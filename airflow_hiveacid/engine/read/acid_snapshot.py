@@ -20,8 +20,8 @@ from airflow_hiveacid.engine.failures import CORRUPT
 from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles, read_key_ranges
 from airflow_hiveacid.engine.read.originals import numbered_rows
 from airflow_hiveacid.engine.read.search_argument import SearchArgument
+from airflow_hiveacid.engine.rows.char_texts import within
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
-from airflow_hiveacid.engine.rows.conversion import within
 from airflow_hiveacid.engine.rows.partition_values import (
     PARTITION,
     PATH,

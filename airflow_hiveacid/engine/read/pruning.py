@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     DoubleType,
@@ -27,7 +27,7 @@ from airflow_hiveacid.engine.read.spark_trees import (
     kind,
     parsed,
 )
-from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.columns import as_operand, quoted
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.metastore.catalog import HiveTable
 
@@ -210,15 +210,15 @@ def partitions_of_source(
         tied = tied_partition_columns(source.alias(alias), keys, table)
         if tied is None:
             return None
-        texts = [column.cast(StringType()) for column in tied.values()]
-        rows = source.alias(alias).select(*texts).distinct().collect()
+        texts = [f"CAST({key} AS STRING)" for key in tied.values()]
+        rows = source.alias(alias).selectExpr(*texts).distinct().collect()
     names = [key.name for key in table.partition_keys]
     return sorted({partition_name(names, list(row)) for row in rows})
 
 
 def tied_partition_columns(
     source: DataFrame, keys: Mapping[str, str], table: HiveTable
-) -> dict[str, Column] | None:
+) -> dict[str, str] | None:
     """The partition keys of the rows that a source's rows can meet, by name, in their types.
 
     ``None`` if a row may equal partitions of several names.
@@ -229,11 +229,12 @@ def tied_partition_columns(
         table: The target.
     """
     fields = spark_struct(table.partition_keys).fields
-    given = [F.expr(keys[key.name.lower()]) for key in fields]
-    if not all(map(_one_partition_equals, source.select(*given).schema.fields, fields)):
+    given = [keys[key.name.lower()] for key in fields]
+    if not all(map(_one_partition_equals, source.selectExpr(*given).schema.fields, fields)):
         return None
     return {
-        key.name: value.try_cast(key.dataType) for value, key in zip(given, fields, strict=True)
+        key.name: f"TRY_CAST({as_operand(value)} AS {key.dataType.simpleString()})"
+        for value, key in zip(given, fields, strict=True)
     }
 
 

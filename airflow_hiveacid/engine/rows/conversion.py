@@ -1,11 +1,14 @@
-"""The conversion of values to the type of a column, by Hive's rules and without loss."""
+"""Values on their way into a table: which expression fills which column, in the column's type.
 
-from collections.abc import Callable
+They are converted by Hive's rules and without loss.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import functions as F
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -29,10 +32,12 @@ from airflow_hiveacid.acid.schema import (
     Varchar,
     parse_type,
 )
-from airflow_hiveacid.engine.failures import MISMATCH
+from airflow_hiveacid.engine.failures import MISMATCH, spark_errors_as_ours
+from airflow_hiveacid.engine.rows.char_texts import has
+from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, find_columns, quoted
 from airflow_hiveacid.engine.rows.types import spark_type
 from airflow_hiveacid.errors import TypeMismatch
-from airflow_hiveacid.metastore.catalog import HiveColumn
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 
 _DATED = DateType | TimestampType | TimestampNTZType
 
@@ -49,6 +54,9 @@ _LOST_MICROS = (-999_000, -1)
 class Conversion:
     """What has to be done to values of one type before a column can store them.
 
+    It is said in SQL: every step of an expression that is put together from here is several calls
+    of Java, of which a table with a few dates would need hundreds.
+
     Attributes:
         column: The column.
         given: The type of the values.
@@ -59,13 +67,18 @@ class Conversion:
     given: DataType
     what: str
 
-    def of(self, value: SparkColumn) -> SparkColumn:
+    def of(self, value: str) -> str:
         """A value as the column stores it.
+
+        Args:
+            value: An expression, of which Spark has found out that its type is ``given``.
 
         Raises:
             TypeMismatch: No value of the type can be stored.
         """
-        return self._converted(value, self.given, parse_type(self.column.type))
+        whole = as_operand(value)
+        converted = self._converted(whole, self.given, parse_type(self.column.type))
+        return value if converted == whole else converted
 
     def impossible(self) -> TypeMismatch:
         """The error for values of a type that cannot be stored at all."""
@@ -75,21 +88,23 @@ class Conversion:
             remedy="Cast the expression to the column's type.",
         )
 
-    def _converted(self, value: SparkColumn, given: DataType, hive_type: HiveType) -> SparkColumn:
+    def _converted(self, value: str, given: DataType, hive_type: HiveType) -> str:
         target = spark_type(hive_type, self.column.name)
         if isinstance(given, NullType):
-            return value.cast(target)
+            return f"CAST({value} AS {_type_as_sql(target)})"
         # Python's text of a type has all of it but for nullability and the metadata of fields.
-        if given.simpleString() == target.simpleString() and not _has(_is_limited, hive_type):
+        if given.simpleString() == target.simpleString() and not has(_is_limited, hive_type):
             return value
         match hive_type, given:
             case Array(element), ArrayType():
-                return F.transform(value, lambda v: self._converted(v, given.elementType, element))
-            case Map(key, item), MapType():
-                keyed = F.transform_keys(value, lambda k, _: self._converted(k, given.keyType, key))
-                return F.transform_values(
-                    keyed, lambda _, v: self._converted(v, given.valueType, item)
+                return (
+                    f"transform({value}, v -> {self._converted('v', given.elementType, element)})"
                 )
+            case Map(key, item), MapType():
+                keys = self._converted("k", given.keyType, key)
+                values = self._converted("v", given.valueType, item)
+                keyed = f"transform_keys({value}, (k, v) -> {keys})"
+                return f"transform_values({keyed}, (k, v) -> {values})"
             case Struct(), StructType():
                 return self._struct(value, given, hive_type)
             case ((Array() | Map() | Struct()), _):
@@ -107,7 +122,7 @@ class Conversion:
                 return self._timed(value)
         return value
 
-    def _struct(self, value: SparkColumn, given: StructType, hive_type: Struct) -> SparkColumn:
+    def _struct(self, value: str, given: StructType, hive_type: Struct) -> str:
         """Fields are found by name, as columns are; Spark's own cast goes by position."""
         have = {field.name.lower(): field for field in given.fields}
         if have.keys() != {name.lower() for name, _ in hive_type.fields}:
@@ -115,106 +130,113 @@ class Conversion:
         fields = []
         for name, type_ in hive_type.fields:
             field = have[name.lower()]
-            fields.append(
-                self._converted(value.getField(field.name), field.dataType, type_).alias(name)
-            )
-        return F.when(value.isNotNull(), F.struct(*fields))
+            of_field = self._converted(f"{value}.{quoted(field.name)}", field.dataType, type_)
+            fields.append(f"{of_field} AS {quoted(name)}")
+        return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
 
-    def _cast(self, value: SparkColumn, target: DataType) -> SparkColumn:
-        cast = value.try_cast(target)
+    def _cast(self, value: str, target: DataType) -> str:
+        cast = f"TRY_CAST({value} AS {_type_as_sql(target)})"
         text = f" does not fit into column {self.column.name} {self.column.type}."
-        return F.when(value.isNotNull() & cast.isNull(), self._failure(value, text)).otherwise(cast)
+        return self._unless(f"{value} IS NOT NULL AND {cast} IS NULL", cast, value, text)
 
-    def _fitted(self, value: SparkColumn, hive_type: Char | Varchar) -> SparkColumn:
+    def _fitted(self, value: str, hive_type: Char | Varchar) -> str:
         """A text that is not longer than its type allows; blanks at the end of a char are none."""
-        fitted = F.rtrim(value) if isinstance(hive_type, Char) else value
+        fitted = f"rtrim({value})" if isinstance(hive_type, Char) else value
         text = f" is longer than column {self.column.name} {self.column.type} allows."
-        return F.when(F.length(fitted) > hive_type.length, self._failure(value, text)).otherwise(
-            fitted
-        )
+        return self._unless(f"length({fitted}) > {hive_type.length}", fitted, value, text)
 
-    def _timed(self, value: SparkColumn) -> SparkColumn:
+    def _timed(self, value: str) -> str:
         """A timestamp that files can hold."""
         text = (
             f" cannot be stored in column {self.column.name} {self.column.type}: in ORC files the "
             "last second before 1970 cannot be told from the first one after it."
         )
-        lost = F.unix_micros(value).between(*_LOST_MICROS)
-        return self._dated(
-            F.when(lost, self._failure(value, text)).otherwise(value), F.to_date(value)
-        )
+        first, last = _LOST_MICROS
+        micros = f"unix_micros({value})"
+        lost = f"{micros} >= {first} AND {micros} <= {last}"
+        return self._dated(self._unless(lost, value, value, text), f"to_date({value})")
 
-    def _dated(self, value: SparkColumn, day: SparkColumn) -> SparkColumn:
+    def _dated(self, value: str, day: str) -> str:
         """A value whose day Hive has."""
         text = (
             f" cannot be stored in column {self.column.name} {self.column.type}: Hive knows the "
             f"days from {_FIRST} to {_LAST}, but none between 1582-10-04 and {_AFTER_GAP}."
         )
-        number = F.unix_date(day)
-        unknown = (number < _days(_FIRST)) | (number > _days(_LAST))
-        in_gap = (number >= _days(_GAP)) & (number < _days(_AFTER_GAP))
-        return F.when(unknown | in_gap, self._failure(value, text)).otherwise(value)
+        number = f"unix_date({day})"
+        unknown = f"{number} < {_days(_FIRST)} OR {number} > {_days(_LAST)}"
+        in_gap = f"{number} >= {_days(_GAP)} AND {number} < {_days(_AFTER_GAP)}"
+        return self._unless(f"{unknown} OR {in_gap}", value, value, text)
 
-    def _failure(self, value: SparkColumn, after: str) -> SparkColumn:
-        shown = value.cast("string").substr(1, 80)
-        return F.raise_error(
-            F.concat(F.lit(f"{MISMATCH} {self.what}: '"), shown, F.lit(f"'{after}"))
-        )
-
-
-def padded(value: SparkColumn, hive_type: HiveType) -> SparkColumn:
-    """A value as files hold it: every char in it filled up with blanks."""
-
-    def fill(text: SparkColumn, type_: Char | Varchar) -> SparkColumn:
-        return F.rpad(text, type_.length, " ") if isinstance(type_, Char) else text
-
-    return _with_texts(value, hive_type, fill) if _has(_is_char, hive_type) else value
+    def _unless(self, wrong: str, right: str, value: str, after: str) -> str:
+        """An expression, or an error that shows the value where something is wrong with it."""
+        before = text_as_sql(f"{MISMATCH} {self.what}: '")
+        shown = f"substring(CAST({value} AS STRING), 1, 80)"
+        error = f"raise_error(concat({before}, {shown}, {text_as_sql(chr(39) + after)}))"
+        return f"CASE WHEN {wrong} THEN {error} ELSE {right} END"
 
 
-def within(value: SparkColumn, hive_type: HiveType) -> SparkColumn:
-    """A value as readers show it: no text in it longer than its type, no blanks after a char.
+def assignments(
+    frame: DataFrame, table: HiveTable, values: Mapping[str, str], what: str
+) -> dict[str, str]:
+    """Expressions by target column, as the values those columns store."""
+    names = find_columns(table, list(values), what)
+    return stored(frame, dict(zip(names, values.values(), strict=True)), table, what)
 
-    A file is older than its column's type if that was something else before, and longer.
+
+def stored(
+    frame: DataFrame, expressions: Mapping[str, str], table: HiveTable, what: str
+) -> dict[str, str]:
+    """Expressions over a frame as values of the table's columns they are given for.
+
+    A value that does not fit is an error and never silently becomes null or another value; only
+    digits after the point go where the type has no room for them, as everywhere in SQL.
+
+    Raises:
+        TypeMismatch: No value of an expression's type can be stored in its column.
     """
-
-    def cut(text: SparkColumn, type_: Char | Varchar) -> SparkColumn:
-        cut = F.substring(text, 1, type_.length)
-        return F.rtrim(cut) if isinstance(type_, Char) else cut
-
-    return _with_texts(value, hive_type, cut)
-
-
-def _with_texts(
-    value: SparkColumn,
-    hive_type: HiveType,
-    change: Callable[[SparkColumn, Char | Varchar], SparkColumn],
-) -> SparkColumn:
-    """A value with every char and varchar in it changed."""
-    if not _has(_is_text, hive_type):
-        return value
-    match hive_type:
-        case Char() | Varchar():
-            return change(value, hive_type)
-        case Array(element):
-            return F.transform(value, lambda v: _with_texts(v, element, change))
-        case Map(key, item):
-            keyed = F.transform_keys(value, lambda k, _: _with_texts(k, key, change))
-            return F.transform_values(keyed, lambda _, v: _with_texts(v, item, change))
-        case Struct(fields):
-            made = [
-                _with_texts(value.getField(name), type_, change).alias(name)
-                for name, type_ in fields
-            ]
-            return F.when(value.isNotNull(), F.struct(*made))
-    raise AssertionError(hive_type)
+    columns = {column.name: column for column in all_columns(table)}
+    given = _types(frame, expressions, what)
+    values = {
+        name: Conversion(columns[name], given[name], what).of(expression)
+        for name, expression in expressions.items()
+    }
+    converted = {name: value for name, value in values.items() if value != expressions[name]}
+    for name in _unresolved(frame, converted):
+        raise Conversion(columns[name], given[name], what).impossible()
+    return values
 
 
-def _is_text(hive_type: HiveType) -> bool:
-    return isinstance(hive_type, Char | Varchar)
+def null_of(column: HiveColumn) -> str:
+    """The null of a column's type."""
+    return Conversion(column, NullType(), "").of("NULL")
 
 
-def _is_char(hive_type: HiveType) -> bool:
-    return isinstance(hive_type, Char)
+def text_as_sql(text: str) -> str:
+    """A text as SQL, whatever quotes mean there by the settings of the session."""
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+
+def _types(frame: DataFrame, expressions: Mapping[str, str], what: str) -> dict[str, DataType]:
+    """The types of expressions, all resolved at once: that costs as much as a single one."""
+    try:
+        resolved = frame.selectExpr(*expressions.values()).schema.fields
+    except AnalysisException:
+        for name, expression in expressions.items():
+            with spark_errors_as_ours(f"{what}: the value of column {name}"):
+                frame.selectExpr(expression)
+        raise
+    return {name: field.dataType for name, field in zip(expressions, resolved, strict=True)}
+
+
+def _unresolved(frame: DataFrame, expressions: Mapping[str, str]) -> list[str]:
+    """The names of the expressions that Spark refuses."""
+    try:
+        frame.selectExpr(*expressions.values())
+    except AnalysisException:
+        if len(expressions) == 1:
+            return list(expressions)
+        return [n for n, value in expressions.items() if _unresolved(frame, {n: value})]
+    return []
 
 
 def _is_limited(hive_type: HiveType) -> bool:
@@ -225,16 +247,16 @@ def _is_limited(hive_type: HiveType) -> bool:
     return isinstance(hive_type, Char | Varchar)
 
 
-def _has(kind: Callable[[HiveType], bool], hive_type: HiveType) -> bool:
-    """Whether a type is of a kind, or a part of it is."""
-    match hive_type:
-        case Array(element):
-            return _has(kind, element)
-        case Map(key, value):
-            return _has(kind, key) or _has(kind, value)
-        case Struct(fields):
-            return any(_has(kind, type_) for _, type_ in fields)
-    return kind(hive_type)
+def _type_as_sql(given: DataType) -> str:
+    match given:
+        case ArrayType():
+            return f"ARRAY<{_type_as_sql(given.elementType)}>"
+        case MapType():
+            return f"MAP<{_type_as_sql(given.keyType)}, {_type_as_sql(given.valueType)}>"
+        case StructType():
+            fields = [f"{quoted(field.name)}: {_type_as_sql(field.dataType)}" for field in given]
+            return f"STRUCT<{', '.join(fields)}>"
+    return given.simpleString()
 
 
 def _days(text: str) -> int:

@@ -3,13 +3,13 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
-from airflow_hiveacid.engine.rows.columns import all_columns, find_columns, quoted, stored
+from airflow_hiveacid.engine.rows.columns import all_columns, find_columns, quoted
+from airflow_hiveacid.engine.rows.conversion import stored, text_as_sql
 from airflow_hiveacid.engine.session import evaluating_session, in_session
 from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
 from airflow_hiveacid.engine.statements.source import SourceFrame
@@ -225,20 +225,21 @@ def rows_for(table: HiveTable, source: DataFrame, plan: InsertPlan) -> DataFrame
     have = {name.lower(): name for name in source.columns}
     _check_static(table, plan, have, what)
     keys = {key.name.lower() for key in table.partition_keys}
-    values: dict[str, Column] = {}
+    values: dict[str, str] = {}
     for column in all_columns(table):
         name = column.name.lower()
         if name in have:
-            values[column.name] = F.col(quoted(have[name]))
+            values[column.name] = quoted(have[name])
         elif name in keys and name not in plan.fixed:
             raise UnknownColumn(
                 f"{what} has no partition column {column.name}.",
                 remedy="Add it to the source, or name the one partition to write.",
             )
         else:
-            values[column.name] = F.lit(plan.fixed.get(name))
+            fixed = plan.fixed.get(name)
+            values[column.name] = "NULL" if fixed is None else text_as_sql(fixed)
     converted = stored(source, values, table, what)
-    return source.select(*[value.alias(name) for name, value in converted.items()])
+    return source.selectExpr(*converted.values()).toDF(*converted)
 
 
 def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> DataFrame:

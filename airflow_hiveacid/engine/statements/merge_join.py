@@ -27,11 +27,10 @@ from airflow_hiveacid.engine.read.pruning import (
 from airflow_hiveacid.engine.read.spark_trees import parsed
 from airflow_hiveacid.engine.rows.columns import (
     all_columns,
-    assignments,
     columns_by_name,
-    null_of,
     quoted,
 )
+from airflow_hiveacid.engine.rows.conversion import assignments, null_of
 from airflow_hiveacid.engine.write.row_ids import CLAUSE, SOURCE_ROW, RowKey
 from airflow_hiveacid.errors import DuplicateMergeKeys, UnknownColumn
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -215,7 +214,7 @@ class MergeJoin:
             typed = assignments(rest, self.table, self.values_of(clause), what)
             for column in all_columns(self.table):
                 new = typed.get(column.name, null_of(column))
-                values[column.name] = _choose(values.get(column.name), index, new)
+                values[column.name] = _choose(values.get(column.name), index, F.expr(new))
         return rest.select(*[value.alias(name) for name, value in values.items()])
 
     def pairs(self, target: DataFrame) -> DataFrame:
@@ -235,11 +234,11 @@ class MergeJoin:
             given = clause.set if clause.set is not None else self.all_values()
             typed = assignments(pairs, self.table, given, "An update clause of the merge")
             for column in all_columns(self.table):
-                kept = F.col(f"{self.target_alias}.{quoted(column.name)}")
+                kept = f"{quoted(self.target_alias)}.{quoted(column.name)}"
                 new = typed.get(column.name, kept)
-                values[column.name] = _choose(values.get(column.name), index, new)
+                values[column.name] = _choose(values.get(column.name), index, F.expr(new))
         return [
-            values.get(column.name, null_of(column)).alias(column.name)
+            values.get(column.name, F.expr(null_of(column))).alias(column.name)
             for column in all_columns(self.table)
         ]
 

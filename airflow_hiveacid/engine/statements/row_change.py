@@ -13,7 +13,8 @@ from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
 from airflow_hiveacid.engine.read.search_argument import search_argument
-from airflow_hiveacid.engine.rows.columns import all_columns, assignments, quoted
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.conversion import assignments
 from airflow_hiveacid.engine.statements.source import SourceInputs
 from airflow_hiveacid.engine.statements.source_rows import grouped, is_scattered
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
@@ -138,16 +139,15 @@ class UpdateStatement(RowChange):
             check_nanoseconds(context.spark, snapshot, "the update", kept)
             chosen = self._chosen(context, snapshot)
             new = assignments(chosen, table, self.set, what)
-            columns = [
-                new.get(column.name, F.col(f"{self.alias}.{quoted(column.name)}")).alias(
-                    column.name
-                )
+            columns = {
+                column.name: f"{quoted(self.alias)}.{quoted(column.name)}"
                 for column in all_columns(table)
-            ]
+            }
             # The new rows are written by the same pass that finds the old ones.
-            columns += [*map(F.col, KEY), F.lit(0).alias(CLAUSE)]
+            columns |= new | dict(zip(KEY, KEY, strict=True)) | {CLAUSE: "0"}
             rows = context.output.write_flat(
-                chosen.select(*columns), scattered=is_scattered(snapshot)
+                chosen.selectExpr(*columns.values()).toDF(*columns),
+                scattered=is_scattered(snapshot),
             )
             found = written_row_ids(rows, context.spark, [*KEY, CLAUSE])
         with context.phases(Phase.WRITE):

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
     ByteType,
@@ -61,25 +59,25 @@ class JoinedColumn:
     held: str
     carried: bool
 
-    def encoded(self, alias: str) -> Column:
+    def encoded(self, alias: str) -> str:
         """What the files hold; days and times as numbers, which no calendar and no zone changes."""
-        value = F.col(f"{alias}.{quoted(self.field.name)}")
+        value = f"{quoted(alias)}.{quoted(self.field.name)}"
         match self.field.dataType:
             case DateType():
-                value = F.unix_date(value)
+                value = f"unix_date({value})"
             case TimestampType():
-                value = F.unix_micros(value)
+                value = f"unix_micros({value})"
         return value
 
-    def decoded(self) -> Column:
+    def decoded(self) -> str:
         """The column as the source has it."""
-        value = F.col(quoted(self.held))
+        value = quoted(self.held)
         match self.field.dataType if self.carried else None:
             case DateType():
-                value = F.date_from_unix_date(value)
+                value = f"date_from_unix_date({value})"
             case TimestampType():
-                value = F.timestamp_micros(value)
-        return value.alias(self.field.name)
+                value = f"timestamp_micros({value})"
+        return f"{value} AS {quoted(self.field.name)}"
 
     def arrow(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """The values of the source as Arrow's, from those that a file holds."""

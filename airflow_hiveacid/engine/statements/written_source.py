@@ -22,7 +22,8 @@ from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapsho
 from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.pruning import tied_partition_columns
 from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
-from airflow_hiveacid.engine.rows.columns import all_columns, assignments, quoted
+from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
+from airflow_hiveacid.engine.rows.conversion import assignments
 from airflow_hiveacid.engine.rows.partition_values import PATH, PartitionedFile, with_partition
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import evaluating_session, in_session
@@ -99,7 +100,7 @@ class SourceWriter:
         tied = None if keys is None else tied_partition_columns(rows, keys, table)
         columns = self._columns(rows, tied)
         # All names at once: to give one to each column takes Java's time.
-        chosen = rows.select(*columns.values()).toDF(*columns)
+        chosen = rows.selectExpr(*columns.values()).toDF(*columns)
         chosen = in_session(chosen, evaluating_session(join.source.sparkSession))
         writer = FlatRowsWriter(join.spark, table, AcidRowFiles(table, self.codec))
         folder = hidden_folder(table, txn)
@@ -144,14 +145,14 @@ class SourceWriter:
         sure = F.when(updates & inserts, SURE)
         return sure.when(~updates & ~inserts, NEVER).otherwise(OPEN)
 
-    def _columns(self, rows: DataFrame, tied: Mapping[str, Column] | None) -> dict[str, Column]:
+    def _columns(self, rows: DataFrame, tied: Mapping[str, str] | None) -> dict[str, str]:
         """The table's columns, those beside them, and those that become folders."""
         alias, table = self.join.source_alias, self.join.table
         beside = {
             column.held: column.encoded(alias) for column in self.plan.columns if column.carried
         }
         for name in self.beside:
-            beside[name] = F.monotonically_increasing_id() if name == SOURCE_ROW else F.col(name)
+            beside[name] = "monotonically_increasing_id()" if name == SOURCE_ROW else name
         if self.plan.values is None:
             return {**beside, **(tied or {})}
         clause = "update" if self.join.updating_clauses() else "insert"
@@ -160,16 +161,17 @@ class SourceWriter:
         if self.fate is None:
             # What is never written may have values that could not be.
             held = {column.held for column in self.plan.columns}
-            written = F.col(FATE) != NEVER
+            written = f"{FATE} <> '{NEVER}'"
             values = {
-                name: value if name in held else F.when(written, value)
+                name: value if name in held else f"CASE WHEN {written} THEN {as_operand(value)} END"
                 for name, value in values.items()
             }
             for name, key in (tied or {}).items():
-                values[name] = F.coalesce(values[name], F.when(~written, key))
+                unwritten = f"CASE WHEN NOT {written} THEN {key} END"
+                values[name] = f"coalesce({as_operand(values[name])}, {unwritten})"
         columns = {column.name: values[column.name] for column in table.columns}
         keys = {key.name: values[key.name] for key in table.partition_keys}
-        fate = {FATE: F.col(FATE)} if self.fate is None else {}
+        fate = {FATE: FATE} if self.fate is None else {}
         return {**columns, **beside, **keys, **fate}
 
 
@@ -247,7 +249,7 @@ class WrittenSource(SourceRows):
         columns = self.writer.plan.columns
         beside = [name for name in self.writer.beside if name != INSERTED]
         rows = self.rows.frame(context.spark, [*[column.held for column in columns], *beside])
-        return rows.select(*[column.decoded() for column in columns], *beside)
+        return rows.selectExpr(*[column.decoded() for column in columns], *beside)
 
     def _counted(
         self,

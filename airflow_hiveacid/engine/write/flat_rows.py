@@ -22,7 +22,8 @@ from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
-from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
+from airflow_hiveacid.engine.rows.char_texts import pad_chars
+from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
 from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options
