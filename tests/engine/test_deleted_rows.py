@@ -25,13 +25,15 @@ def events(ids: list[tuple[int, ...]]) -> DeletedRows:
 
 
 @pytest.mark.parametrize("longest", [LARGE, 50, 1])
+@pytest.mark.parametrize("widest", [2**40, 1])
 @pytest.mark.parametrize("seed", range(20))
-def test_only_the_very_row_id_counts(monkeypatch, longest, seed):
+def test_only_the_very_row_id_counts(monkeypatch, longest, widest, seed):
     monkeypatch.setattr(deleted_rows, "_LONGEST_CODE", longest)
+    monkeypatch.setattr(deleted_rows, "_WIDEST_PART", widest)
     random = Random(seed)
 
     def some(count: int) -> list[tuple[int, ...]]:
-        parts = [(1, 2, 7, LARGE), (536870912, 536936448, -3), range(12), (0, 1, 2)]
+        parts = [(1, 2, 7, LARGE, -(2**63)), (536870912, 536936448, -3), range(12), (0, 1, 2)]
         return [tuple(random.choice(part) for part in parts) for _ in range(count)]
 
     gone, given = some(random.choice([0, 1, 60])), some(random.choice([0, 1, 300]))

@@ -24,7 +24,8 @@ from airflow_hiveacid.storage import Storage
 # So many events are read, each of which takes 32 bytes.
 _MOST_EVENTS = 2_000_000
 _COLUMNS = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction"]
-_LONGEST_CODE = 1 << 62
+# Numbers up to the first, times as many as there are events, are still below the second.
+_WIDEST_PART, _LONGEST_CODE = 1 << 40, 1 << 62
 
 Ids = NDArray[np.int64]
 
@@ -72,22 +73,31 @@ class DeletedRows:
 def _are_in(known: Sequence[Ids], given: Sequence[Ids]) -> NDArray[np.bool_]:
     """Which of the given row ids are among the known ones, by a number for each different one."""
     possible = np.full(len(given[0]), len(known[0]) > 0)
+    if not len(known[0]):
+        return possible
     codes, wanted, count = np.zeros(len(known[0]), np.int64), np.zeros(len(given[0]), np.int64), 1
     for ours, theirs in zip(known, given, strict=True):
-        values, places = np.unique(ours, return_inverse=True)
-        if not len(values):
-            return possible
-        if count * len(values) > _LONGEST_CODE:
-            # Fewer codes for as many different ones.
-            kept, codes = np.unique(codes, return_inverse=True)
-            wanted, is_kept = _places(kept, wanted)
-            possible &= is_kept
-            count = len(kept)
-        at, is_value = _places(values, theirs)
-        possible &= is_value
-        codes, wanted = codes * len(values) + places, wanted * len(values) + at
-        count *= len(values)
-    return possible & np.isin(wanted, codes)
+        first, last = int(ours.min()), int(ours.max())
+        if last - first < _WIDEST_PART:
+            width, parts, others = last - first + 1, ours - first, theirs - first
+            possible &= (theirs >= first) & (theirs <= last)
+        else:
+            parts, others, is_value, width = _densely(ours, theirs)
+            possible &= is_value
+        if count * width > _LONGEST_CODE:
+            codes, wanted, is_code, count = _densely(codes, wanted)
+            possible &= is_code
+        codes, wanted = codes * width + parts, wanted * width + others
+        count *= width
+    _, is_known = _places(np.sort(codes), wanted)
+    return possible & is_known
+
+
+def _densely(ours: Ids, theirs: Ids) -> tuple[Ids, Ids, NDArray[np.bool_], int]:
+    """Smaller numbers for as many different ones, which of theirs have one, and how many there are."""
+    values, numbers = np.unique(ours, return_inverse=True)
+    at, is_value = _places(values, theirs)
+    return numbers, at, is_value, len(values)
 
 
 def _places(values: Ids, wanted: Ids) -> tuple[Ids, NDArray[np.bool_]]:
