@@ -47,7 +47,7 @@ FEW = 2_000_000
 # So many are fetched without being counted before; each takes less than 40 bytes.
 _MOST_FETCHED = 5_000_000
 # The tails of more files than this are not read only to count their rows.
-_FEW_FILES = 64
+_FEW_FILES = 1000
 
 RowKey = tuple[int, int, int, int]
 
