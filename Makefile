@@ -12,6 +12,10 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH"
 INSTALLED := $(VENV)/.installed
 # Each has metastores and a Spark of its own, about 3 GB in all.
 WORKERS ?= 2
+# How much of everything `make bench` measures: make bench SCALE=0.01 tries it out.
+SCALE ?= 1
+scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
+BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
 UNIT := not server and not interop and not live and not differential and not faults and not fuzz
 
 .PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults fuzz live bench docs lock clean
@@ -84,18 +88,22 @@ faults: setup ## Kill, stop, starve and garble every operation at every step (an
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live
 
-bench: setup ## Compare with Delta, Iceberg and plain ORC; measure loads, compactions, waiting (an hour)
+bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; measure the rest (an hour)
 	@mkdir -p build
-	@$(RUN) python bench/peers.py --courses works first --rounds 2 --json build/peers.json
-	@$(RUN) python bench/chart.py build/peers.json build/peers.svg
-	@$(RUN) python bench/peers.py --courses ladder small growth --rounds 1 \
-		--engines iceberg hiveacid flat --json build/shapes.json
-	@$(RUN) python bench/write.py --rows 4000000 --json build/write.json
-	@$(RUN) python bench/loads.py --json build/loads.json
-	@$(RUN) python bench/compaction.py --rows 16000000 --json build/compaction.json
-	@$(RUN) python bench/poke.py --json build/poke.json
-	@$(RUN) python bench/waiters.py --version 4.0.1
-	@$(RUN) python bench/waiters.py --version 3.1.3
+	@$(BENCH) bench/peers.py --courses works first --rows $(call scaled,4000000) --json build/peers.json
+	@$(BENCH) bench/chart.py build/peers.json build/peers.svg
+	@$(BENCH) bench/peers.py --courses ladder --rounds 1 \
+		--rows $(call scaled,4000000) --json build/ladder.json
+	@$(BENCH) bench/peers.py --courses small --rounds 1 --engines hiveacid \
+		--rows $(call scaled,4000000) --json build/small.json
+	@$(BENCH) bench/peers.py --courses growth --rounds 1 --engines iceberg hiveacid \
+		--rows $(call scaled,4000000) --json build/growth.json
+	@$(BENCH) bench/write.py --rows $(call scaled,4000000) --json build/write.json
+	@$(BENCH) bench/loads.py --scale $(SCALE) --json build/loads.json
+	@$(BENCH) bench/compaction.py --rows $(call scaled,16000000) --json build/compaction.json
+	@$(BENCH) bench/poke.py --partitions $(call scaled,10000) --json build/poke.json
+	@$(BENCH) bench/waiters.py --version 4.0.1
+	@$(BENCH) bench/waiters.py --version 3.1.3
 
 docs: setup ## Write the reference in docs/ from the code
 	@$(RUN) python docs/generate_reference.py

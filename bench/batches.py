@@ -31,6 +31,10 @@ class Batches:
         """Rows of the table by their numbers."""
         return lineitem(self.spark, first, first + count, TASKS)
 
+    def fillers(self, first: int, count: int) -> DataFrame:
+        """The same, with nothing but the key of their own: written in a quarter of the time."""
+        return lineitem(self.spark, first, first + count, TASKS, made_of="0L")
+
     def neighbours_from(self, first: int) -> DataFrame:
         """Changes of rows that lie beside each other."""
         return _changed(self.some(first, min(NEIGHBOURS, self.rows // 10)))

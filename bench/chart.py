@@ -30,6 +30,7 @@ WORKS = {
 ENGINES = {
     "hiveacid": ("Hive ACID, zlib", "#0b6e4f"),
     "hiveacid_zstd": ("Hive ACID, zstd", "#35a27c"),
+    "hive": ("Hive's compactor", "#9467a8"),
     "iceberg": ("Iceberg", "#5b7fb5"),
     "delta": ("Delta Lake", "#b58a5b"),
     "flat": ("flat ORC, zlib", "#8a8f98"),

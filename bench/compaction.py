@@ -42,6 +42,10 @@ from airflow_hiveacid.orc.tail import OrcTail
 
 DELTAS = 8
 ROW_ID = ["originalTransaction", "bucket", "rowId"]
+DELETED = {
+    "clustered": "1 % of the rows deleted, all together",
+    "random": "0.1 % of the rows deleted, at random",
+}
 # What a compaction does beside its transaction.
 MOVING = ("read", "write", "publish")
 
@@ -138,6 +142,8 @@ def measure_minor(bench: Bench, source: TableRef, runs: int) -> dict[str, object
         "minor_throughput_vs_cp_with_spark_start": ratio(cp, application),
         "minor_bytes": size,
         "minor_rows": done.rows,
+        "minor_stripes_copied": done.stripes_copied,
+        "minor_stripes_encoded": done.stripes_encoded,
         "cp_seconds": rounded(copying),
         "minor_seconds": rounded(moving),
         "minor_seconds_with_transaction": rounded(whole),
@@ -230,6 +236,27 @@ def measure(rows: int, runs: int, folder: Path) -> dict[str, object]:
     return result | {"peak_task_mb": max(peaks)}
 
 
+def table_of(result: dict[str, object]) -> str:
+    """The seconds and stripes as Markdown."""
+    minor, copying = (statistics.median(result[key]) for key in ("minor_seconds", "cp_seconds"))
+    lines = [
+        "| | Compaction, s | Peer, s | Stripes copied | Stripes encoded |",
+        "|---|---|---|---|---|",
+        f"| minor | {minor:.2f} | `cp -r`: {copying:.2f} | {_stripes(result, 'minor')} |",
+    ]
+    for name, label in DELETED.items():
+        key = f"major_{name}"
+        taken = statistics.median(result[f"{key}_seconds"])
+        stripes = _stripes(result, key)
+        spark = result[f"{key}_spark_seconds"]
+        lines.append(f"| major, {label} | {taken:.2f} | Spark: {spark:.1f} | {stripes} |")
+    return "\n".join(lines)
+
+
+def _stripes(result: dict[str, object], key: str) -> str:
+    return f"{result[f'{key}_stripes_copied']} | {result[f'{key}_stripes_encoded']}"
+
+
 def ratio(slower: float, faster: float) -> float:
     return round(slower / faster, 3)
 
@@ -251,6 +278,7 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     arguments.json.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))
+    print(table_of(result))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from batches import Batches
@@ -46,6 +46,9 @@ class Course(ABC):
         """Do the works on the new and empty table."""
 
     def _time(self, work: str, doing: Callable[[], object]) -> None:
+        if not self.engine.does(work):
+            doing()
+            return
         spark = self.engine.spark
         spark._jvm.System.gc()  # type: ignore[union-attr]
         before = jobs_so_far(spark)
@@ -60,13 +63,15 @@ class Course(ABC):
             lambda: every_value(self.engine.frame()),
         ]
         for name, read in zip(READS, reads, strict=True):
+            if not self.engine.does(name):
+                continue
             taken = [seconds_of(read) for _ in range(REPETITIONS)]
             self.seconds[f"{prefix}{name}{suffix}"] = statistics.median(taken)
 
-    def _look(self, moment: str) -> None:
+    def _look(self, moment: str, columns: Iterable[str] = TYPES) -> None:
         """Note what the table shows, to compare it with the others."""
         values = self.engine.frame().selectExpr(
-            "count(*) as rows", f"bit_xor(xxhash64({', '.join(TYPES)})) as hash"
+            "count(*) as rows", f"bit_xor(xxhash64({', '.join(columns)})) as hash"
         )
         row = values.collect()[0]
         self.shown[moment] = row.rows, row.hash

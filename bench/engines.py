@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 KEY = "l_orderkey"
 ON = f"t.{KEY} = s.{KEY}"
@@ -23,9 +23,16 @@ class Engine(ABC):
     """A kind of table, and one table of that kind at a time."""
 
     name: ClassVar[str]
+    # What it takes part in, and what of that counts as its own work; None is everything.
+    courses: ClassVar[tuple[str, ...] | None] = None
+    works: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
+
+    def does(self, work: str) -> bool:
+        """Whether it is measured at a work."""
+        return self.works is None or work in self.works
 
     @abstractmethod
     def create(self, table: str) -> None:
@@ -105,17 +112,18 @@ class HiveAcid(ChangingEngine):
     """Our tables."""
 
     name = "hiveacid"
+    database = "bench"
     parameters: ClassVar[dict[str, str]] = {}
 
-    def __init__(self, spark: SparkSession, folder: Path, hms: EmbeddedMetastore) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, uri: str) -> None:
         super().__init__(spark, folder)
-        self.hms, self.client = hms, MetastoreClient(hms.options)
+        self.uri, self.client = uri, MetastoreClient(MetastoreOptions(uris=uri))
 
     def create(self, table: str) -> None:
-        self.ref = TableRef("bench", f"{table}_{self.name}")
+        self.ref = TableRef(self.database, f"{table}_{self.name}")
         new = HiveTable.new(self.ref, COLUMNS, parameters=self.parameters)
         self.client.create_table(new)
-        self.table = AcidTable(self.ref.full_name, self.hms.uri, spark=self.spark)
+        self.table = AcidTable(self.ref.full_name, self.uri, spark=self.spark)
 
     def append(self, rows: DataFrame) -> None:
         self.table.append(rows)

@@ -1,51 +1,62 @@
 """How the time of a small merge grows with the table it goes into."""
 
 import statistics
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from batches import NEIGHBOURS
 from course import ChangingCourse
+from engines import KEY
 from session import jobs_so_far, seconds_of
 
-TIMES = 10
 MERGES = 3
+# Appends after these make the table only larger; a merge reads no more of it than keys.
+REAL = 10
+KINDS = ("neighbours", "spread")
 
 
 class Growth(ChangingCourse):
-    """The same merges into a table, and into one after ten appends of the first one's size."""
+    """The same merges into a table of one append, and into tables of many of that size.
+
+    Attributes:
+        sizes: How many appends the tables have, the first one being what the others compare with.
+    """
 
     name: ClassVar[str] = "growth"
+    sizes: ClassVar[Sequence[int]] = (1, 10)
 
     def _go(self) -> None:
-        self._grow(1)
-        self._merges("small", times=1)
-        self.engine.drop()
-        self.engine.create(f"{self.table}_large")
-        self._grow(TIMES)
-        self._merges("large", times=TIMES)
-        for kind in ("neighbours", "spread"):
-            small, large = (self.seconds[f"growth_{kind}_{size}"] for size in ("small", "large"))
-            self.figures[f"growth_{kind}"] = large / small
+        for times in self.sizes:
+            self._grow(times)
+            self._merges(times)
+            if times != self.sizes[-1]:
+                self.engine.drop()
+                self.engine.create(f"{self.table}_then_{times}")
 
     def _grow(self, times: int) -> None:
         rows = self.batches.rows
         for number in range(times):
-            self.engine.append(self.batches.some(number * rows, rows))
+            make = self.batches.some if number < REAL else self.batches.fillers
+            self.engine.append(make(number * rows, rows))
 
-    def _merges(self, size: str, times: int) -> None:
+    def _merges(self, times: int) -> None:
         every = range(MERGES)
         rows = self.batches.rows
-        sources = {
-            "neighbours": [self.batches.neighbours_from(rows * (n + 1) // 5) for n in every],
-            "spread": [self.batches.mixed(NEIGHBOURS, 50 + n, times) for n in every],
-        }
-        for kind, frames in sources.items():
+        sources = [
+            [self.batches.neighbours_from(rows * (n + 1) // 5) for n in every],
+            [self.batches.mixed(NEIGHBOURS, 50 + n, times) for n in every],
+        ]
+        for kind, frames in zip(KINDS, sources, strict=True):
             taken = []
+            work = f"growth_{kind}_{times}"
             for number, frame in enumerate(frames):
                 source = self.batches.kept(f"{kind}{number}", frame)
                 before = jobs_so_far(self.engine.spark)
                 taken.append(seconds_of(partial(self.engine.upsert, source)))
-                self.figures[f"jobs_growth_{kind}_{size}"] = jobs_so_far(self.engine.spark) - before
-            self.seconds[f"growth_{kind}_{size}"] = statistics.median(taken)
-        self._look(size)
+                self.figures[f"jobs_{work}"] = jobs_so_far(self.engine.spark) - before
+            self.seconds[work] = statistics.median(taken)
+            first = self.seconds[f"growth_{kind}_{self.sizes[0]}"]
+            self.figures[work] = self.seconds[work] / first
+        # What changes, and what it is found by: all columns of the large ones would take minutes.
+        self._look(f"{times} appends", (KEY, "l_quantity"))

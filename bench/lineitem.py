@@ -26,11 +26,16 @@ TYPES = {
 COLUMNS = [HiveColumn(name, type_) for name, type_ in TYPES.items()]
 
 
-def lineitem(spark: SparkSession, first: int, end: int, tasks: int) -> DataFrame:
-    """The rows whose numbers lie in a range; the same number always makes the same row."""
-    rows = spark.range(first, end, 1, tasks)
+def lineitem(
+    spark: SparkSession, first: int, end: int, tasks: int, made_of: str = "id"
+) -> DataFrame:
+    """The rows whose numbers lie in a range; the same number always makes the same row.
+
+    All columns but the key may be made of something else than the number, which is `id`.
+    """
+    rows = spark.range(first, end, 1, tasks).selectExpr("id as key", f"{made_of} as id")
     return rows.selectExpr(
-        "id as l_orderkey",
+        "key as l_orderkey",
         "cast(id % 7 + 1 as int) as l_linenumber",
         "pmod(hash(id), 200000) as l_partkey",
         "pmod(hash(id, 1), 10000) as l_suppkey",

@@ -36,6 +36,13 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 DIMENSION, FACTS = TableRef("bench", "customers"), TableRef("bench", "orders")
 DIMENSION_ROWS, UPSERTS, DELETES = 4_000_000, 500_000, 100_000
 DAYS, ROWS_PER_DAY, CHANGES = 8, 1_000_000, 1_000_000
+# How the table puts phases together.
+PHASES = {
+    "READ": ("read",),
+    "WRITE": ("write",),
+    "OPEN, LOCK and SNAPSHOT": ("open", "lock", "snapshot"),
+    "REGISTER, PUBLISH and COMMIT": ("register", "publish", "commit"),
+}
 
 
 class Loads:
@@ -186,13 +193,17 @@ def summary(reports: list[RunReport]) -> dict[str, object]:
 
 def table_of(loads: dict[str, dict]) -> str:
     """The seconds per phase as Markdown."""
-    phases = list(next(iter(loads.values()))["phases"])
-    lines = [f"| | {' | '.join(loads)} |", "|---" * (len(loads) + 1) + "|"]
-    for phase in phases:
-        cells = [f"{load['phases'].get(phase, 0):.2f}" for load in loads.values()]
-        lines.append(f"| {phase.upper()} | {' | '.join(cells)} |")
-    totals = [f"{sum(load['phases'].values()):.2f}" for load in loads.values()]
-    return "\n".join([*lines, f"| together | {' | '.join(totals)} |"])
+    lines = [f"| Phase | {' | '.join(loads)} |", "|---" * (len(loads) + 1) + "|"]
+    for label, phases in PHASES.items():
+        taken = [sum(load["phases"].get(phase, 0) for phase in phases) for load in loads.values()]
+        lines.append(f"| {label} | {' | '.join(f'{each:.2f}' for each in taken)} |")
+    for label, total in (("together", statistics.median), ("the slowest", max)):
+        cells = [f"{total(load['seconds']):.2f}" for load in loads.values()]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    for label, key in (("files", "files"), ("MB", "bytes")):
+        cells = [f"{load[key] / (1e6 if key == 'bytes' else 1):.3g}" for load in loads.values()]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def measure(scale: float, runs: int, folder: Path) -> dict[str, dict]:

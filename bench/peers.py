@@ -1,13 +1,16 @@
 """How our tables compare with Delta Lake, Iceberg and plain ORC, on the same rows in the same run.
 
-    python bench/peers.py --rows 4000000 --rounds 3 --json out.json
+    PYTHONPATH=. python bench/peers.py --rows 4000000 --rounds 2 --json out.json
 
 Every engine gets the same frames in the same Spark, in turn, another one first in every round; a round
-on a small table comes before, to warm up. After the works all engines have to show the same rows. The
+on a smaller table comes before, to warm up. After the works all engines have to show the same rows. The
 courses: the works of a warehouse (`works`), reading a table in all its shapes (`ladder`), a hundred small
-merges (`small`), merges into a table and into one ten times as large (`growth`), and one merge in a
-driver of its own, which has merged nothing but a small table so far (`first`). Ratios are of medians:
-`ratio_<work>_<peer>`, and `ratio_zstd_<work>_<peer>` for our tables with zstd instead of zlib.
+merges (`small`), merges into a table and into larger ones (`growth`, as large as `--growth` says), and
+one merge in a driver of its own, which has merged nothing but a small table so far (`first`). Hive does
+nothing but the compaction of the works, and only where `make interop` has fetched it.
+
+Ratios are of medians: `ratio_<work>_<peer>`, and `ratio_zstd_<work>_<peer>` for our tables with zstd
+instead of zlib. At the end come the tables of docs/benchmarks.md, as bench/tables.py prints them.
 """
 
 import argparse
@@ -18,7 +21,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
@@ -36,23 +39,28 @@ from engines import (
     Iceberg,
 )
 from growth import Growth
+from hive_compactor import HiveCompactor
 from ladder import Ladder
 from pyspark.sql import SparkSession
 from session import seconds_of
 from small_merges import SmallMerges
+from tables import Tables
 from works import Works
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 ENGINES: dict[str, type[Engine]] = {
-    engine.name: engine for engine in (HiveAcid, HiveAcidZstd, Delta, Iceberg, FlatOrc, FlatOrcZstd)
+    engine.name: engine
+    for engine in (HiveAcid, HiveAcidZstd, Delta, Iceberg, FlatOrc, FlatOrcZstd, HiveCompactor)
 }
 COURSES: dict[str, type[Course]] = {
     course.name: course for course in (Works, Ladder, SmallMerges, Growth)
 }
 FIRST = "first"
 SMALL = 20_000
+# What Java compiles only after it has run often is compiled then.
+WARM = 400_000
 
 Measured = dict[str, dict[str, list[float]]]
 
@@ -68,20 +76,20 @@ class Comparison:
         self,
         courses: Sequence[type[Course]],
         engines: Sequence[Engine],
-        small: Batches,
+        warm: Batches,
         large: Batches,
         rounds: int,
     ) -> None:
-        """Let all engines go through all courses, so many times after a small one."""
+        """Let all engines go through all courses, so many times after a smaller one."""
         for number in range(rounds + 1):
             first = number % len(engines)
             for course in courses:
                 shown = {}
                 for engine in [*engines[first:], *engines[:first]]:
-                    if not isinstance(engine, course.kind):
+                    if not takes_part(type(engine), course.name, course.kind):
                         continue
                     table = f"{course.name}_{number}"
-                    done = course(engine, large if number else small, table)
+                    done = course(engine, large if number else warm, table)
                     shown[engine.name] = done.shown
                     taken = ", ".join(f"{work} {each:.2f}" for work, each in done.seconds.items())
                     print(f"{table} {engine.name}: {taken}", file=sys.stderr, flush=True)
@@ -115,14 +123,9 @@ class Comparison:
                         ratios[f"ratio_{prefix}{work}_{peer}"] = round(ratio, 3)
         return dict(sorted(ratios.items()))
 
-    def table(self, engines: Sequence[str]) -> str:
-        """The median seconds as Markdown."""
-        lines = [f"| | {' | '.join(engines)} |", "|---" * (len(engines) + 1) + "|"]
-        for work, by_engine in self.seconds.items():
-            medians = {name: f"{statistics.median(each):.2f}" for name, each in by_engine.items()}
-            cells = [medians.get(name, "") for name in engines]
-            lines.append(f"| {work} | {' | '.join(cells)} |")
-        return "\n".join(lines)
+
+def takes_part(engine: type[Engine], course: str, kind: type[Engine] = ChangingEngine) -> bool:
+    return issubclass(engine, kind) and (engine.courses is None or course in engine.courses)
 
 
 def require_same(shown: dict[str, dict[str, Shown]]) -> None:
@@ -138,13 +141,16 @@ def engines_of(
     names: Sequence[str], spark: SparkSession, folder: Path, stack: ExitStack
 ) -> list[Engine]:
     hms = stack.enter_context(EmbeddedMetastore("4.0.1", directory=folder / "hms"))
-    MetastoreClient(hms.options).create_database("bench")
+    MetastoreClient(hms.options).create_database(HiveAcid.database)
     spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.bench")
     engines: list[Engine] = []
     for name in names:
         kind = ENGINES[name]
-        if issubclass(kind, HiveAcid):
-            engines.append(kind(spark, folder, hms))
+        if issubclass(kind, HiveCompactor):
+            hive = stack.enter_context(closing(kind.start(folder / "hive")))
+            engines.append(kind(spark, folder, hive))
+        elif issubclass(kind, HiveAcid):
+            engines.append(kind(spark, folder, hms.uri))
         else:
             engines.append(kind(spark, folder))
     return engines
@@ -158,9 +164,9 @@ def in_one_spark(
         spark = session_with_peers(folder)
         stack.callback(spark.stop)
         engines = engines_of(names, spark, folder, stack)
-        small = Batches(spark, SMALL, folder / "small")
+        warm = Batches(spark, min(WARM, rows), folder / "warm")
         large = Batches(spark, rows, folder / "large")
-        comparison.measure([COURSES[name] for name in courses], engines, small, large, rounds)
+        comparison.measure([COURSES[name] for name in courses], engines, warm, large, rounds)
 
 
 def first_merge(name: str, rows: int) -> float:
@@ -188,6 +194,7 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     courses = [*COURSES, FIRST]
     parser.add_argument("--courses", nargs="+", choices=courses, default=courses)
+    parser.add_argument("--growth", nargs="+", type=int, default=Growth.sizes, metavar="APPENDS")
     parser.add_argument("--first", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -195,12 +202,18 @@ def main() -> None:
     if arguments.first:
         print(first_merge(arguments.first, rows))
         return
+    Growth.sizes = arguments.growth
+    names = [name for name in arguments.engines if name != HiveCompactor.name]
+    if len(names) < len(arguments.engines) and HiveCompactor.available():
+        names.append(HiveCompactor.name)
+    elif len(names) < len(arguments.engines):
+        print("Hive's compactor is left out: `make interop` fetches Hive.", file=sys.stderr)
     comparison = Comparison()
     together = [name for name in arguments.courses if name != FIRST]
     if together:
-        in_one_spark(comparison, arguments.engines, together, rows, rounds)
+        in_one_spark(comparison, names, together, rows, rounds)
     if FIRST in arguments.courses:
-        changing = [name for name in arguments.engines if issubclass(ENGINES[name], ChangingEngine)]
+        changing = [name for name in names if takes_part(ENGINES[name], FIRST)]
         comparison.first_merges(changing, rows, rounds)
     result = {
         "rows": rows,
@@ -212,7 +225,7 @@ def main() -> None:
     text = json.dumps(result, indent=2) + "\n"
     if arguments.json is not None:
         arguments.json.write_text(text)
-    print(text + comparison.table(arguments.engines))
+    print(text + Tables(result).markdown())
 
 
 if __name__ == "__main__":

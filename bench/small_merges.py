@@ -17,7 +17,7 @@ class SmallMerges(ChangingCourse):
 
     def _go(self) -> None:
         self.engine.append(self.batches.all)
-        count = min(MERGES, self.batches.rows // 10_000)
+        count = min(MERGES, self.batches.rows // 40_000)
         taken = []
         for number in range(count):
             source = self.batches.kept("small", self.batches.mixed(ROWS, seed=number))

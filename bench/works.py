@@ -14,7 +14,8 @@ class Works(Course):
 
     def _go(self) -> None:
         self._time("append", partial(self.engine.append, self.batches.all))
-        self.figures["megabytes"] = self.engine.megabytes()
+        if self.engine.does("append"):
+            self.figures["megabytes"] = self.engine.megabytes()
         self._read("")
         self._look("appended")
         if isinstance(self.engine, ChangingEngine):

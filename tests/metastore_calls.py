@@ -11,6 +11,7 @@ from airflow_hiveacid.metastore.thrift.idl import Call
 from airflow_hiveacid.metastore.thrift.session import Session
 
 # What it is asked for by their names, each of which costs it time.
+DESCRIBED = "partitions described"
 _NAMED = {"get_partitions_by_names": 2}
 
 
@@ -27,7 +28,7 @@ def counted_calls() -> Iterator[Counter[str]]:
     def count(self: Session, call: Call, *arguments: Any, **options: Any) -> Any:
         counts[call.name] += 1
         if call.name in _NAMED:
-            counts["partitions described"] += len(arguments[_NAMED[call.name]])
+            counts[DESCRIBED] += len(arguments[_NAMED[call.name]])
         return invoke(self, call, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
