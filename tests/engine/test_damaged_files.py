@@ -160,7 +160,9 @@ def test_deletes_among_rows_and_rows_among_deletes_are_read_by_nobody(
     shutil.copy(root(busy) / source / "bucket_00000", strange)
     (root(busy) / target / "_hiveacid.json").unlink()
     with busy.open() as table:
-        with pytest.raises(PySparkException, match=f"{target}/bucket_00000 holds events"):
+        # The driver reads the events, and tasks the rows.
+        error = CorruptFile if target.startswith("delete") else PySparkException
+        with pytest.raises(error, match=f"{target}/bucket_00000 holds events"):
             table.to_df().collect()
         with pytest.raises(CorruptFile, match=f"{target}/bucket_00000 holds events"):
             table.update({"v": "'n'"}, "id > 0 or id is null")

@@ -13,13 +13,14 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.read import acid_snapshot
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import list_partitions, read_tails
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from tests import golden
-from tests.golden import GoldenTable, golden_snapshots
+from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 DATA = Path(__file__).parents[1] / "data"
 HIVE_WRITTEN = json.loads((DATA / "hive-written" / "README.json").read_text())
@@ -85,6 +86,24 @@ def test_directories_written_by_hive_have_the_rows_hive_wrote(read, writer, expe
 
 @pytest.mark.parametrize("snapshot", golden_snapshots(TableKind.FULL_ACID), ids=str)
 def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(read, snapshot):
+    check_rows(read, snapshot)
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        snapshot
+        for snapshot in golden_snapshots(TableKind.FULL_ACID)
+        if any(GoldenTable.read(snapshot.table).folder.rglob("delete_delta_*"))
+    ],
+    ids=str,
+)
+def test_delete_events_that_are_too_many_for_the_driver_count_alike(monkeypatch, read, snapshot):
+    monkeypatch.setattr(acid_snapshot, "MOST_EVENTS", -1)
+    check_rows(read, snapshot)
+
+
+def check_rows(read: Read, snapshot: GoldenSnapshot) -> None:
     table = GoldenTable.read(snapshot.table)
     rows = read(
         table.hive_table(), table.hive_partitions(), snapshot.write_ids, snapshot.txns

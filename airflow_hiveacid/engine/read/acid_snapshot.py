@@ -17,7 +17,15 @@ from pyspark.sql.types import (
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import CORRUPT
-from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles, read_key_ranges
+from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, read_events
+from airflow_hiveacid.engine.read.deleted_bits import DeletedBits
+from airflow_hiveacid.engine.read.files import (
+    AcidFile,
+    KeyRange,
+    PartitionFiles,
+    read_key_ranges,
+    read_tails,
+)
 from airflow_hiveacid.engine.read.originals import numbered_rows
 from airflow_hiveacid.engine.read.search_argument import SearchArgument
 from airflow_hiveacid.engine.rows.char_texts import within
@@ -262,6 +270,18 @@ class AcidSnapshot:
         self, spark: SparkSession, frame: DataFrame, files: Sequence[_NumberedFile]
     ) -> DataFrame:
         deletes = self._deletes_of_all(files)
+        if sum(tail.rows for tail in read_tails([file for _, file in deletes])) <= MOST_EVENTS:
+            events = read_events(deletes, self.write_ids)
+            if not len(events[0]):
+                return frame
+            if (bits := DeletedBits.of(events, KEY)) is not None:
+                return bits.without(spark, frame)
+        return self._without_joined(spark, frame, deletes)
+
+    def _without_joined(
+        self, spark: SparkSession, frame: DataFrame, deletes: Sequence[_NumberedFile]
+    ) -> DataFrame:
+        """Leave out rows by a join with delete events, which may be many."""
         inexact = any(not file.exact for _, file in deletes)
         events = _read(spark, self.table, [file.path for _, file in deletes], None, _DELETES)
         if inexact:

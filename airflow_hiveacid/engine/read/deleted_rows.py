@@ -1,33 +1,22 @@
 """Delete events in the driver, for those who fetch the row ids of few rows and compare them there.
 
-Spark sends all events to all tasks, and compares every row of the table with them. Where only the
-rows that a merge finds are of interest, they are compared afterwards: that costs milliseconds.
+Otherwise all tasks get all events, and look there for every row they read. Where only the rows that
+a merge finds are of interest, they are compared afterwards: that costs milliseconds.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow import orc
 
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
-from airflow_hiveacid.engine.read.files import AcidFile, read_tails
-from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.envelope import RowOperation
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, Ids, read_events
+from airflow_hiveacid.engine.read.files import read_tails
 
-# So many events are read, each of which takes 32 bytes.
-_MOST_EVENTS = 2_000_000
-_COLUMNS = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction"]
 # Numbers up to the first, times as many as there are events, are still below the second.
 _WIDEST_PART, _LONGEST_CODE = 1 << 40, 1 << 62
-
-Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -46,16 +35,9 @@ class DeletedRows:
         deletes = snapshot.deletes()
         if deletes is None:
             return None
-        if sum(tail.rows for tail in read_tails([file for _, file in deletes])) > _MOST_EVENTS:
+        if sum(tail.rows for tail in read_tails([file for _, file in deletes])) > MOST_EVENTS:
             return None
-
-        def read(numbered: tuple[int, AcidFile]) -> Ids:
-            number, file = numbered
-            events = _read(file, snapshot.write_ids)
-            return np.vstack([events, np.full(events.shape[1], number)])
-
-        joined = np.hstack([np.zeros((len(KEY), 0), np.int64), *in_threads(read, deletes)])
-        return cls(tuple(joined))
+        return cls(read_events(deletes, snapshot.write_ids))
 
     def among(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Which of some rows are deleted.
@@ -104,26 +86,3 @@ def _places(values: Ids, wanted: Ids) -> tuple[Ids, NDArray[np.bool_]]:
     """Where numbers stand in a sorted array, and whether they do."""
     at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
     return at, values[at] == wanted
-
-
-def _read(file: AcidFile, write_ids: ValidWriteIdList) -> Ids:
-    """The row ids of the events of a file that a snapshot sees."""
-    folder, _, name = file.path.rpartition("/")
-    with Storage.of(folder).open_input(name) as source:
-        try:
-            table: Any = orc.ORCFile(source).read(columns=_COLUMNS)
-        except (OSError, pa.ArrowException) as error:
-            raise CorruptFile(f"{file.path} cannot be read as ORC: {error}") from error
-    operation, *parts, current = (np.asarray(table[name]).astype(np.int64) for name in _COLUMNS)
-    strange = np.flatnonzero(operation != RowOperation.DELETE)
-    if len(strange):
-        raise CorruptFile(
-            f"{file.path} holds events of operation {operation[strange[0]]}, which do not belong "
-            "into its directory."
-        )
-    events = np.vstack(parts)
-    if file.exact:
-        return events
-    hidden = [*write_ids.open, *write_ids.aborted]
-    visible = (current <= write_ids.high_watermark) & ~np.isin(current, hidden)
-    return events[:, visible]

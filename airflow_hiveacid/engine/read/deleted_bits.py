@@ -1,0 +1,121 @@
+"""Deleted rows as bits, which Spark looks up for every row it reads.
+
+The rows of a file are numbered without gaps, so that 64 of them share a word of bits. The words lie
+in an array for each bucket, those in an array for each write id, and so on: a row's bit is found by
+a few steps, where a join would make a key of the row and look for it among all others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.engine.read.delete_events import Ids
+
+# So many places the arrays may have: every task gets all of them, of 8 bytes each.
+_MOST_PLACES = 1 << 20
+_WORDS = "_ACID_WORDS"
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A part of a row id, and what it lies between in all delete events."""
+
+    part: str
+    low: int
+    high: int
+
+    @property
+    def is_within(self) -> str:
+        return f"{self.part} BETWEEN {self.low}L AND {self.high}L"
+
+    def place(self, *conditions: str) -> str:
+        """Where a row's next array lies; no other row gets a place."""
+        whether = " AND ".join([self.is_within, *conditions])
+        return f"CASE WHEN {whether} THEN CAST({self.part} - {self.low}L AS INT) END"
+
+
+@dataclass(frozen=True)
+class DeletedBits:
+    """The rows that delete events name.
+
+    Attributes:
+        words: A list of lists, as deep as there are levels, of words of bits, one for 64 rows.
+        levels: The parts of row ids that are the places in these lists, the outermost first.
+        fixed: The parts of row ids that are the same in all events.
+        row: What numbers a row in its word.
+    """
+
+    words: pa.Array
+    levels: Sequence[_Level]
+    fixed: Sequence[_Level]
+    row: str
+
+    @classmethod
+    def of(cls, events: Sequence[Ids], names: Sequence[str]) -> "DeletedBits | None":
+        """The rows that some events name, or None if they are too far apart.
+
+        Args:
+            events: At least one: the parts of their row ids, as of ``read_events``.
+            names: The columns with these parts of a row's id.
+        """
+        (write_ids, buckets, rows, partitions), (write_id, bucket, row, partition) = events, names
+        # The number of a bucket stands in the upper half of its part, that of a statement below.
+        parts = {
+            partition: partitions,
+            write_id: write_ids,
+            f"shiftright({bucket}, 16)": buckets >> 16,
+            f"({bucket} & 65535)": buckets & 65535,
+            f"shiftright({row}, 6)": rows >> 6,
+        }
+        levels = [_Level(part, int(ids.min()), int(ids.max())) for part, ids in parts.items()]
+        fixed = [level for level in levels[:-1] if level.low == level.high]
+        steps = [level for level in levels if level not in fixed]
+        if any(level.high - level.low >= _MOST_PLACES for level in steps):
+            return None
+        places = [parts[level.part] - level.low for level in steps]
+        words = _nested(places, np.left_shift(np.uint64(1), (rows & 63).astype(np.uint64)))
+        return words if words is None else cls(words, steps, fixed, row)
+
+    def without(self, spark: SparkSession, frame: DataFrame) -> DataFrame:
+        """The rows of a frame, which has the parts of their ids, that no event names."""
+        # The only row of a query of its own: every task has it at hand, and no plan shows it.
+        found = spark.createDataFrame(pa.table({_WORDS: self.words})).scalar()
+        *outer, last = self.levels
+        for level in outer:
+            found = F.get(found, F.expr(level.place()))
+        found = F.get(found, F.expr(last.place(*[level.is_within for level in self.fixed])))
+        bit = F.call_function(
+            "shiftrightunsigned", found, F.expr(f"CAST({self.row} & 63 AS INT)")
+        ).bitwiseAND(F.lit(1))
+        return frame.where(F.coalesce(bit, F.lit(0)) == F.lit(0))
+
+
+def _nested(places: Sequence[Ids], bits: NDArray[np.uint64]) -> pa.Array | None:
+    """The words that some bits make, in a list of lists; None if these have too many places.
+
+    Args:
+        places: Where the word of every bit lies in every list, the outermost first.
+        bits: Each in its place in the word.
+    """
+    # The lists of a level lie one after the other, each as long as its last place asks for.
+    at, size, lengths_by_level = np.zeros(len(bits), np.int64), 1, []
+    for place in places:
+        lengths = np.zeros(size, np.int64)
+        np.maximum.at(lengths, at, place + 1)
+        ends = np.cumsum(lengths)
+        at, size = (ends - lengths)[at] + place, int(ends[-1])
+        if size > _MOST_PLACES:
+            return None
+        lengths_by_level.append(lengths)
+    words = np.zeros(size, np.uint64)
+    np.bitwise_or.at(words, at, bits)
+    nested: pa.Array = pa.array(words.view(np.int64))
+    for lengths in reversed(lengths_by_level):
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        nested = pa.ListArray.from_arrays(offsets, nested, mask=pa.array(lengths == 0))
+    return nested
