@@ -52,9 +52,13 @@ def original_bucket(path: str) -> int | None:
 
 def hive_order(path: str) -> bytes:
     """The key that sorts files as Hive sorts them: by URI, as Java compares text."""
-    spelled = "".join(
-        character if ord(character) > 0x7F else quote(character, safe=_PLAIN_IN_URI)
-        for character in path
+    spelled = (
+        quote(path, safe=_PLAIN_IN_URI)
+        if path.isascii()
+        else "".join(
+            character if ord(character) > 0x7F else quote(character, safe=_PLAIN_IN_URI)
+            for character in path
+        )
     )
     return spelled.encode("utf-16-be", "surrogatepass")
 

@@ -202,6 +202,9 @@ def stored(
     }
     converted = {name: value for name, value in values.items() if value != expressions[name]}
     for name in _unresolved(frame, converted):
+        with spark_errors_as_ours(f"{what}: the value of column {name}"):
+            # One with a name of its own is no part of another one.
+            frame.selectExpr(as_operand(expressions[name]))
         raise Conversion(columns[name], given[name], what).impossible()
     return values
 

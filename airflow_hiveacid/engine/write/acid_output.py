@@ -20,6 +20,7 @@ from airflow_hiveacid.engine.write.staged_files import (
     DELETE_REPORT,
     NewFile,
     StagedFile,
+    by_delete_file,
     delete_stager,
     row_stager,
 )
@@ -58,9 +59,15 @@ class AcidOutput(TableOutput):
         columns = (PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
         with spark_errors_as_ours(f"Writing deletes for {self.table.ref.full_name}"):
             if isinstance(keys, pa.Table):
-                batches = keys.select(columns).combine_chunks().to_batches()
+
+                def stage_one(file: pa.Table) -> list[dict[str, Any]]:
+                    return [
+                        row for report in stage(file.to_batches()) for row in report.to_pylist()
+                    ]
+
                 with os_errors_as_ours(self.table.folder):
-                    reports = [row for report in stage(batches) for row in report.to_pylist()]
+                    files = in_threads(stage_one, by_delete_file(keys.select(columns)))
+                reports = [row for file in files for row in file]
             else:
                 number = F.when(
                     F.shiftrightunsigned(BUCKET, 29) == 1,

@@ -156,6 +156,16 @@ def delete_stager(
     return stage
 
 
+def by_delete_file(keys: pa.Table) -> list[pa.Table]:
+    """Cut all that a stager of deletes may be given into what makes one file each.
+
+    Args:
+        keys: At least one row; see ``delete_stager``.
+    """
+    columns = [np.asarray(keys.column(number)) for number in range(2)]
+    return [keys.slice(start, end - start) for start, end in _parts_of_files(columns)]
+
+
 @contextmanager
 def _created(folder: Folder, bucket: int) -> Iterator[tuple[str, Any]]:
     """A file that only this attempt of a task knows, and that goes if the attempt fails."""
@@ -179,10 +189,7 @@ def _by_file(
         columns = [np.asarray(column).astype(np.int64) for column in batch.columns]
         if not len(batch):
             continue
-        file_of = np.stack(columns[:2])
-        changes = np.flatnonzero((file_of[:, 1:] != file_of[:, :-1]).any(axis=0)) + 1
-        edges = [0, *changes.tolist(), len(batch)]
-        for start, end in pairwise(edges):
+        for start, end in _parts_of_files(columns):
             file = (int(columns[0][start]), int(columns[1][start]))
             if current is not None and file != current:
                 yield (*current, _joined(pieces))
@@ -191,6 +198,13 @@ def _by_file(
             pieces.append(tuple(column[start:end] for column in columns[2:]))
     if current is not None:
         yield (*current, _joined(pieces))
+
+
+def _parts_of_files(columns: Sequence[np.ndarray[Any, Any]]) -> Iterable[tuple[int, int]]:
+    """Where the rows of each partition and bucket begin and end among sorted ones."""
+    file_of = np.stack(columns[:2])
+    changes = np.flatnonzero((file_of[:, 1:] != file_of[:, :-1]).any(axis=0)) + 1
+    return pairwise([0, *changes.tolist(), file_of.shape[1]])
 
 
 def _joined(pieces: Sequence[tuple[np.ndarray[Any, Any], ...]]) -> tuple[np.ndarray[Any, Any], ...]:
