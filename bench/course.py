@@ -22,6 +22,7 @@ class Course(ABC):
     """Works that every engine does, one after the other, on tables of its own.
 
     Attributes:
+        warm_up: Nothing of it counts, so that it may leave out what takes long.
         seconds: How long each work took; of a work that was repeated the median.
         figures: Other numbers, by what they say.
         shown: How many rows the table showed at some points, and a hash of all of them.
@@ -30,8 +31,9 @@ class Course(ABC):
     name: ClassVar[str]
     kind: ClassVar[type[Engine]] = Engine
 
-    def __init__(self, engine: Engine, batches: Batches, table: str) -> None:
+    def __init__(self, engine: Engine, batches: Batches, table: str, *, warm_up: bool) -> None:
         self.engine, self.batches, self.table = engine, batches, table
+        self.warm_up = warm_up
         self.seconds: dict[str, float] = {}
         self.figures: dict[str, float] = {}
         self.shown: dict[str, Shown] = {}

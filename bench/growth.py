@@ -27,10 +27,11 @@ class Growth(ChangingCourse):
     sizes: ClassVar[Sequence[int]] = (1, 10)
 
     def _go(self) -> None:
-        for times in self.sizes:
+        sizes = self.sizes[:1] if self.warm_up else self.sizes
+        for times in sizes:
             self._grow(times)
             self._merges(times)
-            if times != self.sizes[-1]:
+            if times != sizes[-1]:
                 self.engine.drop()
                 self.engine.create(f"{self.table}_then_{times}")
 

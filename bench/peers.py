@@ -89,7 +89,8 @@ class Comparison:
                     if not takes_part(type(engine), course.name, course.kind):
                         continue
                     table = f"{course.name}_{number}"
-                    done = course(engine, large if number else warm, table)
+                    batches = large if number else warm
+                    done = course(engine, batches, table, warm_up=not number)
                     shown[engine.name] = done.shown
                     taken = ", ".join(f"{work} {each:.2f}" for work, each in done.seconds.items())
                     print(f"{table} {engine.name}: {taken}", file=sys.stderr, flush=True)

@@ -17,12 +17,12 @@ class SmallMerges(ChangingCourse):
 
     def _go(self) -> None:
         self.engine.append(self.batches.all)
-        count = min(MERGES, self.batches.rows // 40_000)
+        count = MERGES // 10 if self.warm_up else MERGES
         taken = []
         for number in range(count):
             source = self.batches.kept("small", self.batches.mixed(ROWS, seed=number))
             taken.append(seconds_of(partial(self.engine.upsert, source)))
-        tenth = max(1, count // 10)
+        tenth = count // 10
         self.seconds["small_merge"] = statistics.median(taken)
         self.seconds["small_merge_first_tenth"] = statistics.median(taken[:tenth])
         self.seconds["small_merge_last_tenth"] = statistics.median(taken[-tenth:])
