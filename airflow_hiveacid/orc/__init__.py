@@ -30,7 +30,7 @@ Writing:
 
 - `stripe_plan`: which stripes of a bucket are copied, and which are rewritten.
 - `reencode`: stripes without the rows that are gone.
-- `recompress`: what Arrow wrote uncompressed, because it is slow at that.
+- `recompress`, `decimals`: what Arrow wrote uncompressed, or as integers, because it is slow at that.
 - `evolution`, `timestamps`: what Arrow could not rewrite by itself.
 - `delete_file`, `key_columns`: delete events, and the columns of row ids.
 

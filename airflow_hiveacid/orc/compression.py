@@ -104,6 +104,13 @@ class Compression:
             plain.append(block)
         return b"".join(plain)
 
+    @property
+    def is_fast(self) -> bool:
+        """Whether we compress as fast as Arrow's writer of ORC files."""
+        if self.codec is Codec.ZLIB:
+            return fast_zlib() is not None
+        return self.codec in (Codec.SNAPPY, Codec.ZSTD)
+
     def plain_limit(self, encoded: bytes) -> int:
         """The most bytes that a stream may have when it is read back."""
         if self.codec is Codec.NONE:

@@ -187,7 +187,13 @@ class DeleteCursor:
         hit = np.zeros(len(keys), dtype=np.bool_)
         while self._events is not None and self.reaches(first, last):
             upto = _position_behind(self._events, last)
-            hit |= KeySet(self._events[:upto]).contains(keys)
+            if first[:2] == last[:2]:
+                # All of them differ in the last part only, and there are fewer events than rows.
+                events = self._events.rows[:upto]
+                places = np.searchsorted(keys.rows, events)
+                hit[places[keys.rows[places] == events]] = True
+            else:
+                hit |= KeySet(self._events[:upto]).contains(keys)
             if upto < len(self._events):
                 break
             self._events = next(self._batches, None)

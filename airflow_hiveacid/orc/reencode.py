@@ -13,7 +13,8 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.batches import read_batches
-from airflow_hiveacid.orc.compression import Codec, Compression, fast_zlib
+from airflow_hiveacid.orc.compression import Codec, Compression
+from airflow_hiveacid.orc.decimals import DecimalColumns
 from airflow_hiveacid.orc.digests import ValueDigest
 from airflow_hiveacid.orc.evolution import check_clocks, evolved
 from airflow_hiveacid.orc.key_stream import DeleteCursor
@@ -105,7 +106,8 @@ def reencode(
     microseconds = True
     types = split_types(layout.types)
     clock = _joint_clock(stripes)
-    with _Writer(sink, layout) as writer:
+    most_rows = sum(tail.stripes[number].rows for _, tail, numbers in stripes for number in numbers)
+    with _Writer(sink, layout, DecimalColumns(types, most_rows)) as writer:
         for source, tail, numbers in stripes:
             same = layout.stores_as(tail.types)
             # Like this, all files decode to the same Arrow types, names of columns included.
@@ -120,7 +122,9 @@ def reencode(
                         microseconds = not any(map(is_finer, batch.columns))
                     keys = Keys.of(batch, names)
                     last = check_ascending(keys, last)
-                    stays = ~cursor.hits(keys) & ~np.isin(keys.current_write_ids, aborted)
+                    stays = ~cursor.hits(keys)
+                    if aborted:
+                        stays &= ~np.isin(keys.current_write_ids, aborted)
                     rows_read += len(keys)
                     if stays.any():
                         kept = batch if stays.all() else batch.filter(pa.array(stays))
@@ -161,12 +165,15 @@ def _joint_clock(stripes: Sequence[tuple[Source, OrcTail, Sequence[int]]]) -> st
 class _Writer:
     """The library's writer, which writes nothing unless there are rows."""
 
-    def __init__(self, sink: Sink, layout: Layout) -> None:
+    def __init__(self, sink: Sink, layout: Layout, decimals: DecimalColumns) -> None:
         self._target = sink
         self._layout = layout
+        self._decimals = decimals
+        block_size = min(max(layout.block_size, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+        self._compression = Compression(layout.codec, block_size)
         # What it writes if somebody else compresses it.
         self._plain: IO[bytes] | None = None
-        if layout.codec is Codec.ZLIB and fast_zlib() is not None:
+        if self._compression.is_fast:
             self._plain = SpooledTemporaryFile(_HELD_IN_MEMORY)  # noqa: SIM115
         self._sink = _WatchedSink(sink if self._plain is None else self._plain)
         self._writer: Any = None
@@ -184,12 +191,13 @@ class _Writer:
             finally:
                 self._abandon()
             if kind is None and self._plain is not None:
-                block_size = min(max(self._layout.block_size, _SMALLEST_BLOCK), _LARGEST_BLOCK)
-                recompress(self._plain, self._target, Compression(self._layout.codec, block_size))
+                recompress(self._plain, self._target, self._compression, self._decimals)
 
     def write(self, batch: Any) -> None:
         import pyarrow as pa
 
+        if self._plain is not None:
+            batch = self._decimals.as_integers(batch)
         if self._writer is None:
             self._writer = self._open()
         self._call(self._writer.write, pa.Table.from_batches([batch]))
