@@ -1,7 +1,7 @@
 """Reading a snapshot of a full-ACID table with Spark's own ORC reader."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import NamedTuple, Self
 
@@ -21,10 +21,9 @@ from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, read_events
 from airflow_hiveacid.engine.read.deleted_bits import DeletedBits
 from airflow_hiveacid.engine.read.files import (
     AcidFile,
+    FileTails,
     KeyRange,
     PartitionFiles,
-    read_key_ranges,
-    read_tails,
 )
 from airflow_hiveacid.engine.read.originals import numbered_rows
 from airflow_hiveacid.engine.read.search_argument import SearchArgument
@@ -51,6 +50,12 @@ TOUCHED = "_ACID_TOUCHED"
 BROADCAST_DELETE_EVENTS = 5_000_000
 # A tail takes a request, and a pair of files a microsecond: some seconds for so many at the most.
 _MOST_TAILS, _MOST_PAIRS = 1000, 1_000_000
+
+_ROW_ID = [
+    f"originalTransaction AS {WRITE_ID}",
+    f"bucket AS {BUCKET}",
+    f"rowId AS {ROW}",
+]
 
 # What files of rows may hold, older ones updates, too, and what those of delete events must.
 _ROWS, _DELETES = (0, 1), (2,)
@@ -81,11 +86,18 @@ class AcidSnapshot:
     """A table as one transaction sees it: what to read, and under which write ids.
 
     The number of a partition in ``partitions`` stands for it in the frames that are read.
+
+    Attributes:
+        table: The table, of which the columns are read.
+        partitions: Its files.
+        write_ids: The write ids that count.
+        tails: What is known of the files, also for snapshots of fewer files or columns.
     """
 
     table: HiveTable
     partitions: Sequence[PartitionFiles]
     write_ids: ValidWriteIdList
+    tails: FileTails = field(default_factory=FileTails, compare=False, repr=False)
 
     @property
     def bucketed(self) -> bool:
@@ -126,8 +138,8 @@ class AcidSnapshot:
             frame = self._group(spark, files, group, search, with_key or with_deleted)
             if group.touched and not with_deleted:
                 frame = self._without_deleted(spark, frame, files)
-            touched = [F.lit(group.touched).alias(TOUCHED)] if with_deleted else []
-            parts.append(frame.select(*self._names(with_key), *touched))
+            touched = [f"{group.touched} AS {TOUCHED}"] if with_deleted else []
+            parts.append(frame.selectExpr(*self._names(with_key), *touched))
         if not parts:
             empty = StructType(spark_struct(all_columns(self.table)).fields + _key_fields())
             nothing = spark.createDataFrame([], empty).withColumn(TOUCHED, F.lit(False))
@@ -190,7 +202,8 @@ class AcidSnapshot:
                 if not file.raw and partition.deletes_of(file, self.bucketed)
             ]
         few = len(inserts) <= _MOST_TAILS and len(inserts) * len(deletes) <= _MOST_PAIRS
-        return read_key_ranges([*deletes, *inserts] if few else deletes)
+        files = [*deletes, *inserts] if few else deletes
+        return dict(zip(files, map(KeyRange.of, self.tails.of(files)), strict=True))
 
     def _scan(
         self,
@@ -206,15 +219,17 @@ class AcidSnapshot:
         partitioned, keys = self._in_partitions(files), spark_struct(self.table.partition_keys)
         columns = self._of_envelope(keyed)
         # Every step costs the driver some time, and every path the tasks.
+        if not keys and len(self.partitions) == 1:
+            return frame.selectExpr(*columns, f"0 AS {PARTITION}")
         if (one := of_one_partition(partitioned, keys)) is not None:
-            return frame.select(*columns, *one)
-        frame = frame.withColumn(PATH, F.col("_metadata.file_path")).select(PATH, *columns)
+            return frame.selectExpr(*columns).select("*", *one)
+        frame = frame.withColumn(PATH, F.col("_metadata.file_path")).selectExpr(PATH, *columns)
         return with_partition(spark, frame, partitioned, keys)
 
     def _numbered(self, spark: SparkSession, files: Sequence[_NumberedFile]) -> DataFrame:
         """Files without row ids, with the row ids that Hive gives their rows."""
         frame = numbered_rows(spark, spark_struct(self.table.columns), self.partitions, files)
-        return self._with_values(spark, frame.select(PATH, *self._of_envelope()), files)
+        return self._with_values(spark, frame.selectExpr(PATH, *self._of_envelope()), files)
 
     def _raw(
         self,
@@ -224,23 +239,22 @@ class AcidSnapshot:
     ) -> DataFrame:
         """Files without row ids, for those who need none."""
         frame = _orc(spark, spark_struct(self.table.columns), [f.path for _, f in files], search)
-        metadata = frame.metadataColumn("_metadata")
-        frame = frame.select(
-            metadata.getField("file_path").alias(PATH),
-            *[
-                within(F.col(quoted(column.name)), parse_type(column.type)).alias(column.name)
-                for column in self.table.columns
-            ],
-        )
+        path = frame.metadataColumn("_metadata").getField("file_path").alias(PATH)
+        frame = frame.select(path, *map(F.expr, self._columns("")))
         return self._with_values(spark, frame, files)
 
-    def _of_envelope(self, keyed: bool = True) -> list[Column]:
+    def _of_envelope(self, keyed: bool = True) -> list[str]:
         """The table's columns, and the row id."""
-        columns = [
-            within(F.col(f"row.{quoted(column.name)}"), parse_type(column.type)).alias(column.name)
+        columns = self._columns("row.")
+        return [*_ROW_ID, *columns] if keyed else columns
+
+    def _columns(self, prefix: str) -> list[str]:
+        # As texts, since every object of an expression costs the driver several calls of Java.
+        return [
+            f"{within(prefix + quoted(column.name), parse_type(column.type))}"
+            f" AS {quoted(column.name)}"
             for column in self.table.columns
         ]
-        return [*_row_id(), *columns] if keyed else columns
 
     def _with_values(
         self, spark: SparkSession, frame: DataFrame, files: Sequence[_NumberedFile]
@@ -270,7 +284,7 @@ class AcidSnapshot:
         self, spark: SparkSession, frame: DataFrame, files: Sequence[_NumberedFile]
     ) -> DataFrame:
         deletes = self._deletes_of_all(files)
-        if sum(tail.rows for tail in read_tails([file for _, file in deletes])) <= MOST_EVENTS:
+        if sum(tail.rows for tail in self.tails.of([file for _, file in deletes])) <= MOST_EVENTS:
             events = read_events(deletes, self.write_ids)
             if not len(events[0]):
                 return frame
@@ -288,9 +302,9 @@ class AcidSnapshot:
             events = events.where(self._is_visible())
         partitioned = self._in_partitions(deletes)
         if (one := of_one_partition(partitioned, StructType([]))) is not None:
-            events = events.select(*_row_id(), *one)
+            events = events.selectExpr(*_ROW_ID).select("*", *one)
         else:
-            events = events.select(*_row_id(), F.col("_metadata.file_path").alias(PATH))
+            events = events.selectExpr(*_ROW_ID, f"_metadata.file_path AS {PATH}")
             events = with_partition(spark, events, partitioned, StructType([]))
         ranges = [self._key_ranges[file] for _, file in deletes]
         known = [range_ for range_ in ranges if range_ is not None]
@@ -328,16 +342,10 @@ def _read(
         f"concat('{CORRUPT}', input_file_name(), ' holds events of operation ', operation,"
         " ', which do not belong into its directory.')"
     )
-    # As texts, since every object of an expression costs the driver several calls of Java.
     fits = f"operation IN ({', '.join(map(str, operations))})"
     return frame.where(
         f"CASE WHEN {fits} THEN {always} ELSE CAST(raise_error({strange}) AS BOOLEAN) END"
     )
-
-
-def _row_id() -> list[Column]:
-    named = {"originalTransaction": WRITE_ID, "bucket": BUCKET, "rowId": ROW}
-    return [F.expr(f"{name} AS {part}") for name, part in named.items()]
 
 
 def _orc(

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
 from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, Ids, read_events
-from airflow_hiveacid.engine.read.files import read_tails
 
 # Numbers up to the first, times as many as there are events, are still below the second.
 _WIDEST_PART, _LONGEST_CODE = 1 << 40, 1 << 62
@@ -35,7 +34,10 @@ class DeletedRows:
         deletes = snapshot.deletes()
         if deletes is None:
             return None
-        if sum(tail.rows for tail in read_tails([file for _, file in deletes])) > MOST_EVENTS:
+        if (
+            sum(tail.rows for tail in snapshot.tails.of([file for _, file in deletes]))
+            > MOST_EVENTS
+        ):
             return None
         return cls(read_events(deletes, snapshot.write_ids))
 

@@ -153,9 +153,17 @@ def list_partitions(
     return in_threads(list_one, partitions)
 
 
-def read_key_ranges(files: Sequence[AcidFile]) -> dict[AcidFile, KeyRange | None]:
-    """The ranges of the row ids in some files, from their tails; None where one does not tell."""
-    return dict(zip(files, map(KeyRange.of, read_tails(files)), strict=True))
+class FileTails:
+    """What stands at the ends of files, each of which is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[AcidFile, OrcTail] = {}
+
+    def of(self, files: Sequence[AcidFile]) -> list[OrcTail]:
+        """The tails of some files."""
+        new = [file for file in dict.fromkeys(files) if file not in self._known]
+        self._known.update(zip(new, read_tails(new), strict=True))
+        return [self._known[file] for file in files]
 
 
 def read_tails(files: Sequence[AcidFile]) -> list[OrcTail]:

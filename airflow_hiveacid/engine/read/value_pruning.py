@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import Decimal, HiveType, parse_type
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import AcidFile, read_tails
+from airflow_hiveacid.engine.read.files import AcidFile
 from airflow_hiveacid.engine.read.ordered_values import MOST_LISTED, OrderedValues
 from airflow_hiveacid.engine.read.search_argument import SearchArgument, argument_of
 from airflow_hiveacid.engine.read.spark_trees import kind
@@ -175,7 +175,7 @@ def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSna
     if not wanted or not 1 < len(files) <= _MOST_TAILS:
         # ORC itself skips the stripes of a single file.
         return snapshot
-    tails = zip(files, read_tails(files), strict=True)
+    tails = zip(files, snapshot.tails.of(files), strict=True)
     return _keeping(snapshot, [file for file, tail in tails if _may_hold(tail, wanted)])
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -18,40 +17,38 @@ def pad_chars(frame: DataFrame, columns: Sequence[HiveColumn]) -> DataFrame:
     is filled up with blanks, because Hive searches them for that.
     """
     values = {
-        column.name: padded(F.col(quoted(column.name)), parse_type(column.type))
+        column.name: F.expr(padded(quoted(column.name), parse_type(column.type)))
         for column in columns
         if "char" in column.type.lower()
     }
     return frame.withColumns(values) if values else frame
 
 
-def padded(value: SparkColumn, hive_type: HiveType) -> SparkColumn:
-    """A value as files hold it: every char in it filled up with blanks."""
+def padded(value: str, hive_type: HiveType) -> str:
+    """A value as files hold it, in SQL: every char in it filled up with blanks."""
 
-    def fill(text: SparkColumn, type_: Char | Varchar) -> SparkColumn:
-        return F.rpad(text, type_.length, " ") if isinstance(type_, Char) else text
+    def fill(text: str, type_: Char | Varchar) -> str:
+        return f"rpad({text}, {type_.length}, ' ')" if isinstance(type_, Char) else text
 
     return _with_texts(value, hive_type, fill) if has(_is_char, hive_type) else value
 
 
-def within(value: SparkColumn, hive_type: HiveType) -> SparkColumn:
-    """A value as readers show it: no text in it longer than its type, no blanks after a char.
+def within(value: str, hive_type: HiveType) -> str:
+    """A value as readers show it, in SQL: no text longer than its type, no blanks after a char.
 
     A file is older than its column's type if that was something else before, and longer.
     """
 
-    def cut(text: SparkColumn, type_: Char | Varchar) -> SparkColumn:
-        cut = F.substring(text, 1, type_.length)
-        return F.rtrim(cut) if isinstance(type_, Char) else cut
+    def cut(text: str, type_: Char | Varchar) -> str:
+        cut = f"substring({text}, 1, {type_.length})"
+        return f"rtrim({cut})" if isinstance(type_, Char) else cut
 
     return _with_texts(value, hive_type, cut)
 
 
 def _with_texts(
-    value: SparkColumn,
-    hive_type: HiveType,
-    change: Callable[[SparkColumn, Char | Varchar], SparkColumn],
-) -> SparkColumn:
+    value: str, hive_type: HiveType, change: Callable[[str, Char | Varchar], str]
+) -> str:
     """A value with every char and varchar in it changed."""
     if not has(_is_text, hive_type):
         return value
@@ -59,16 +56,16 @@ def _with_texts(
         case Char() | Varchar():
             return change(value, hive_type)
         case Array(element):
-            return F.transform(value, lambda v: _with_texts(v, element, change))
+            return f"transform({value}, v -> {_with_texts('v', element, change)})"
         case Map(key, item):
-            keyed = F.transform_keys(value, lambda k, _: _with_texts(k, key, change))
-            return F.transform_values(keyed, lambda _, v: _with_texts(v, item, change))
+            keyed = f"transform_keys({value}, (k, v) -> {_with_texts('k', key, change)})"
+            return f"transform_values({keyed}, (k, v) -> {_with_texts('v', item, change)})"
         case Struct(fields):
             made = [
-                _with_texts(value.getField(name), type_, change).alias(name)
+                f"{_with_texts(f'{value}.{quoted(name)}', type_, change)} AS {quoted(name)}"
                 for name, type_ in fields
             ]
-            return F.when(value.isNotNull(), F.struct(*made))
+            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(made)}) END"
     raise AssertionError(hive_type)
 
 

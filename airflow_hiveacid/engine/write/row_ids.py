@@ -28,7 +28,7 @@ from airflow_hiveacid.engine.read.acid_snapshot import (
     AcidSnapshot,
 )
 from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
-from airflow_hiveacid.engine.read.files import PartitionFiles, read_tails
+from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.rows.partition_values import PARTITION, PATH
 from airflow_hiveacid.engine.rows.spark_paths import spellings
@@ -260,7 +260,7 @@ class RowSearch:
         """Whether the driver takes the row ids of all rows of the snapshot."""
         files = [file for partition in self.snapshot.partitions for file in partition.inserts]
         few = len(files) <= _FEW_FILES
-        return few and sum(tail.rows for tail in read_tails(files)) <= _MOST_FETCHED
+        return few and sum(tail.rows for tail in self.snapshot.tails.of(files)) <= _MOST_FETCHED
 
     def found(self, frame: DataFrame, deleted: DeletedRows | None = None) -> RowIds:
         """The row ids of a frame, which nobody evaluates again.
