@@ -125,6 +125,10 @@ class UnsupportedTable(UserError):
     """The table has a shape that cannot be written."""
 
 
+class VersionUnknown(UserError):
+    """A version of a table is asked for that does not exist, or cannot be told."""
+
+
 class DataError(HiveAcidError):
     """The rows or the files are not what the job needs."""
 
@@ -188,6 +192,12 @@ class UnprovenRun(DataError):
 
 class UnsupportedFile(DataError):
     """A file is sound but uses something that we do not handle."""
+
+
+class VersionGone(DataError):
+    """A version of a table was compacted away, and cleaned."""
+
+    default_remedy = "Read a newer version."
 
 
 class BeyondArrow(UnsupportedFile):

@@ -25,8 +25,9 @@ from airflow_hiveacid.acid.names import (
     parse_file,
 )
 from airflow_hiveacid.acid.originals import original_bucket
-from airflow_hiveacid.acid.sidecar import disagreements, parse_note, written_files
-from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
+from airflow_hiveacid.acid.sidecar import disagreements, parse_note, replaced_by, written_files
+from airflow_hiveacid.acid.versions import PartitionVersions
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList, WriteIdList
 from airflow_hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import ReadOnlyStorage
@@ -61,21 +62,47 @@ def read_state(
     *,
     rules: Rules,
     strict: bool = True,
+    now: ValidWriteIdList | None = None,
+    flat: bool = False,
 ) -> AcidDirectory:
     """Sort out the files of a partition by a snapshot; see ``acid_state``.
 
+    Args:
+        storage: The folder of the partition.
+        files: A listing of it.
+        write_ids: What is seen of the table's write ids.
+        txns: What is seen of transactions; None is all.
+        rules: Whose reading applies.
+        strict: Whether what those rules read wrongly is an error.
+        now: What a new reader sees of the write ids, if these are an earlier version.
+        flat: Whether the table is insert-only, which only matters for earlier versions.
+
     Raises:
         CorruptFile: What is to be read has lost its content.
+        VersionGone: What is to be read was cleaned, or may have been.
     """
 
     def data_format(directory: str) -> str:
         return read_marker(storage, directory)
 
-    state = acid_state(
-        files, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict
-    )
+    kept = files
+    if now is not None and now != write_ids:
+        replaced = partial(_read_replaced, storage)
+        versions = PartitionVersions(storage.location, files, now, txns, flat, replaced)
+        kept = versions.files_of(write_ids)
+    state = acid_state(kept, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict)
+    if len(kept) < len(files):
+        # A cleaner may be in the middle of a directory.
+        check_notes(storage, state, filter(None, (state.base, *state.deltas)))
     _check_content(storage, state)
     return state
+
+
+def _read_replaced(storage: ReadOnlyStorage, directory: str) -> tuple[str, ...] | None:
+    """What a base, or the delta of a compaction, has put out of use, if its note says so."""
+    content = storage.read_small(f"{directory}/{SIDECAR_FILE}")
+    note = None if content is None else parse_note(content)
+    return None if note is None else replaced_by(note)
 
 
 def read_marker(storage: ReadOnlyStorage, directory: str) -> str:

@@ -75,6 +75,18 @@ def written_files(note: Mapping[str, Any]) -> tuple[WrittenFile, ...] | None:
     return tuple(files)
 
 
+def replaced_by(note: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The directories and original files that a base, or a compaction, has put out of use.
+
+    Returns:
+        None when the note does not say, makes no sense, or is of a later format.
+    """
+    paths = note.get("replaces")
+    if note.get("format") != _FORMAT or not isinstance(paths, list):
+        return None
+    return tuple(paths) if all(isinstance(path, str) and path for path in paths) else None
+
+
 def disagreements(
     directory: str, written: Iterable[WrittenFile], files: Iterable[FileStatus]
 ) -> list[str]:

@@ -11,10 +11,12 @@ from airflow_hiveacid.acid import names
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.errors import NotTransactional, UserError
 from airflow_hiveacid.listing import read_state
+from airflow_hiveacid.maintenance.table_history import version_of
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -48,6 +50,7 @@ class VisibleTable:
         strict: Whether what those rules read wrongly is an error.
         kind: Whether rows have ids.
         columns: The names of the table's columns; None takes those of every file as they are.
+        now: What a new reader sees of the table's writes, if an earlier version is read.
     """
 
     title: str
@@ -59,6 +62,7 @@ class VisibleTable:
     strict: bool
     kind: TableKind = TableKind.FULL_ACID
     columns: Sequence[str] | None = None
+    now: ValidWriteIdList | None = None
 
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
         """Sort out one directory's files by this snapshot."""
@@ -69,6 +73,8 @@ class VisibleTable:
             self.txns,
             rules=self.rules,
             strict=self.strict,
+            now=self.now,
+            flat=self.kind is TableKind.INSERT_ONLY,
         )
 
 
@@ -83,10 +89,12 @@ def open_snapshot(arguments: argparse.Namespace) -> Iterator[VisibleTable]:
         ref = TableRef.parse(arguments.table)
         with (
             closing(MetastoreClient(target.metastore(arguments))) as client,
-            snapshot_of(client, ref, arguments.rules) as snapshot,
+            snapshot_of(client, ref, arguments.rules, arguments.as_of) as snapshot,
         ):
             yield snapshot
     elif arguments.path and not arguments.table:
+        if arguments.as_of:
+            raise UserError("The versions of a bare directory are said by --write-ids.")
         if not arguments.write_ids:
             raise UserError(
                 "A bare directory needs a snapshot.",
@@ -143,7 +151,10 @@ def _find_partitions(storage: Storage, path: tuple[str, ...]) -> list[PartitionD
 
 @contextmanager
 def snapshot_of(
-    client: MetastoreClient, ref: TableRef, rules: Rules | None = None
+    client: MetastoreClient,
+    ref: TableRef,
+    rules: Rules | None = None,
+    as_of: AsOf | None = None,
 ) -> Iterator[VisibleTable]:
     """Read a table inside a transaction; see ``open_snapshot``.
 
@@ -151,6 +162,7 @@ def snapshot_of(
         client: The metastore.
         ref: The table.
         rules: Whose reading applies; None is the metastore's version, without its mistakes.
+        as_of: Which version is read; None is the newest.
 
     Raises:
         NotTransactional: There is nothing to see in such a table.
@@ -160,16 +172,18 @@ def snapshot_of(
         raise NotTransactional(f"{ref.full_name} is not a transactional table.")
     with Transaction(client, reads=[ref]) as txn:
         hive3 = client.version is MetastoreVersion.HMS3
+        now = txn.snapshot.write_ids[ref.full_name]
         yield VisibleTable(
             title=ref.full_name,
             partitioned=bool(table.partition_keys),
             partitions=_partitions_of_table(client, table),
-            write_ids=txn.snapshot.write_ids[ref.full_name],
+            write_ids=version_of(client, ref, as_of, now),
             txns=txn.snapshot.txns,
             rules=rules or (Rules.HIVE3 if hive3 else Rules.HIVE4),
             strict=rules is None,
             kind=table.kind,
             columns=[column.name for column in table.columns],
+            now=now,
         )
 
 

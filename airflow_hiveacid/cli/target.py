@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import InvalidConnection, UserError
 from airflow_hiveacid.jobs.field_checks import require_partition_names
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -38,6 +39,13 @@ def add_snapshot(parser: argparse.ArgumentParser) -> None:
     by_name = parser.add_argument_group("a table by name")
     by_name.add_argument("table", nargs="?", metavar="DB.TABLE", help="the table's name")
     add_metastore(by_name)
+    by_name.add_argument(
+        "--as-of",
+        type=_version,
+        metavar="VERSION",
+        help="read it as it was after this write id, or at this time: 2026-03-01T12:00:00+00:00, in "
+        "UTC if there is no zone",
+    )
     by_path = parser.add_argument_group("a bare directory, no metastore needed")
     by_path.add_argument(
         "--path", metavar="DIR", help="folder of a table or of one partition, or its URI"
@@ -123,3 +131,7 @@ def partitions(arguments: argparse.Namespace) -> Sequence[str] | None:
         require_partition_names(arguments.partitions)
     names: Sequence[str] | None = arguments.partitions
     return names
+
+
+def _version(text: str) -> AsOf | None:
+    return AsOf.of(int(text), None) if text.isdecimal() else AsOf.of(None, text)

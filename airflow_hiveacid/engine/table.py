@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
@@ -72,8 +74,15 @@ class AcidTable(TableChanges[RunReport]):
         self._reading.close()
         self._client.close()
 
-    def to_df(self, where: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
-        """The visible rows, as of now.
+    def to_df(
+        self,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        as_of_write_id: int | None = None,
+        as_of_time: datetime | str | None = None,
+    ) -> DataFrame:
+        """The visible rows, as of now or of an earlier version.
 
         What ``where`` leaves out is not even read, where the names of partitions, the numbers of
         buckets and the statistics of files tell. A filter of the frame itself, by its own method
@@ -83,8 +92,15 @@ class AcidTable(TableChanges[RunReport]):
             where: The condition that rows meet, in Spark's SQL, which may call the table ``t``; all
                 rows by default.
             columns: The names of the columns, in their order; all by default.
+            as_of_write_id: Read the table as it was after this write id, without what came later.
+            as_of_time: Read the table as it was then; a text is in ISO form, and a time without a
+                zone in UTC.
+
+        Raises:
+            VersionGone: The version was compacted away and cleaned; the message says which are left.
+            VersionUnknown: There is no such version.
         """
-        query = RowQuery(where, columns)
+        query = RowQuery(where, columns, AsOf.of(as_of_write_id, as_of_time))
         table = self._client.get_table(self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)

@@ -4,8 +4,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
+    is_template,
     require_choice,
     require_table,
     require_text,
@@ -16,13 +18,32 @@ PATH_FORMATS = frozenset({"orc", "parquet", "csv", "json"})
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """A table of the metastore: ACID, or plain ORC, Parquet, CSV or JSON."""
+    """A table of the metastore: ACID, or plain ORC, Parquet, CSV or JSON.
+
+    Example::
+
+        TableSource("shop.orders", as_of_time="{{ data_interval_end }}")
+
+    Attributes:
+        name: The table, "database.table".
+        as_of_write_id: Read it as it was after this write id, without what came later.
+        as_of_time: Read it as it was then; in ISO form, in UTC if there is no zone.
+    """
 
     name: str
+    as_of_write_id: int | None = None
+    as_of_time: str | None = None
+
+    @property
+    def as_of(self) -> AsOf | None:
+        """The version that is read; None is the newest."""
+        return AsOf.of(self.as_of_write_id, self.as_of_time)
 
     def validate(self) -> None:
         """Raise InvalidJob when the source cannot be used."""
         require_table(self.name, "source")
+        if self.as_of_time is None or not is_template(self.as_of_time):
+            AsOf.of(self.as_of_write_id, self.as_of_time)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_hiveacid.acid.directory import AcidDirectory
 from airflow_hiveacid.acid.names import Base, parse_directory
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 
 MINOR, MAJOR = "minor", "major"
 _LONGEST_TEXT = 2000
@@ -189,6 +190,34 @@ def newest_first(entries: Iterable[HistoryEntry], limit: int) -> list[HistoryEnt
         key=lambda entry: (entry.max_write_id, entry.compaction, entry.min_write_id),
         reverse=True,
     )[:limit]
+
+
+def later_than(time: datetime, entries: Iterable[HistoryEntry], now: ValidWriteIdList) -> list[int]:
+    """The committed write ids that somebody who read at a time did not see.
+
+    Where nobody says when a write was committed, but only when a compaction took it in, it counts
+    as later until then.
+
+    Args:
+        time: When it was read.
+        entries: All of the table's history.
+        now: What a new reader sees.
+    """
+    when = time.timestamp()
+    known: dict[int, float] = {}
+    merged: set[int] = set()
+    for entry in entries:
+        ids = range(max(1, entry.min_write_id), min(entry.max_write_id, now.high_watermark) + 1)
+        late = entry.time is None or entry.time > when
+        if len(ids) == 1 and not entry.compaction and entry.time is not None:
+            own = known.get(ids[0], entry.time)
+            # A transaction is committed after the last of its directories.
+            known[ids[0]] = max(own, entry.time)
+        elif late:
+            merged.update(ids)
+    later = {write_id for write_id, own in known.items() if own > when}
+    later |= {write_id for write_id in merged if write_id not in known}
+    return sorted(write_id for write_id in later if now.is_valid(write_id))
 
 
 # A note is a file that anybody may have put there: a part that makes no sense is no part of it.

@@ -1,9 +1,11 @@
 """The history of a table, put together from its directories and the notes of their writers."""
 
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
@@ -12,7 +14,9 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sidecar import parse_note
-from airflow_hiveacid.errors import NotTransactional, StorageError
+from airflow_hiveacid.acid.versions import AsOf, as_of_write_id, without
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.errors import NotTransactional, StorageError, VersionUnknown
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.run_token import unmarked_token
@@ -23,6 +27,7 @@ from airflow_hiveacid.maintenance.history_entries import (
     entries_of_runs,
     entry_of,
     facts_of,
+    later_than,
     newest_first,
     states_of,
 )
@@ -93,6 +98,30 @@ def table_history(
         [_as_sidecar(note, ref) for note in committed], (entry for entry, _ in located)
     )
     return newest_first([*entries, *gone], limit)
+
+
+def version_of(
+    client: MetastoreClient, ref: TableRef, as_of: AsOf | None, now: ValidWriteIdList
+) -> ValidWriteIdList:
+    """The write ids of a version that is asked for.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        as_of: The version; None is the newest.
+        now: What a new reader sees.
+
+    Raises:
+        VersionUnknown: There is no such version.
+    """
+    if as_of is None:
+        return now
+    if as_of.write_id is not None:
+        return as_of_write_id(now, as_of.write_id)
+    assert as_of.time is not None
+    if as_of.time > datetime.now(UTC):
+        raise VersionUnknown(f"{ref} is asked for as it will be at {as_of.time}.")
+    return without(now, later_than(as_of.time, table_history(client, ref, limit=sys.maxsize), now))
 
 
 _DirectoryPath = tuple[ReadOnlyStorage, str]

@@ -1,12 +1,13 @@
 """The random history of one table, and what its readers see all along."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
-from airflow_hiveacid.errors import LockTimeout
+from airflow_hiveacid.errors import LockTimeout, VersionGone
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -15,6 +16,7 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.histories.random_table import RandomTable
 from tests.histories.reader import Reader, problems_of_output
+from tests.histories.table_model import Row, RowAddress
 from tests.histories.writers import Writers
 
 _MOST_READERS = 3
@@ -47,6 +49,9 @@ class History:
         if self._random.random() < 0.4:
             writers.convert()
         self._readers: list[tuple[Transaction, Reader]] = []
+        # What readers saw once, and whether everything that they read is still there.
+        self._versions: list[tuple[ValidWriteIdList, Mapping[RowAddress, Row]]] = []
+        self._all_there = True
         # What can happen, and how often it does.
         self._steps: dict[Callable[[], None], int] = {
             writers.insert: 6,
@@ -103,6 +108,8 @@ class History:
         while self._readers and not self._table.is_hive4:
             self._close_reader()
         self._writers.overwrite()
+        # Hive's overwrites do not tell what they have replaced.
+        self._all_there = False
 
     # Readers
 
@@ -117,6 +124,8 @@ class History:
         self._table.note(f"reader {txn.txn_id} comes")
         reader = self._new_reader(txn.snapshot)
         self._readers.append((txn, reader))
+        seen = txn.snapshot.write_ids[self._table.ref.full_name]
+        self._versions.append((seen, self._table.model.snapshot()))
         reader.check()
 
     def _open_reader_with_hole(self) -> None:
@@ -135,6 +144,23 @@ class History:
         for _, reader in self._readers:
             reader.check()
         self._new_reader().check()
+        self._check_versions()
+
+    def _check_versions(self) -> None:
+        """Who reads the table as it was once sees what was seen then, or is told that it is gone."""
+        snapshot = Snapshot.take(self._table.client, [self._table.ref])
+        now = snapshot.write_ids[self._table.ref.full_name]
+        for then, rows in self._random.sample(self._versions, min(3, len(self._versions))):
+            try:
+                past = Snapshot(snapshot.txns, {self._table.ref.full_name: then})
+                version = self._table.client.version
+                reader = Reader(version, past, self._table.ref, self._table.folders, rows, now)
+            except VersionGone:
+                if self._all_there:
+                    raise
+            else:
+                reader.check()
+        self._versions.append((now, self._table.model.snapshot()))
 
     def _new_reader(self, snapshot: Snapshot | None = None) -> Reader:
         return Reader(
@@ -182,6 +208,7 @@ class History:
     def _clean(self) -> None:
         job = CleanJob(target=self._table.ref.full_name, metastore=self._table.client.options)
         report = clean(self._table.client, job)
+        self._all_there &= not report.removed
         self._table.note(f"cleaned {', '.join(removal.path for removal in report.removed)}")
         assert report.warnings == ()
         self._check_everybody()

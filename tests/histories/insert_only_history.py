@@ -16,7 +16,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.errors import LockTimeout, NotEnoughHistory
+from airflow_hiveacid.errors import LockTimeout, NotEnoughHistory, VersionGone
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -40,8 +40,14 @@ class _Write:
 class _Reader:
     """Somebody who reads the table as of one moment, for as long as he likes."""
 
-    def __init__(self, history: "InsertOnlyHistory", snapshot: Snapshot) -> None:
+    def __init__(
+        self,
+        history: "InsertOnlyHistory",
+        snapshot: Snapshot,
+        now: ValidWriteIdList | None = None,
+    ) -> None:
         self._history = history
+        self._now = now
         self._snapshot = snapshot
         self._expected = history.expected(snapshot.write_ids[history.ref.full_name])
         self._files = self._list()
@@ -65,6 +71,7 @@ class _Reader:
             self._snapshot.write_ids[history.ref.full_name],
             self._snapshot.txns if history.is_hive4 else None,
             Rules.HIVE4 if history.is_hive4 else Rules.HIVE3,
+            self._now,
         )
         return [_path(name) for _, names in snapshot.files for name in names]
 
@@ -86,6 +93,8 @@ class InsertOnlyHistory:
         self._committed: list[_Write] = []
         self._open: list[tuple[Transaction, _Write]] = []
         self._readers: list[tuple[Transaction, _Reader]] = []
+        self._versions: list[ValidWriteIdList] = []
+        self._all_there = True
         self._rows = 0
         self.log = [f"{self.ref}, {self.form.name}, {client.version}"]
 
@@ -157,6 +166,8 @@ class InsertOnlyHistory:
     def _overwrite(self) -> None:
         before = len(self._open)
         self._begin(Operation.OVERWRITE)
+        # Hive's overwrites do not tell what they have replaced.
+        self._all_there &= len(self._open) == before
         # Version 3 cannot read past a base that is not valid.
         if len(self._open) > before and not self.is_hive4:
             self._end(-1)
@@ -213,6 +224,7 @@ class InsertOnlyHistory:
             report = clean(self.client, job)
         except LockTimeout:  # Somebody overwrites.
             return self.log.append("a cleaner had to wait and gave up")
+        self._all_there &= not report.removed
         self.log.append(f"cleaned {', '.join(removal.path for removal in report.removed)}")
         self._check_everybody()
 
@@ -220,7 +232,22 @@ class InsertOnlyHistory:
         """Every open reader sees what it saw, and a new one what is committed."""
         for _, reader in self._readers:
             reader.check()
-        _Reader(self, Snapshot.take(self.client, [self.ref])).check()
+        snapshot = Snapshot.take(self.client, [self.ref])
+        _Reader(self, snapshot).check()
+        self._check_versions(snapshot)
+
+    def _check_versions(self, snapshot: Snapshot) -> None:
+        """Who reads the table as it was once sees what was seen then, or is told that it is gone."""
+        now = snapshot.write_ids[self.ref.full_name]
+        for then in self._random.sample(self._versions, min(3, len(self._versions))):
+            try:
+                reader = _Reader(self, Snapshot(snapshot.txns, {self.ref.full_name: then}), now)
+            except VersionGone:
+                if self._all_there:
+                    raise
+            else:
+                reader.check()
+        self._versions.append(now)
 
 
 def _path(location: str) -> Path:

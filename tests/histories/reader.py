@@ -7,6 +7,7 @@ from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.names import Base, BucketFile, is_hidden, parse_directory, parse_file
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.cli.rows import visible_rows
 from airflow_hiveacid.errors import NotEnoughHistory
 from airflow_hiveacid.listing import list_files, read_state
@@ -30,6 +31,7 @@ class Reader:
         table: TableRef,
         folders: Mapping[str | None, Path],
         expected: Mapping[RowAddress, Row],
+        now: ValidWriteIdList | None = None,
     ) -> None:
         """Choose the files to be read.
 
@@ -39,7 +41,9 @@ class Reader:
             table: The table.
             folders: Where its partitions are.
             expected: What there is to be seen.
+            now: What a new reader sees of the table, if the moment is long over.
         """
+        self._now = now
         self._rules = Rules.HIVE3 if version is MetastoreVersion.HMS3 else Rules.HIVE4
         self._txns = snapshot.txns
         self._write_ids = snapshot.write_ids[table.full_name]
@@ -77,7 +81,9 @@ class Reader:
     def _list(self, partition: str | None) -> AcidDirectory:
         storage = self._storage(partition)
         files = list_files(storage)
-        return read_state(storage, files, self._write_ids, self._txns, rules=self._rules)
+        return read_state(
+            storage, files, self._write_ids, self._txns, rules=self._rules, now=self._now
+        )
 
     def _storage(self, partition: str | None) -> ReadOnlyStorage:
         return ReadOnlyStorage.of(str(self._folders[partition]))

@@ -46,6 +46,17 @@ CASES = {
     "INSERT OVERWRITE TABLE t PARTITION (Day = NULL, hour) SELECT feed.id, 1 FROM feed": insert(
         "SELECT feed.id, 1 FROM `db__feed` AS `feed`", FEED, overwrite=True, static={"day": None}
     ),
+    "INSERT INTO t SELECT * FROM feed FOR VERSION AS OF 7 JOIN feed b ON b.id = feed.id": insert(
+        "SELECT * FROM `db__feed` AS `feed` JOIN `db__feed_2` AS b ON b.id = feed.id",
+        {
+            "db__feed": TableSource("db.feed", as_of_write_id=7),
+            "db__feed_2": TableSource("db.feed"),
+        },
+    ),
+    "INSERT INTO t SELECT * FROM feed FOR SYSTEM_TIME AS OF '2026-03-01 12:00:00' AS f": insert(
+        "SELECT * FROM `db__feed` AS f",
+        {"db__feed": TableSource("db.feed", as_of_time="2026-03-01 12:00:00")},
+    ),
     "INSERT INTO t PARTITION (day) SELECT 1, 'x'": insert("SELECT 1, 'x'"),
     "INSERT INTO t BY NAME SELECT 1 AS id": InsertJob(
         target="db.t", source=QuerySource("SELECT 1 AS id")

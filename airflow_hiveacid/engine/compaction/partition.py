@@ -276,7 +276,7 @@ class PartitionCompactor(ABC):
         note = {
             "operation": plan.type.value,
             "txn_id": self.compaction.txn_id,
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "user": os.environ.get("USER", ""),
             "replaces": list(plan.inputs),
             "proof": codec.encode(self._proof()),

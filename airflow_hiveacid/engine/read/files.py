@@ -132,13 +132,23 @@ def list_partitions(
     write_ids: ValidWriteIdList,
     txns: ValidTxnList,
     rules: Rules,
+    now: ValidWriteIdList | None = None,
 ) -> list[PartitionFiles]:
-    """List what a snapshot sees of some partitions, or of the whole of an unpartitioned table."""
+    """List what a snapshot sees of some partitions, or of the whole of an unpartitioned table.
+
+    Args:
+        table: The table.
+        partitions: The partitions.
+        write_ids: What is seen of the table's write ids.
+        txns: What is seen of transactions.
+        rules: Whose reading applies.
+        now: What a new reader sees of the write ids, if an earlier version is read.
+    """
 
     def list_one(partition: HivePartition | None) -> PartitionFiles:
         location = (table.location if partition is None else partition.location) or ""
         storage = Storage.of(location)
-        state = read_state(storage, list_files(storage), write_ids, txns, rules=rules)
+        state = read_state(storage, list_files(storage), write_ids, txns, rules=rules, now=now)
         files = [_acid_file(location, file, write_ids) for file in data_files(storage, state)]
         return PartitionFiles(
             name=None if partition is None else partition.name,

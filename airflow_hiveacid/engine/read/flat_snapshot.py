@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.names import is_hidden
-from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.partition_values import PartitionedFile, with_partition
@@ -41,15 +41,26 @@ class FlatSnapshot:
         cls,
         table: HiveTable,
         partitions: Sequence[HivePartition],
-        write_ids: WriteIdList,
+        write_ids: ValidWriteIdList,
         txns: ValidTxnList | None,
         rules: Rules,
+        now: ValidWriteIdList | None = None,
     ) -> Self:
-        """List what a snapshot sees of an insert-only table: whole directories, or nothing."""
+        """List what a snapshot sees of an insert-only table: whole directories, or nothing.
+
+        Args:
+            table: The table.
+            partitions: Its partitions.
+            write_ids: What is seen of its write ids.
+            txns: What is seen of transactions; None is all.
+            rules: Whose reading applies.
+            now: What a new reader sees of the write ids, if an earlier version is read.
+        """
 
         def list_one(partition: HivePartition | None) -> _Files:
             storage = _storage(table, partition)
-            state = read_state(storage, list_files(storage), write_ids, txns, rules=rules)
+            files = list_files(storage)
+            state = read_state(storage, files, write_ids, txns, rules=rules, now=now, flat=True)
             names = ["", *filter(None, [state.base]), *state.deltas]
             return partition, _paths(storage, [f for name in names for f in state.files(name)])
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
@@ -28,10 +29,12 @@ class RowQuery:
     Attributes:
         where: The condition that rows meet; None is all rows.
         columns: The names of the columns, in any case and in their order; None is all.
+        as_of: Which version is read; None is the newest.
     """
 
     where: str | None = None
     columns: Sequence[str] | None = None
+    as_of: AsOf | None = None
 
     def check(self, table: HiveTable) -> None:
         """Refuse columns that the table lacks.

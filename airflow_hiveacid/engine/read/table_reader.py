@@ -7,11 +7,14 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.versions import AsOf
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.row_query import RowQuery
+from airflow_hiveacid.maintenance.table_history import version_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -43,12 +46,13 @@ class TableReader:
         query = query or RowQuery()
         partitions = self._partitions(spark, table, query) if table.partition_keys else []
         if table.kind is TableKind.INSERT_ONLY:
-            seen = self._txn.snapshot
-            write_ids = seen.write_ids[table.ref.full_name]
-            flat = FlatSnapshot.of_insert_only(table, partitions, write_ids, seen.txns, self._rules)
+            seen, now = self._txn.snapshot, self._now(table)
+            flat = FlatSnapshot.of_insert_only(
+                table, partitions, self._version(table, query.as_of), seen.txns, self._rules, now
+            )
             self.snapshots.append(flat)
             return query.chosen(flat.rows(spark))
-        acid = self.acid_snapshot(table, partitions)
+        acid = self.acid_snapshot(table, partitions, query.as_of)
         self.snapshots.append(acid)
         return query.rows_of(spark, acid)
 
@@ -58,9 +62,17 @@ class TableReader:
         names = self._client.get_partition_names(table.ref)
         return self._client.get_partitions(table.ref, query.partitions(spark, table, names))
 
-    def acid_snapshot(self, table: HiveTable, partitions: Sequence[HivePartition]) -> AcidSnapshot:
+    def acid_snapshot(
+        self, table: HiveTable, partitions: Sequence[HivePartition], as_of: AsOf | None = None
+    ) -> AcidSnapshot:
         """Some partitions of a full ACID table, or the whole of one without partitions."""
-        seen = self._txn.snapshot
-        write_ids = seen.write_ids[table.ref.full_name]
-        files = list_partitions(table, partitions, write_ids, seen.txns, self._rules)
+        seen, now = self._txn.snapshot, self._now(table)
+        write_ids = self._version(table, as_of)
+        files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now)
         return AcidSnapshot(table, with_copies(table, files, self._txn), write_ids)
+
+    def _now(self, table: HiveTable) -> ValidWriteIdList:
+        return self._txn.snapshot.write_ids[table.ref.full_name]
+
+    def _version(self, table: HiveTable, as_of: AsOf | None) -> ValidWriteIdList:
+        return version_of(self._client, table.ref, as_of, self._now(table))

@@ -11,10 +11,11 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.kept_rows import SharedRows
+from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.errors import NotTransactional, UnsupportedTable
 from airflow_hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -27,8 +28,8 @@ _ONLY = "source"
 class AcidReader(Protocol):
     """Shows transactional tables as whoever asks for a source sees them."""
 
-    def rows(self, spark: SparkSession, table: HiveTable) -> DataFrame:
-        """All visible rows of a table."""
+    def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
+        """The visible rows of a table that a query asks for."""
 
 
 class SourceInputs:
@@ -66,6 +67,14 @@ class SourceInputs:
             for name, table in self._tables.items()
             if table.is_view
         }
+        for given in inputs.values():
+            if isinstance(given, TableSource) and given.as_of is not None:
+                table = self._tables[given.name]
+                if table.kind is TableKind.NOT_ACID:
+                    raise NotTransactional(
+                        f"{given.name} is asked for as {given.as_of}, and is not transactional:"
+                        " it has no versions."
+                    )
         tables = [t.ref for t in self._tables.values() if t.kind is not TableKind.NOT_ACID]
         below = [ref for view in self._views.values() for ref in view.acid_tables]
         self.acid_tables = list(dict.fromkeys(tables + below))
@@ -90,7 +99,8 @@ class SourceInputs:
             return self._views[given.name].frame(reader, shared)
         if isinstance(given, TableSource) and self._is_acid(given):
             assert reader is not None, f"{given.name} was not looked up as transactional"
-            return reader.rows(self._spark, self._tables[given.name])
+            query = RowQuery(as_of=given.as_of)
+            return reader.rows(self._spark, self._tables[given.name], query)
         if shared is None:
             return self._files(given)
         rows = shared.known(given, self._spark)
@@ -201,5 +211,5 @@ class SourceFrame:
 class _EmptyTables:
     """Shows every transactional table without its rows."""
 
-    def rows(self, spark: SparkSession, table: HiveTable) -> DataFrame:
+    def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
         return spark.createDataFrame([], spark_struct(all_columns(table)))

@@ -142,12 +142,12 @@ class AtomicWrite:
             self._require_published_together(parts)
             with self.phases(Phase.REGISTER):
                 self._register(txn, parts)
-            note = None
+            note, now = None, datetime.now(UTC)
             for part in parts:
                 with self.phases(Phase.PUBLISH):
                     # Before any file can be seen: the note proves to a later try what they are.
-                    note = note or self._write_note(txn, parts)
-                    self._publish(txn, part)
+                    note = note or self._write_note(txn, parts, now)
+                    self._publish(txn, part, now)
             txn.commit()
             if note is not None:
                 txn.attempt("mark the note on the run", partial(mark_committed, *note))
@@ -250,7 +250,7 @@ class AtomicWrite:
                 forget_statistics(self.client, part.ref, part.output.partitions, writer)
         self._require_same_tables(txn, parts)
 
-    def _publish(self, txn: Transaction, part: _Part) -> None:
+    def _publish(self, txn: Transaction, part: _Part, now: datetime) -> None:
         """Let the files of a statement appear, with a note on the transaction beside them."""
         token, report = self.options.run_token, self._report(txn, [part])
         part.output.publish(
@@ -258,7 +258,7 @@ class AtomicWrite:
                 "run_token": token and unmarked_token(token),
                 "txn_id": txn.txn_id,
                 "write_id": txn.write_ids[part.name],
-                **_origin(report),
+                **_origin(report, now),
                 "report": report.to_dict(),
             }
         )
@@ -288,7 +288,7 @@ class AtomicWrite:
         )
 
     def _write_note(
-        self, txn: Transaction, parts: Sequence[_Part]
+        self, txn: Transaction, parts: Sequence[_Part], now: datetime
     ) -> tuple[Storage, NoteFile] | None:
         """Tell any later try of all tables, in the one folder that it looks into."""
         if self.options.run_token is None:
@@ -306,7 +306,7 @@ class AtomicWrite:
                     for directory in part.output.directories
                 ),
                 report=report,
-                **_origin(report),
+                **_origin(report, now),
             )
         )
         storage = Storage.of(home.folder)
@@ -315,11 +315,11 @@ class AtomicWrite:
         return storage, note
 
 
-def _origin(report: RunReport) -> dict[str, str]:
-    """Who writes what, and when, for people who find the files."""
+def _origin(report: RunReport, now: datetime) -> dict[str, str]:
+    """Who writes what, and when: at one time in all tables, which can be read as of it."""
     return {
         "operation": report.job,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "time": now.isoformat(timespec="milliseconds"),
         "user": os.environ.get("USER", ""),
     }
 

@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, parse_partition_name
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
@@ -20,7 +22,8 @@ from airflow_hiveacid.engine.write.flat_rows import AcidRowFiles, FlatRows, Flat
 from airflow_hiveacid.engine.write.row_files import RowFiles
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, NewFile, StagedFile
-from airflow_hiveacid.errors import InsertOnlyTable
+from airflow_hiveacid.errors import DataError, InsertOnlyTable
+from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -256,7 +259,8 @@ class TableOutput(ABC):
                 self._verify(staged.storage, file)
             named = [(self._file_name(file.bucket), file) for file in files]
             written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
-            notes = {**self.SIDE_FILES, SIDECAR_FILE: directory_note(sidecar, written)}
+            told = {**sidecar, **(self._replaced(folder) if name.startswith("base_") else {})}
+            notes = {**self.SIDE_FILES, SIDECAR_FILE: directory_note(told, written)}
             final = f"{folder.path}/{name}".lstrip("/")
             staged.complete(final, [(name, file.path) for name, file in named], notes)
             staged.publish(final)
@@ -286,6 +290,20 @@ class TableOutput(ABC):
         Raises:
             CorruptFile: They differ.
         """
+
+    def _replaced(self, folder: OutputFolder) -> dict[str, Any]:
+        """What a base puts out of use, so that older versions can be read while all of it is there."""
+        hive3 = self.client.version is MetastoreVersion.HMS3
+        rules = Rules.HIVE3 if hive3 else Rules.HIVE4
+        storage = Storage.of("/".join(filter(None, [folder.root.rstrip("/"), folder.path])))
+        seen = self.txn.snapshot
+        write_ids = seen.write_ids[self.table.ref.full_name]
+        try:
+            state = read_state(storage, list_files(storage), write_ids, seen.txns, rules=rules)
+        except DataError:
+            # What is damaged can be overwritten, and nobody can read it later on.
+            return {}
+        return {"replaces": [*filter(None, [state.base]), *state.originals, *state.deltas]}
 
     def _locate(self, names: Sequence[str | None]) -> None:
         """Find out where partitions are, or will be."""

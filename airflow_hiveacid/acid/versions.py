@@ -1,0 +1,251 @@
+"""Earlier versions of a table: what a reader saw then, as long as its directories are there.
+
+A version is a list of write ids, like that of any reader, only an older one. Compactions and
+overwrites that came later put directories out of use, and a cleaner may have removed some of them
+already, in any order. A missing directory looks like rows that never were. So whatever hides older
+directories has to say which ones they were, and all of those have to be there: then nobody has begun
+to clean, and the version reads what it always did. Hive leaves no such note, and what one of its bases
+or overwrites has hidden counts as gone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+from airflow_hiveacid.acid.directory import FileStatus
+from airflow_hiveacid.acid.names import (
+    CONVERTED_BASE,
+    METADATA_FILE,
+    Base,
+    Delta,
+    is_hidden,
+    parse_directory,
+)
+from airflow_hiveacid.acid.write_ids import (
+    NO_OPEN,
+    Range,
+    ValidTxnList,
+    ValidWriteIdList,
+    WriteIdList,
+)
+from airflow_hiveacid.errors import InvalidJob, VersionGone, VersionUnknown
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """Which version of a table is wanted: one of both is given.
+
+    Attributes:
+        write_id: The last write id of the version.
+        time: When a reader would have seen it.
+    """
+
+    write_id: int | None = None
+    time: datetime | None = None
+
+    def __str__(self) -> str:
+        return f"version {self.write_id}" if self.time is None else f"version of {self.time}"
+
+    @classmethod
+    def of(cls, write_id: int | None, time: datetime | str | None) -> "AsOf | None":
+        """A version as it is asked for; None is the newest.
+
+        Args:
+            write_id: The last write id.
+            time: The moment, also in ISO form; without a zone it is in UTC.
+
+        Raises:
+            InvalidJob: It is no version, or two.
+        """
+        if write_id is None and time is None:
+            return None
+        if write_id is not None and time is not None:
+            raise InvalidJob("A version is asked for by a write id and by a time: one is enough.")
+        if write_id is not None:
+            if type(write_id) is not int or write_id < 0:
+                raise InvalidJob(f"as_of_write_id must be a whole number, not {write_id!r}.")
+            return cls(write_id)
+        if isinstance(time, str):
+            try:
+                time = datetime.fromisoformat(time)
+            except ValueError:
+                raise InvalidJob(
+                    f"as_of_time must be a time, not {time!r}.",
+                    remedy="Write it like 2026-03-01T12:00:00+00:00.",
+                ) from None
+        if not isinstance(time, datetime):
+            raise InvalidJob(f"as_of_time must be a time, not {time!r}.")
+        return cls(time=time if time.tzinfo else time.replace(tzinfo=UTC))
+
+
+# The directories and original files that one has put out of use, by its name; None if it does not
+# say.
+Replaced = Callable[[str], Sequence[str] | None]
+
+
+def newest_version(now: ValidWriteIdList) -> int:
+    """The last committed write id of a table; 0 if there is none."""
+    ids = range(now.high_watermark, 0, -1)
+    return next((write_id for write_id in ids if now.is_valid(write_id)), 0)
+
+
+def as_of_write_id(now: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
+    """What is committed now of all write ids up to one.
+
+    Args:
+        now: What a new reader sees.
+        write_id: The last one; 0 is the table before its first write.
+
+    Raises:
+        VersionUnknown: There is no such write id yet.
+    """
+    if not 0 <= write_id <= now.high_watermark:
+        raise VersionUnknown(
+            f"{now.table} has no version {write_id}: its newest one is {newest_version(now)}."
+        )
+    open_ = tuple(own for own in now.open if own <= write_id)
+    aborted = tuple(own for own in now.aborted if own <= write_id)
+    return ValidWriteIdList(now.table, write_id, min(open_, default=NO_OPEN), open_, aborted)
+
+
+def without(now: ValidWriteIdList, later: Sequence[int]) -> ValidWriteIdList:
+    """What a reader saw before some write ids were committed.
+
+    Args:
+        now: What a new reader sees.
+        later: The write ids.
+    """
+    unseen = {*now.open, *later}
+    seen = (w for w in range(now.high_watermark, 0, -1) if w not in unseen and now.is_valid(w))
+    last = next(seen, 0)
+    open_ = tuple(sorted(write_id for write_id in unseen if write_id < last))
+    aborted = tuple(write_id for write_id in now.aborted if write_id < last)
+    return ValidWriteIdList(now.table, last, min(open_, default=NO_OPEN), open_, aborted)
+
+
+@dataclass(frozen=True)
+class PartitionVersions:
+    """The versions that a partition, or a table without partitions, can still be read in.
+
+    Attributes:
+        location: The folder, for messages.
+        files: A listing, made while a transaction is open.
+        now: What a new reader sees of the table's write ids.
+        txns: What it sees of transactions; None is all of them.
+        flat: Whether files hold plain rows, as those of insert-only tables do. What write id such
+            rows are of only the name of their directory tells.
+        replaced: What a base, or the delta of a compaction, has put out of use.
+    """
+
+    location: str
+    files: Sequence[FileStatus]
+    now: ValidWriteIdList
+    txns: ValidTxnList | None
+    flat: bool
+    replaced: Replaced
+
+    @property
+    def oldest(self) -> int:
+        """The first write id from which on all versions can be read."""
+        hiding: list[tuple[str, Base | Delta]] = [*self._bases]
+        if self.flat:
+            hiding += self._merged
+        return max((_last(parsed) for name, parsed in hiding if not self._intact(name)), default=0)
+
+    def files_of(self, then: WriteIdList) -> list[FileStatus]:
+        """The part of the listing that a version is read from.
+
+        Args:
+            then: The version.
+
+        Raises:
+            VersionGone: It is not all there any more.
+        """
+        later = [(name, base) for name, base in self._bases if not self._is_whole(name, base, then)]
+        hidden = {name for name, _ in later}
+        # The oldest of them tells: a younger one that is intact has it among what it replaced.
+        deciding = [name for name, _ in later[:1]]
+        if self.flat:
+            whole = [base.write_id for name, base in self._bases if name not in hidden]
+            start = max(whole, default=0)
+            mixed = [name for name, delta in self._merged if self._is_mixed(delta, start, then)]
+            deciding += mixed
+            hidden.update(mixed)
+        for name in deciding:
+            if not self._intact(name):
+                raise VersionGone(
+                    f"Version {then.high_watermark} of {self.location} is gone: {name} has taken its"
+                    " place, and what that replaced is not all there any more. The oldest version"
+                    f" that is left is {self.oldest}, the newest {newest_version(self.now)}."
+                )
+        return [file for file in self.files if file.path.partition("/")[0] not in hidden]
+
+    @cached_property
+    def _bases(self) -> list[tuple[str, Base]]:
+        """The bases that a new reader may use, the oldest first."""
+        bases = [
+            (name, parsed)
+            for name, parsed in self._committed()
+            if isinstance(parsed, Base)
+            and parsed.write_id != CONVERTED_BASE
+            and (self._is_compacted(name, parsed) or self.now.is_valid(parsed.write_id))
+        ]
+        return sorted(bases, key=lambda entry: (entry[1].write_id, entry[1].visibility_txn))
+
+    @cached_property
+    def _merged(self) -> list[tuple[str, Delta]]:
+        """The deltas that compactions have put together."""
+        return [
+            (name, parsed)
+            for name, parsed in self._committed()
+            if isinstance(parsed, Delta) and len(parsed.write_ids) > 1
+        ]
+
+    def _committed(self) -> Iterator[tuple[str, Base | Delta]]:
+        for name in sorted(
+            {file.path.partition("/")[0] for file in self.files if "/" in file.path}
+        ):
+            parsed = None if is_hidden(name) else parse_directory(name)
+            if parsed is None:
+                continue
+            txn = parsed.visibility_txn
+            if not txn or self.txns is None or self.txns.is_valid(txn):
+                yield name, parsed
+
+    def _is_compacted(self, name: str, base: Base) -> bool:
+        return base.visibility_txn > 0 or f"{name}/{METADATA_FILE}" in self._paths
+
+    def _is_whole(self, name: str, base: Base, then: WriteIdList) -> bool:
+        """Whether a base holds nothing but what a version saw."""
+        if self._is_compacted(name, base):
+            return then.is_valid_base(base.write_id)
+        return then.is_valid(base.write_id)
+
+    def _is_mixed(self, delta: Delta, start: int, then: WriteIdList) -> bool:
+        """Whether a delta holds rows that a version saw, and others that it did not see."""
+        first, last = delta.min_write_id, delta.max_write_id
+        if last <= start or then.range_valid(first, last) is Range.NONE:
+            return False
+        beyond = max(first, then.high_watermark + 1)
+        if beyond <= last and self.now.range_valid(beyond, last) is not Range.NONE:
+            return True
+        return any(
+            self.now.is_valid(own) and not then.is_valid(own)
+            for own in range(first, min(last, then.high_watermark) + 1)
+        )
+
+    def _intact(self, name: str) -> bool:
+        """Whether all is there that a directory has put out of use."""
+        replaced = self.replaced(name)
+        return replaced is not None and all(path in self._paths for path in replaced)
+
+    @cached_property
+    def _paths(self) -> set[str]:
+        """All files, and the directories that they are in."""
+        paths = {file.path.rstrip("/") for file in self.files}
+        return paths | {path.partition("/")[0] for path in paths}
+
+
+def _last(parsed: Base | Delta) -> int:
+    return parsed.write_id if isinstance(parsed, Base) else parsed.max_write_id

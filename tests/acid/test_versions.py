@@ -1,0 +1,150 @@
+"""Which versions of a partition can be read, and from which of its directories."""
+
+import pytest
+
+from airflow_hiveacid.acid.directory import FileStatus, acid_state
+from airflow_hiveacid.acid.versions import (
+    PartitionVersions,
+    as_of_write_id,
+    newest_version,
+    without,
+)
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.errors import VersionGone, VersionUnknown
+
+NOW = ValidWriteIdList.parse("db.t:9:8:8:3")
+TXNS = ValidTxnList(100, 99, (99,), (98,))
+DELTA = "delta_000000{0}_000000{0}_0000"
+INSERTS = [DELTA.format(write_id) for write_id in (1, 2, 4, 5, 6, 7)]
+
+
+def versions(directories, replaced=None, *, flat=False, now=NOW):
+    files = [FileStatus(f"{name}/bucket_00000", 1) for name in directories]
+    return PartitionVersions("db.t", files, now, TXNS, flat, (replaced or {}).get)
+
+
+def read(directories, version, replaced=None, *, flat=False, then=None):
+    then = then or as_of_write_id(NOW, version)
+    files = versions(directories, replaced, flat=flat).files_of(then)
+    state = acid_state(files, then, TXNS)
+    return [*filter(None, [state.base]), *state.deltas]
+
+
+def test_a_version_sees_what_is_committed_up_to_it():
+    then = as_of_write_id(NOW, 9)
+    assert then == NOW
+    then = as_of_write_id(NOW, 7)
+    assert [write_id for write_id in range(12) if then.is_valid(write_id)] == [0, 1, 2, 4, 5, 6, 7]
+    assert then.min_open_write_id > 7
+
+
+def test_there_is_no_version_beyond_the_newest():
+    with pytest.raises(VersionUnknown, match="newest one is 9"):
+        as_of_write_id(NOW, 10)
+    with pytest.raises(VersionUnknown):
+        as_of_write_id(NOW, -1)
+
+
+def test_the_newest_version_is_committed():
+    assert newest_version(NOW) == 9
+    assert newest_version(ValidWriteIdList.parse("db.t:9:8:8:9")) == 7
+    assert newest_version(ValidWriteIdList.parse("db.t:0")) == 0
+
+
+def test_a_reader_of_the_past_may_have_seen_a_later_write_before_an_earlier_one():
+    then = without(NOW, [5, 9])
+    assert [write_id for write_id in range(12) if then.is_valid(write_id)] == [0, 1, 2, 4, 6, 7]
+    assert (then.high_watermark, then.min_open_write_id) == (7, 5)
+    assert without(NOW, []) == NOW
+    assert without(NOW, range(1, 10)).high_watermark == 0
+
+
+def test_a_version_is_read_from_the_deltas_up_to_it():
+    assert read(INSERTS, 5) == INSERTS[:4]
+    assert read(INSERTS, 0) == []
+    assert versions(INSERTS).oldest == 0
+
+
+def test_an_intact_base_does_not_hide_what_it_replaced():
+    base = "base_0000005_v0000050"
+    replaced = {base: INSERTS[:4]}
+    assert read([*INSERTS, base], 4, replaced) == INSERTS[:3]
+    assert read([*INSERTS, base], 7, replaced) == [base, *INSERTS[4:]]
+    assert versions([*INSERTS, base], replaced).oldest == 0
+
+
+@pytest.mark.parametrize("gone", range(4))
+def test_a_version_is_gone_with_the_first_directory_that_a_base_replaced(gone):
+    base = "base_0000005_v0000050"
+    replaced = {base: INSERTS[:4]}
+    left = [*INSERTS[:gone], *INSERTS[gone + 1 :], base]
+    with pytest.raises(VersionGone, match=base):
+        read(left, 4, replaced)
+    assert read(left, 5, replaced) == [base]
+    assert versions(left, replaced).oldest == 5
+
+
+def test_nobody_knows_what_a_base_of_somebody_else_replaced():
+    for base in ("base_0000005_v0000050", "base_0000005"):
+        with pytest.raises(VersionGone):
+            read([*INSERTS, base], 4)
+        assert versions([*INSERTS, base]).oldest == 5
+
+
+def test_a_younger_base_does_not_matter_while_an_older_one_is_intact():
+    older, younger = "base_0000004_v0000050", "base_0000007_v0000060"
+    replaced = {older: INSERTS[:3], younger: [older, *INSERTS[3:]]}
+    left = [*INSERTS[:3], older, younger]
+    assert read(left, 2, replaced) == INSERTS[:2]
+    with pytest.raises(VersionGone, match=younger):
+        read(left, 5, replaced)
+    assert versions(left, replaced).oldest == 7
+
+
+def test_an_overwrite_that_is_not_committed_hides_nothing():
+    assert read([*INSERTS, "base_0000008"], 7) == INSERTS
+    assert read([*INSERTS, "base_0000003"], 7) == INSERTS
+    assert read([*INSERTS, "base_0000005_v0000099"], 4) == INSERTS[:3]
+
+
+def test_a_base_that_holds_what_was_open_then_is_passed_over():
+    base = "base_0000005_v0000050"
+    then = without(NOW, [4, 9])
+    replaced = {base: INSERTS[:4]}
+    assert read([*INSERTS, base], 7, replaced, then=then) == [
+        *INSERTS[:2],
+        *INSERTS[3:],
+    ]
+    with pytest.raises(VersionGone):
+        read([*INSERTS[1:], base], 7, replaced, then=then)
+
+
+def test_rows_of_a_merged_delta_tell_their_write_ids():
+    merged = "delta_0000004_0000007_v0000050"
+    assert read([*INSERTS[:2], merged], 5) == [*INSERTS[:2], merged]
+    assert versions([*INSERTS[:2], merged]).oldest == 0
+
+
+def test_plain_rows_of_a_merged_delta_do_not():
+    merged = "delta_0000004_0000007_v0000050"
+    replaced = {merged: INSERTS[2:]}
+    assert read([*INSERTS, merged], 5, replaced, flat=True) == INSERTS[:4]
+    assert read([*INSERTS[:2], merged], 2, replaced, flat=True) == INSERTS[:2]
+    assert read([*INSERTS[:2], merged], 7, replaced, flat=True) == [*INSERTS[:2], merged]
+    with pytest.raises(VersionGone, match=merged):
+        read([*INSERTS[:3], merged], 5, replaced, flat=True)
+    with pytest.raises(VersionGone):
+        read([*INSERTS, merged], 5, flat=True)
+    assert versions([*INSERTS[:2], merged], replaced, flat=True).oldest == 7
+
+
+def test_original_files_are_among_what_a_base_replaced():
+    base = "base_0000002_v0000050"
+    files = [FileStatus(path, 1) for path in (f"{base}/bucket_00000", "000000_0", "sub/000001_0")]
+    replaced = {base: ["000000_0", "sub/000001_0"]}
+    then = as_of_write_id(NOW, 1)
+    held = PartitionVersions("db.t", files, NOW, TXNS, False, replaced.get)
+    assert acid_state(held.files_of(then), then, TXNS).originals == ("000000_0", "sub/000001_0")
+    held = PartitionVersions("db.t", files[:2], NOW, TXNS, False, replaced.get)
+    with pytest.raises(VersionGone):
+        held.files_of(then)
