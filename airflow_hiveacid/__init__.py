@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from airflow_hiveacid.assets import asset_of
     from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+    from airflow_hiveacid.engine.read_together import read_together
     from airflow_hiveacid.engine.table import AcidTable
     from airflow_hiveacid.engine.write.statement import WriteOptions
     from airflow_hiveacid.errors import HiveAcidError
@@ -94,6 +95,7 @@ __all__ = [
     "__version__",
     "asset_of",
     "hive_acid_retry_policy",
+    "read_together",
 ]
 
 _MODULES = {
@@ -111,6 +113,7 @@ _MODULES = {
     ),
     "assets": ("asset_of",),
     "engine.multi_table": ("MultiTableTransaction",),
+    "engine.read_together": ("read_together",),
     "engine.table": ("AcidTable",),
     "engine.write.statement": ("WriteOptions",),
     "hooks.task_failures": (

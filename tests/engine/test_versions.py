@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.read_together import read_together
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, VersionGone, VersionUnknown
@@ -168,6 +170,26 @@ def test_versions_of_an_insert_only_table(
         check(3)
         with pytest.raises(VersionGone, match="The oldest version that is left is 3"):
             table.to_df(as_of_write_id=2)
+
+
+def test_several_tables_are_read_as_of_one_moment(told: Case, make: Callable[..., Case]) -> None:
+    other = make("other")
+    metastore = told.client.options
+
+    def write(*rows: tuple[Any, ...]) -> None:
+        with MultiTableTransaction(metastore, spark=told.spark) as txn:
+            for case in (told, other):
+                txn.table(case.name).append(case.frame(*rows))
+
+    write(A)
+    with read_together([told.name, other.name], metastore, spark=told.spark) as frames:
+        write(B)
+        assert rows_of(frames[told.name]) == [A, C]
+        assert rows_of(frames[other.name]) == [A]
+    old = TableSource(told.name, as_of_write_id=2)
+    with read_together([old, other.name], metastore, spark=told.spark) as frames:
+        assert rows_of(frames[told.name]) == VERSIONS[2]
+        assert rows_of(frames[other.name]) == [A, B]
 
 
 def test_the_command_line_prints_versions(told: Case, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,55 @@
+"""Reading several tables as of one moment."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.engine.read.row_query import RowQuery
+from airflow_hiveacid.engine.read.table_reader import TableReader
+from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.sources import TableSource
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+
+
+@contextmanager
+def read_together(
+    tables: Sequence[str | TableSource],
+    metastore: str | MetastoreOptions,
+    *,
+    spark: SparkSession | None = None,
+) -> Iterator[dict[str, DataFrame]]:
+    """The rows of several transactional tables, all as one transaction sees them.
+
+    What another transaction writes into several of them is there in all, or in none. The frames can
+    be read in the ``with`` statement, which keeps cleaners away from their files.
+
+    Example::
+
+        with read_together(["dw.orders", "dw.lines"], "thrift://hms:9083") as frames:
+            frames["dw.orders"].join(frames["dw.lines"], "order_id").show()
+
+    Args:
+        tables: Their names, ``"database.table"``, or sources that say which version is wanted.
+        metastore: The metastore's uri, or all its options.
+        spark: The session, which is left as it is; by default the active one.
+    """
+    spark = spark or SparkSession.Builder().getOrCreate()
+    sources = [TableSource(table) if isinstance(table, str) else table for table in tables]
+    for source in sources:
+        source.validate()
+    with MetastoreClient(MetastoreOptions.of(metastore)) as client:
+        known = [client.get_table(TableRef.parse(source.name)) for source in sources]
+        for table in known:
+            check_kind(table, Operation.SELECT)
+            check_readable(spark, table)
+        with Transaction(client, reads=[table.ref for table in known]) as txn:
+            reader = TableReader(client, txn)
+            yield {
+                source.name: reader.rows(scan_session(spark), table, RowQuery(as_of=source.as_of))
+                for source, table in zip(sources, known, strict=True)
+            }
