@@ -26,7 +26,7 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.originals import original_bucket
 from airflow_hiveacid.acid.sidecar import disagreements, parse_note, replaced_by, written_files
-from airflow_hiveacid.acid.versions import PartitionVersions
+from airflow_hiveacid.acid.versions import PartitionVersions, Replaced
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList, WriteIdList
 from airflow_hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.tail import OrcTail
@@ -98,7 +98,7 @@ def read_state(
     return state
 
 
-def _read_replaced(storage: ReadOnlyStorage, directory: str) -> tuple[str, ...] | None:
+def _read_replaced(storage: ReadOnlyStorage, directory: str) -> Replaced | None:
     """What a base, or the delta of a compaction, has put out of use, if its note says so."""
     content = storage.read_small(f"{directory}/{SIDECAR_FILE}")
     note = None if content is None else parse_note(content)

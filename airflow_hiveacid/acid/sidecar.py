@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_hiveacid.acid.directory import FileStatus
-from airflow_hiveacid.acid.names import LARGEST_NOTE
+from airflow_hiveacid.acid.names import LARGEST_NOTE, Delta, parse_directory
+from airflow_hiveacid.acid.versions import Replaced
+from airflow_hiveacid.acid.write_ids import Range, WriteIdList
 
 _FORMAT = 1
 
@@ -75,16 +77,38 @@ def written_files(note: Mapping[str, Any]) -> tuple[WrittenFile, ...] | None:
     return tuple(files)
 
 
-def replaced_by(note: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The directories and original files that a base, or a compaction, has put out of use.
+def replaced_by(note: Mapping[str, Any]) -> Replaced | None:
+    """What a base, or a compaction, has put out of use.
 
     Returns:
         None when the note does not say, makes no sense, or is of a later format.
     """
-    paths = note.get("replaces")
+    paths, aborted = note.get("replaces"), note.get("aborted")
     if note.get("format") != _FORMAT or not isinstance(paths, list):
         return None
-    return tuple(paths) if all(isinstance(path, str) and path for path in paths) else None
+    if not all(isinstance(path, str) and path for path in paths):
+        return None
+    known = isinstance(aborted, list) and all(type(own) is int for own in aborted)
+    return Replaced(tuple(paths), tuple(aborted) if known and aborted is not None else None)
+
+
+def replacing(paths: Iterable[str], write_ids: WriteIdList) -> dict[str, Any]:
+    """What the note of a directory says about those that it puts out of use.
+
+    Args:
+        paths: Directories and original files of a partition.
+        write_ids: By which write ids it was read.
+    """
+    replaced = list(paths)
+    deltas = [parsed for parsed in map(parse_directory, replaced) if isinstance(parsed, Delta)]
+    aborted = {
+        own
+        for delta in deltas
+        if write_ids.range_aborted(delta.min_write_id, delta.max_write_id) is not Range.NONE
+        for own in delta.write_ids
+        if write_ids.is_aborted(own) and not delta.visibility_txn
+    }
+    return {"replaces": replaced, "aborted": sorted(aborted)}
 
 
 def disagreements(

@@ -2,10 +2,10 @@
 
 A version is a list of write ids, like that of any reader, only an older one. Compactions and
 overwrites that came later put directories out of use, and a cleaner may have removed some of them
-already, in any order. A missing directory looks like rows that never were. So whatever hides older
-directories has to say which ones they were, and all of those have to be there: then nobody has begun
-to clean, and the version reads what it always did. Hive leaves no such note, and what one of its bases
-or overwrites has hidden counts as gone.
+already, in any order: a missing directory looks like rows that never were. The metastore may have
+forgotten which write ids were aborted, too: what such a one left looks like rows that count. So a
+version is read from nothing but what somebody's note says to have been replaced, and only while all
+of that is there. Hive leaves no such note: what its bases and overwrites have replaced counts as gone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -79,9 +79,22 @@ class AsOf:
         return cls(time=time if time.tzinfo else time.replace(tzinfo=UTC))
 
 
-# The directories and original files that one has put out of use, by its name; None if it does not
-# say.
-Replaced = Callable[[str], Sequence[str] | None]
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a base, or the delta of a compaction, has put out of use.
+
+    Attributes:
+        paths: Directories and original files.
+        aborted: The write ids in them that were aborted; None if nobody says.
+    """
+
+    paths: tuple[str, ...]
+    aborted: tuple[int, ...] | None = None
+
+    @property
+    def may_hide_aborted(self) -> bool:
+        """Whether rows of aborted write ids may be among those that count."""
+        return self.aborted is None and any(map(_may_be_mixed, self.paths))
 
 
 def newest_version(now: ValidWriteIdList) -> int:
@@ -135,7 +148,8 @@ class PartitionVersions:
         txns: What it sees of transactions; None is all of them.
         flat: Whether files hold plain rows, as those of insert-only tables do. What write id such
             rows are of only the name of their directory tells.
-        replaced: What a base, or the delta of a compaction, has put out of use.
+        replaced: What the note of a base, or of the delta of a compaction, says that it has put out
+            of use; None if there is no such note.
     """
 
     location: str
@@ -143,7 +157,7 @@ class PartitionVersions:
     now: ValidWriteIdList
     txns: ValidTxnList | None
     flat: bool
-    replaced: Replaced
+    replaced: Callable[[str], Replaced | None]
 
     @property
     def oldest(self) -> int:
@@ -162,24 +176,49 @@ class PartitionVersions:
         Raises:
             VersionGone: It is not all there any more.
         """
-        later = [(name, base) for name, base in self._bases if not self._is_whole(name, base, then)]
-        hidden = {name for name, _ in later}
-        # The oldest of them tells: a younger one that is intact has it among what it replaced.
-        deciding = [name for name, _ in later[:1]]
-        if self.flat:
-            whole = [base.write_id for name, base in self._bases if name not in hidden]
-            start = max(whole, default=0)
-            mixed = [name for name, delta in self._merged if self._is_mixed(delta, start, then)]
-            deciding += mixed
-            hidden.update(mixed)
-        for name in deciding:
+        hiding = self._hiding(then)
+        for name, _ in hiding:
             if not self._intact(name):
                 raise VersionGone(
                     f"Version {then.high_watermark} of {self.location} is gone: {name} has taken its"
                     " place, and what that replaced is not all there any more. The oldest version"
                     f" that is left is {self.oldest}, the newest {newest_version(self.now)}."
                 )
-        return [file for file in self.files if file.path.partition("/")[0] not in hidden]
+        hidden = {name for name, base in self._bases if not self._is_whole(name, base, then)}
+        hidden.update(name for name, _ in hiding)
+        replaced = {path for name, _ in hiding for path in self._paths_replaced(name)}
+        ranges = [parsed.write_ids for _, parsed in hiding]
+        return [
+            file
+            for file in self.files
+            if (name := file.path.partition("/")[0]) not in hidden
+            and (
+                name in replaced
+                or file.path in replaced
+                or is_hidden(name)
+                or not self._lies_in(name, ranges)
+            )
+        ]
+
+    def _hiding(self, then: WriteIdList) -> list[tuple[str, Base | Delta]]:
+        """What holds rows that a version saw together with others, and so cannot be read for it."""
+        later = [(name, base) for name, base in self._bases if not self._is_whole(name, base, then)]
+        # What is needed below the last write id may have been replaced by one after the other.
+        reaching = (
+            at for at, (_, base) in enumerate(later) if base.write_id >= then.high_watermark
+        )
+        hiding: list[tuple[str, Base | Delta]] = [*later[: next(reaching, len(later)) + 1]]
+        if self.flat:
+            read = [entry for entry in self._bases if entry not in later]
+            start = max((base.write_id for _, base in read), default=0)
+            hiding += [entry for entry in self._merged if self._is_mixed(entry[1], start, then)]
+        return hiding
+
+    def _lies_in(self, name: str, ranges: Sequence[range]) -> bool:
+        """Whether a directory, or an original file, holds nothing but write ids of some ranges."""
+        parsed = parse_directory(name)
+        last = 0 if parsed is None else max(0, _last(parsed))
+        return any(last in write_ids for write_ids in ranges)
 
     @cached_property
     def _bases(self) -> list[tuple[str, Base]]:
@@ -238,7 +277,16 @@ class PartitionVersions:
     def _intact(self, name: str) -> bool:
         """Whether all is there that a directory has put out of use."""
         replaced = self.replaced(name)
-        return replaced is not None and all(path in self._paths for path in replaced)
+        return (
+            replaced is not None
+            and not replaced.may_hide_aborted
+            and all(map(self.now.is_aborted, replaced.aborted or ()))
+            and all(path in self._paths for path in replaced.paths)
+        )
+
+    def _paths_replaced(self, name: str) -> tuple[str, ...]:
+        replaced = self.replaced(name)
+        return () if replaced is None else replaced.paths
 
     @cached_property
     def _paths(self) -> set[str]:
@@ -249,3 +297,9 @@ class PartitionVersions:
 
 def _last(parsed: Base | Delta) -> int:
     return parsed.write_id if isinstance(parsed, Base) else parsed.max_write_id
+
+
+def _may_be_mixed(path: str) -> bool:
+    """Whether a directory may hold rows of several transactions, each with a fate of its own."""
+    parsed = None if "/" in path else parse_directory(path)
+    return isinstance(parsed, Delta) and len(parsed.write_ids) > 1 and not parsed.visibility_txn

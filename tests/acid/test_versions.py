@@ -5,6 +5,7 @@ import pytest
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.versions import (
     PartitionVersions,
+    Replaced,
     as_of_write_id,
     newest_version,
     without,
@@ -20,7 +21,11 @@ INSERTS = [DELTA.format(write_id) for write_id in (1, 2, 4, 5, 6, 7)]
 
 def versions(directories, replaced=None, *, flat=False, now=NOW):
     files = [FileStatus(f"{name}/bucket_00000", 1) for name in directories]
-    return PartitionVersions("db.t", files, now, TXNS, flat, (replaced or {}).get)
+    return PartitionVersions("db.t", files, now, TXNS, flat, notes(replaced or {}).get)
+
+
+def notes(replaced):
+    return {name: Replaced(tuple(paths), ()) for name, paths in replaced.items()}
 
 
 def read(directories, version, replaced=None, *, flat=False, then=None):
@@ -143,8 +148,38 @@ def test_original_files_are_among_what_a_base_replaced():
     files = [FileStatus(path, 1) for path in (f"{base}/bucket_00000", "000000_0", "sub/000001_0")]
     replaced = {base: ["000000_0", "sub/000001_0"]}
     then = as_of_write_id(NOW, 1)
-    held = PartitionVersions("db.t", files, NOW, TXNS, False, replaced.get)
+    held = PartitionVersions("db.t", files, NOW, TXNS, False, notes(replaced).get)
     assert acid_state(held.files_of(then), then, TXNS).originals == ("000000_0", "sub/000001_0")
-    held = PartitionVersions("db.t", files[:2], NOW, TXNS, False, replaced.get)
+    held = PartitionVersions("db.t", files[:2], NOW, TXNS, False, notes(replaced).get)
     with pytest.raises(VersionGone):
         held.files_of(then)
+
+
+def test_what_a_second_base_replaced_is_missed_where_the_first_does_not_reach():
+    first, second = "base_0000004_v0000050", "base_0000007_v0000060"
+    replaced = {first: INSERTS[:3], second: [first, *INSERTS[3:]]}
+    then = without(NOW, [2, 9])
+    everything = [*INSERTS, first, second]
+    assert read(everything, 7, replaced, then=then) == [INSERTS[0], *INSERTS[2:]]
+    with pytest.raises(VersionGone, match=second):
+        read([*INSERTS[:4], INSERTS[5], first, second], 7, replaced, then=then)
+
+
+def test_what_was_aborted_and_forgotten_is_not_among_what_was_replaced():
+    forgotten, base = DELTA.format(2), "base_0000005_v0000050"
+    replaced = {base: [name for name in INSERTS[:4] if name != forgotten]}
+    assert read([*INSERTS, base], 4, replaced) == [INSERTS[0], INSERTS[2]]
+    merged = "delta_0000001_0000005_v0000050"
+    flat = {merged: replaced[base]}
+    assert read([*INSERTS, merged], 4, flat, flat=True) == [INSERTS[0], INSERTS[2]]
+
+
+@pytest.mark.parametrize(("aborted", "is_there"), [((3,), True), ((4,), False), (None, False)])
+def test_what_was_aborted_in_the_middle_of_a_file_must_be_known(aborted, is_there):
+    stream, base = "delta_0000003_0000005", "base_0000005_v0000050"
+    replaced = {base: Replaced((*INSERTS[:2], stream), aborted)}
+    files = [FileStatus(f"{name}/bucket_00000", 1) for name in (*INSERTS[:2], stream, base)]
+    held = PartitionVersions("db.t", files, NOW, TXNS, False, replaced.get)
+    assert (held.oldest == 0) is is_there
+    if is_there:
+        assert len(held.files_of(as_of_write_id(NOW, 4))) == 3

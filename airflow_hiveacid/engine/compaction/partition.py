@@ -21,7 +21,7 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
 )
 from airflow_hiveacid.acid.proof import Balance, Tally
-from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
+from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.session import cancelling_jobs
@@ -278,7 +278,7 @@ class PartitionCompactor(ABC):
             "txn_id": self.compaction.txn_id,
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "user": os.environ.get("USER", ""),
-            "replaces": list(plan.inputs),
+            **replacing(plan.inputs, self.compaction.write_ids),
             "proof": codec.encode(self._proof()),
         }
         return directory_note(note, written)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, parse_partition_name
-from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
+from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.write.flat_rows import AcidRowFiles, FlatRows, FlatRowsWriter
@@ -303,7 +303,8 @@ class TableOutput(ABC):
         except DataError:
             # What is damaged can be overwritten, and nobody can read it later on.
             return {}
-        return {"replaces": [*filter(None, [state.base]), *state.originals, *state.deltas]}
+        read = [*filter(None, [state.base]), *state.originals, *state.deltas]
+        return replacing(read, write_ids)
 
     def _locate(self, names: Sequence[str | None]) -> None:
         """Find out where partitions are, or will be."""
