@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
-from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -48,8 +48,10 @@ def read_together(
             check_kind(table, Operation.SELECT)
             check_readable(spark, table)
         with Transaction(client, reads=[table.ref for table in known]) as txn:
-            reader = TableReader(client, txn)
+            reader, session = TableReader(client, txn), scan_session(spark)
             yield {
-                source.name: reader.rows(scan_session(spark), table, RowQuery(as_of=source.as_of))
+                source.name: in_session(
+                    reader.rows(session, table, RowQuery(as_of=source.as_of)), spark
+                )
                 for source, table in zip(sources, known, strict=True)
             }

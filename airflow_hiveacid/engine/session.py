@@ -3,12 +3,11 @@
 import logging
 import os
 import sys
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from airflow_hiveacid.errors import UserError
 
@@ -25,10 +24,10 @@ SCAN_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     # ${env:SECRET} would stand for the driver's own, wherever it is written, and end quotes.
     "spark.sql.variable.substitute": "false",
-    # A file that vanished is an error, never an empty result.
-    "spark.sql.files.ignoreMissingFiles": "false",
-    "spark.sql.files.ignoreCorruptFiles": "false",
 }
+# A file that vanished is an error, never an empty result. Spark asks the session that runs a frame
+# for these, not the one that the scan was made with: so every scan says them itself.
+_READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 # A stage that is computed again, because its output got lost, may give other rows. Spark then has
 # to do all over what has read the first ones, or to give up.
 _STABLE_SHUFFLES = {
@@ -64,9 +63,9 @@ def application_session(name: str) -> SparkSession:
 def scan_session(spark: SparkSession) -> SparkSession:
     """A session on the same Spark with the settings that ACID files need.
 
-    The settings are read from the session a scan was made with, also when the frame is later
-    joined with frames of another session: the user's own session stays as it is. No expression in
-    it can call Java: conditions and values are often made of texts that others have given.
+    The settings are read from the session a scan was made with, also when the frame becomes one of
+    another session, or is joined with some: the user's own session stays as it is. No expression
+    in it can call Java: conditions and values are often made of texts that others have given.
     """
     session = spark.newSession()
     jvm = spark._jvm
@@ -78,6 +77,11 @@ def scan_session(spark: SparkSession) -> SparkSession:
         session.conf.set(key, value)
     session.conf.set("spark.sql.session.timeZone", session_time_zone(spark))
     return session
+
+
+def file_reader(session: SparkSession) -> DataFrameReader:
+    """What makes scans of files in a session made by ``scan_session``."""
+    return session.read.options(**_READ_OPTIONS)
 
 
 def evaluating_session(spark: SparkSession) -> SparkSession:
@@ -92,13 +96,16 @@ def evaluating_session(spark: SparkSession) -> SparkSession:
 
 
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """The same rows as a frame of another session, whose settings a write of them follows."""
-    name = f"hiveacid_{uuid.uuid4().hex}"
-    frame.createGlobalTempView(name)
-    try:
-        return session.table(f"global_temp.{name}")
-    finally:
-        session.catalog.dropGlobalTempView(name)
+    """The same rows as a frame of another session, whose settings a write of them follows.
+
+    What was resolved in the old session, names and time zones among it, stays so.
+    """
+    jvm = session._jvm
+    assert jvm is not None
+    # A view that all sessions know would do as well, and costs the driver thirty times as much.
+    dataset = jvm.org.apache.spark.sql.classic.Dataset
+    rows = dataset.ofRows(session._jsparkSession, frame._jdf.logicalPlan())
+    return DataFrame(rows, session)
 
 
 def require_utc(spark: SparkSession, what: str) -> None:

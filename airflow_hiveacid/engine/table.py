@@ -14,7 +14,7 @@ from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
-from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
@@ -82,7 +82,7 @@ class AcidTable(TableChanges[RunReport]):
         as_of_write_id: int | None = None,
         as_of_time: datetime | str | None = None,
     ) -> DataFrame:
-        """The visible rows, as of now or of an earlier version.
+        """The visible rows, as of now or of an earlier version, as a frame of the user's session.
 
         What ``where`` leaves out is not even read, where the names of partitions, the numbers of
         buckets and the statistics of files tell. A filter of the frame itself, by its own method
@@ -106,7 +106,8 @@ class AcidTable(TableChanges[RunReport]):
         check_readable(self._spark, table)
         query.check(table)
         txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
-        return TableReader(self._client, txn).rows(scan_session(self._spark), table, query)
+        rows = TableReader(self._client, txn).rows(scan_session(self._spark), table, query)
+        return in_session(rows, self._spark)
 
     def compact(
         self, type: str | None = None, *, partitions: Sequence[str] | None = None

@@ -38,6 +38,7 @@ from airflow_hiveacid.engine.rows.partition_values import (
 )
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.session import file_reader
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 # The parts of a row id and the partition's number, beside the user's columns. No Hive column can
@@ -351,7 +352,7 @@ def _read(
 def _orc(
     spark: SparkSession, schema: StructType, paths: Sequence[str], search: SearchArgument | None
 ) -> DataFrame:
-    reader = spark.read.schema(schema)
+    reader = file_reader(spark).schema(schema)
     if search is not None:
         reader = reader.options(**search.read_options())
     return reader.orc([escape_glob(path) for path in paths])

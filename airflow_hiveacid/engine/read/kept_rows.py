@@ -25,7 +25,12 @@ from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.hidden_folder import HiddenFolder, ReadingTransaction
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
-from airflow_hiveacid.engine.session import evaluating_session, in_session, scan_session
+from airflow_hiveacid.engine.session import (
+    evaluating_session,
+    file_reader,
+    in_session,
+    scan_session,
+)
 from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage import Storage
@@ -119,7 +124,7 @@ def keep_rows(
     root = table.folder.rstrip("/")
     files = [escape_glob(f"{root}/{path}") for path in paths]
     # Named one by one: if one of them goes, that is an error, and no smaller result.
-    read = reading.read.schema(schema).parquet(*files)
+    read = file_reader(reading).schema(schema).parquet(*files)
     kept = in_session(read, spark).select(
         *[
             F.col(n).alias(f.name, metadata=f.metadata) if f.metadata else F.col(n).alias(f.name)

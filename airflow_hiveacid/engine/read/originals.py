@@ -23,7 +23,7 @@ from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_ta
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob, spellings
-from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.session import file_reader, scan_session
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.tail import OrcTail
 
@@ -73,7 +73,7 @@ def numbered_rows(
     session, split_bytes = _split_by_split(spark)
     splits = _splits(partitions, files, split_bytes)
     paths = [file.path for _, file in files]
-    scan = session.read.schema(schema).orc([escape_glob(path) for path in paths])
+    scan = file_reader(session).schema(schema).orc([escape_glob(path) for path in paths])
     source = scan.metadataColumn("_metadata")
     counted = scan.select(
         "*",

@@ -19,7 +19,7 @@ from airflow_hiveacid.engine.rows.serde_json import JsonText
 from airflow_hiveacid.engine.rows.serde_text import DelimitedText
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.rows.types import spark_struct, spark_type
-from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.session import file_reader, in_session, scan_session
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 
@@ -114,7 +114,7 @@ class RowFormat:
             lines = self.lines(spark, paths)
             rows = lines.select(PATH, self.text.read(F.col(LINE)).alias(_ROW))
             return rows.select(PATH, *map(self._field, range(len(self.columns))))
-        reader = spark.read.schema(spark_struct(self.columns))
+        reader = file_reader(spark).schema(spark_struct(self.columns))
         if self.format is StorageFormat.ORC:
             frame = reader.orc([escape_glob(path) for path in paths])
             return frame.select(_path(frame).alias(PATH), *map(_stripped, self.columns))
@@ -133,7 +133,7 @@ class RowFormat:
         session = scan_session(spark) if edges else spark
         for key, value in _WHOLE_FILES.items() if edges else ():
             session.conf.set(key, value)
-        frame = session.read.text([escape_glob(path) for path in paths])
+        frame = file_reader(session).text([escape_glob(path) for path in paths])
         frame = frame.select(_path(frame).alias(PATH), F.col("value").alias(LINE))
         if edges:
             frame = frame.mapInArrow(_without_edges(self.header, self.footer), frame.schema)

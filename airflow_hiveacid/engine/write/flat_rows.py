@@ -26,6 +26,7 @@ from airflow_hiveacid.engine.rows.char_texts import pad_chars
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
+from airflow_hiveacid.engine.session import file_reader
 from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -109,7 +110,8 @@ class FlatRows:
         paths = [escape_glob(file.full_path) for file in given]
         if not paths:
             return spark.createDataFrame([], chosen)
-        return spark.read.schema(chosen).option("recursiveFileLookup", "true").orc(paths)
+        reader = file_reader(spark).schema(chosen)
+        return reader.option("recursiveFileLookup", "true").orc(paths)
 
     def columns(self, names: Sequence[str], files: Sequence[FlatFile]) -> list[pa.Table]:
         """Some columns of some files, read here, where the files are few and small."""
