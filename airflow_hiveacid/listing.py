@@ -87,15 +87,26 @@ def read_state(
 
     kept = files
     if now is not None and now != write_ids:
-        replaced = partial(_read_replaced, storage)
-        versions = PartitionVersions(storage.location, files, now, txns, flat, replaced)
-        kept = versions.files_of(write_ids)
+        kept = versions_of(storage, files, now, txns, flat=flat).files_of(write_ids)
     state = acid_state(kept, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict)
     if len(kept) < len(files):
         # A cleaner may be in the middle of a directory.
         check_notes(storage, state, filter(None, (state.base, *state.deltas)))
     _check_content(storage, state)
     return state
+
+
+def versions_of(
+    storage: ReadOnlyStorage,
+    files: Sequence[FileStatus],
+    now: ValidWriteIdList,
+    txns: ValidTxnList | None,
+    *,
+    flat: bool,
+) -> PartitionVersions:
+    """The versions that a partition can be read in; see ``PartitionVersions``."""
+    replaced = partial(_read_replaced, storage)
+    return PartitionVersions(storage.location, files, now, txns, flat, replaced)
 
 
 def _read_replaced(storage: ReadOnlyStorage, directory: str) -> Replaced | None:

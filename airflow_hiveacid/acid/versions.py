@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Self
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.names import (
@@ -48,7 +49,7 @@ class AsOf:
         return f"version {self.write_id}" if self.time is None else f"version of {self.time}"
 
     @classmethod
-    def of(cls, write_id: int | None, time: datetime | str | None) -> "AsOf | None":
+    def of(cls, write_id: int | None, time: datetime | str | None) -> Self | None:
         """A version as it is asked for; None is the newest.
 
         Args:
@@ -62,21 +63,38 @@ class AsOf:
             return None
         if write_id is not None and time is not None:
             raise InvalidJob("A version is asked for by a write id and by a time: one is enough.")
-        if write_id is not None:
-            if type(write_id) is not int or write_id < 0:
-                raise InvalidJob(f"as_of_write_id must be a whole number, not {write_id!r}.")
-            return cls(write_id)
-        if isinstance(time, str):
+        return cls.of_write_id(write_id) if write_id is not None else cls.of_time(time)
+
+    @classmethod
+    def of_write_id(cls, write_id: object) -> Self:
+        """A version by its last write id.
+
+        Raises:
+            InvalidJob: It is none.
+        """
+        if type(write_id) is not int or write_id < 0:
+            raise InvalidJob(f"A version must be a whole number, not {write_id!r}.")
+        return cls(write_id)
+
+    @classmethod
+    def of_time(cls, time: object) -> Self:
+        """A version by a time, also in ISO form; without a zone it is in UTC.
+
+        Raises:
+            InvalidJob: It is none.
+        """
+        known = time
+        if isinstance(known, str):
             try:
-                time = datetime.fromisoformat(time)
+                known = datetime.fromisoformat(known)
             except ValueError:
-                raise InvalidJob(
-                    f"as_of_time must be a time, not {time!r}.",
-                    remedy="Write it like 2026-03-01T12:00:00+00:00.",
-                ) from None
-        if not isinstance(time, datetime):
-            raise InvalidJob(f"as_of_time must be a time, not {time!r}.")
-        return cls(time=time if time.tzinfo else time.replace(tzinfo=UTC))
+                known = None
+        if not isinstance(known, datetime):
+            raise InvalidJob(
+                f"The time of a version cannot be {time!r}.",
+                remedy="Write it like 2026-03-01T12:00:00+00:00.",
+            )
+        return cls(time=known if known.tzinfo else known.replace(tzinfo=UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +194,54 @@ class PartitionVersions:
         Raises:
             VersionGone: It is not all there any more.
         """
-        hiding = self._hiding(then)
+        hiding = self._hiding(then, then.high_watermark)
+        hidden = {name for name, base in self._bases if not self._is_whole(name, base, then)}
+        return self._below(hiding, hidden, then)
+
+    def files_between(self, then: WriteIdList, later: WriteIdList) -> list[FileStatus]:
+        """The part of the listing that tells what was changed from one version to another.
+
+        Overwrites between them are in it, and all that they replaced.
+
+        Args:
+            then: The earlier version.
+            later: The later one.
+
+        Raises:
+            VersionGone: It is not all there any more.
+        """
+        hiding = self._hiding(then, later.high_watermark)
+        if self.flat:
+            # Which write id their rows are of only what they have put together tells.
+            first = then.high_watermark + 1
+            known = {name for name, _ in hiding}
+            hiding += [
+                (name, delta)
+                for name, delta in self._merged
+                if name not in known and delta.max_write_id >= first
+            ]
+        hidden = {
+            name
+            for name, base in self._bases
+            if not self._is_whole(name, base, then)
+            and (self._is_compacted(name, base) or not later.is_valid(base.write_id))
+        }
+        return self._below(hiding, hidden, then)
+
+    def overwrites(self, then: WriteIdList, later: WriteIdList) -> list[int]:
+        """The overwrites that a version saw, and an earlier one did not; the oldest first."""
+        return [
+            base.write_id
+            for name, base in self._bases
+            if not self._is_compacted(name, base)
+            and later.is_valid(base.write_id)
+            and not then.is_valid(base.write_id)
+        ]
+
+    def _below(
+        self, hiding: Sequence[tuple[str, Base | Delta]], hidden: set[str], then: WriteIdList
+    ) -> list[FileStatus]:
+        """What there was before some directories were put together, and after."""
         for name, _ in hiding:
             if not self._intact(name):
                 raise VersionGone(
@@ -184,8 +249,8 @@ class PartitionVersions:
                     " place, and what that replaced is not all there any more. The oldest version"
                     f" that is left is {self.oldest}, the newest {newest_version(self.now)}."
                 )
-        hidden = {name for name, base in self._bases if not self._is_whole(name, base, then)}
-        hidden.update(name for name, _ in hiding)
+        overwrites = {name for name, _ in hiding if name not in hidden and self._is_overwrite(name)}
+        hidden = hidden | ({name for name, _ in hiding} - overwrites)
         replaced = {path for name, _ in hiding for path in self._paths_replaced(name)}
         ranges = [parsed.write_ids for _, parsed in hiding]
         return [
@@ -194,14 +259,24 @@ class PartitionVersions:
             if (name := file.path.partition("/")[0]) not in hidden
             and (
                 name in replaced
+                or name in overwrites
                 or file.path in replaced
                 or is_hidden(name)
                 or not self._lies_in(name, ranges)
             )
         ]
 
-    def _hiding(self, then: WriteIdList) -> list[tuple[str, Base | Delta]]:
-        """What holds rows that a version saw together with others, and so cannot be read for it."""
+    def _is_overwrite(self, name: str) -> bool:
+        parsed = parse_directory(name)
+        return isinstance(parsed, Base) and not self._is_compacted(name, parsed)
+
+    def _hiding(self, then: WriteIdList, reach: int) -> list[tuple[str, Base | Delta]]:
+        """What holds rows that a version saw together with others, and so cannot be read for it.
+
+        Args:
+            then: The version.
+            reach: The last write id that is needed.
+        """
         later = [(name, base) for name, base in self._bases if not self._is_whole(name, base, then)]
         # What is needed below the last write id may have been replaced by one after the other.
         reaching = (

@@ -109,6 +109,40 @@ class AcidTable(TableChanges[RunReport]):
         rows = TableReader(self._client, txn).rows(scan_session(self._spark), table, query)
         return in_session(rows, self._spark)
 
+    def changes(
+        self,
+        after: int | datetime | str,
+        up_to: int | datetime | str | None = None,
+        *,
+        net: bool = False,
+        keys: Sequence[str] = (),
+    ) -> DataFrame:
+        """The rows that were inserted, updated and deleted between two versions.
+
+        Beside the table's columns there are ``_change_type`` ("insert", "delete", "update_before" or
+        "update_after"), ``_write_id`` of the transaction, and ``_row_id`` as Hive's ROW__ID has it.
+        Compactions make no changes, and change none of them.
+
+        Args:
+            after: The version before the changes: a write id, or a time.
+            up_to: The version with the last of them; by default the newest.
+            net: Only the difference of both versions, without what was there only for a while.
+            keys: Columns that a row keeps when it is updated. Without them an update is a deleted and
+                an inserted row, as Hive stores it.
+
+        Raises:
+            VersionGone: Not all of it can be told any more.
+            VersionUnknown: There is no such version.
+        """
+        then, later = _version(after), None if up_to is None else _version(up_to)
+        table = self._client.get_table(self.ref)
+        check_kind(table, Operation.SELECT)
+        check_readable(self._spark, table)
+        txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
+        reader = TableReader(self._client, txn)
+        spark = scan_session(self._spark)
+        return reader.changes(spark, table, then, later, net=net, keys=keys)
+
     def compact(
         self, type: str | None = None, *, partitions: Sequence[str] | None = None
     ) -> CompactReport:
@@ -140,3 +174,7 @@ class AcidTable(TableChanges[RunReport]):
             [statement],
             reading=self._reading,
         )
+
+
+def _version(given: int | datetime | str) -> AsOf:
+    return AsOf.of_write_id(given) if isinstance(given, int) else AsOf.of_time(given)

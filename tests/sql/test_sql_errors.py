@@ -91,7 +91,12 @@ UNSUPPORTED = [
     ),
     ("INSERT INTO t TABLE u FOR VERSION AS OF 'x'", 1, 41, "A version is a number or a text"),
     ("INSERT INTO t SELECT * FROM u FOR SYSTEM_TIME AS OF now()", 1, 53, "A version is a number"),
-    ("INSERT INTO t SELECT * FROM u TIMESTAMP AS OF 'noon'", 1, 47, "as_of_time must be a time"),
+    (
+        "INSERT INTO t SELECT * FROM u TIMESTAMP AS OF 'noon'",
+        1,
+        47,
+        "The time of a version cannot be",
+    ),
     ("DELETE FROM t FOR VERSION AS OF 3", 1, 33, "with VERSION is not supported"),
     ("INSERT INTO t SELECT\n  FROM WHERE", 2, 8, "cannot be read at 'WHERE'"),
     ("DELETE FROM t WHERE a =", 1, 23, "something is missing"),

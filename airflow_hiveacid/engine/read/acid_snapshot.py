@@ -281,6 +281,29 @@ class AcidSnapshot:
         }
         return sorted(deletes, key=lambda numbered: numbered[1].path)
 
+    def events(self, spark: SparkSession, deleted_by: str) -> DataFrame:
+        """The visible events of all delete files.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            deleted_by: The name of the column for the write id of an event, beside KEY.
+        """
+        deletes = [(at, file) for at, own in enumerate(self.partitions) for file in own.deletes]
+        return self._events(spark, deletes, f"currentTransaction AS {deleted_by}")
+
+    def _events(
+        self, spark: SparkSession, deletes: Sequence[_NumberedFile], *more: str
+    ) -> DataFrame:
+        """The visible events of some delete files, with KEY."""
+        events = _read(spark, self.table, [file.path for _, file in deletes], None, _DELETES)
+        if any(not file.exact for _, file in deletes):
+            events = events.where(self._is_visible())
+        partitioned = self._in_partitions(deletes)
+        if (one := of_one_partition(partitioned, StructType([]))) is not None:
+            return events.selectExpr(*_ROW_ID, *more).select("*", *one)
+        events = events.selectExpr(*_ROW_ID, *more, f"_metadata.file_path AS {PATH}")
+        return with_partition(spark, events, partitioned, StructType([]))
+
     def _without_deleted(
         self, spark: SparkSession, frame: DataFrame, files: Sequence[_NumberedFile]
     ) -> DataFrame:
@@ -297,16 +320,7 @@ class AcidSnapshot:
         self, spark: SparkSession, frame: DataFrame, deletes: Sequence[_NumberedFile]
     ) -> DataFrame:
         """Leave out rows by a join with delete events, which may be many."""
-        inexact = any(not file.exact for _, file in deletes)
-        events = _read(spark, self.table, [file.path for _, file in deletes], None, _DELETES)
-        if inexact:
-            events = events.where(self._is_visible())
-        partitioned = self._in_partitions(deletes)
-        if (one := of_one_partition(partitioned, StructType([]))) is not None:
-            events = events.selectExpr(*_ROW_ID).select("*", *one)
-        else:
-            events = events.selectExpr(*_ROW_ID, f"_metadata.file_path AS {PATH}")
-            events = with_partition(spark, events, partitioned, StructType([]))
+        events = self._events(spark, deletes)
         ranges = [self._key_ranges[file] for _, file in deletes]
         known = [range_ for range_ in ranges if range_ is not None]
         keys = reduce(KeyRange.joined, known) if len(known) == len(ranges) else None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.names import Base, Delta, delete_applies
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.parallel import in_threads
@@ -149,18 +149,37 @@ def list_partitions(
         location = (table.location if partition is None else partition.location) or ""
         storage = Storage.of(location)
         state = read_state(storage, list_files(storage), write_ids, txns, rules=rules, now=now)
-        files = [_acid_file(location, file, write_ids) for file in data_files(storage, state)]
-        return PartitionFiles(
-            name=None if partition is None else partition.name,
-            values=() if partition is None else tuple(partition.values),
-            location=location,
-            inserts=tuple(file for file in files if not _is_delete(file.directory)),
-            deletes=tuple(file for file in files if _is_delete(file.directory)),
-        )
+        return partition_files(storage, location, partition, state, write_ids)
 
     if not table.partition_keys:
         return [list_one(None)]
     return in_threads(list_one, partitions)
+
+
+def partition_files(
+    storage: Storage,
+    location: str,
+    partition: HivePartition | None,
+    state: AcidDirectory,
+    write_ids: ValidWriteIdList,
+) -> PartitionFiles:
+    """The files that a snapshot reads of a partition.
+
+    Args:
+        storage: Its folder.
+        location: The same, in the metastore's spelling.
+        partition: The partition; None is a table without.
+        state: What of the folder is read.
+        write_ids: What is seen of the table's write ids.
+    """
+    files = [_acid_file(location, file, write_ids) for file in data_files(storage, state)]
+    return PartitionFiles(
+        name=None if partition is None else partition.name,
+        values=() if partition is None else tuple(partition.values),
+        location=location,
+        inserts=tuple(file for file in files if not _is_delete(file.directory)),
+        deletes=tuple(file for file in files if _is_delete(file.directory)),
+    )
 
 
 class FileTails:

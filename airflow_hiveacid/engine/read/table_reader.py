@@ -10,10 +10,12 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
+from airflow_hiveacid.engine.read.changes import ChangeReader
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.row_query import RowQuery
+from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.maintenance.table_history import version_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -70,6 +72,32 @@ class TableReader:
         write_ids = self._version(table, as_of)
         files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now)
         return AcidSnapshot(table, with_copies(table, files, self._txn), write_ids)
+
+    def changes(
+        self,
+        spark: SparkSession,
+        table: HiveTable,
+        then: AsOf,
+        later: AsOf | None,
+        *,
+        net: bool,
+        keys: Sequence[str],
+    ) -> DataFrame:
+        """What was changed between two versions; see ``ChangeReader``."""
+        if table.kind is TableKind.INSERT_ONLY:
+            raise UnsupportedTable(f"{table.ref.full_name} is insert-only: its rows have no ids.")
+        now = self._now(table)
+        reader = ChangeReader(
+            spark,
+            table,
+            self._version(table, then),
+            self._version(table, later),
+            now,
+            self._txn.snapshot.txns,
+            self._rules,
+        )
+        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
+        return reader.changes(partitions, net=net, keys=keys)
 
     def _now(self, table: HiveTable) -> ValidWriteIdList:
         return self._txn.snapshot.write_ids[table.ref.full_name]

@@ -1,0 +1,292 @@
+"""What was changed between two versions of a full-ACID table, row by row.
+
+Rows never change: an update deletes one and inserts another. So all changes stand in deltas and delete
+deltas, and a compaction makes none. Files of rows that were there before are read only where a delete
+hits them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.versions import as_of_write_id
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.parallel import in_threads
+from airflow_hiveacid.engine.read.acid_snapshot import (
+    BUCKET,
+    KEY,
+    ROW,
+    WRITE_ID,
+    AcidSnapshot,
+)
+from airflow_hiveacid.engine.read.files import (
+    AcidFile,
+    KeyRange,
+    PartitionFiles,
+    partition_files,
+    read_tails,
+)
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.errors import UnknownColumn, UnsupportedTable
+from airflow_hiveacid.listing import list_files, read_state, versions_of
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.storage import Storage
+
+CHANGE, VERSION, ROW_ID = "_change_type", "_write_id", "_row_id"
+INSERT, DELETE = "insert", "delete"
+UPDATE_BEFORE, UPDATE_AFTER = "update_before", "update_after"
+_DELETED_BY = "_ACID_DELETED_BY"
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Versions between which a partition was not overwritten.
+
+    Attributes:
+        then: The first one, whose changes are not of interest.
+        later: The last one.
+        before: What the first one reads.
+        after: What the last one reads, and all that was written in between.
+    """
+
+    then: ValidWriteIdList
+    later: ValidWriteIdList
+    before: PartitionFiles
+    after: PartitionFiles
+
+
+@dataclass(frozen=True)
+class _PartitionChanges:
+    """What has happened to a partition.
+
+    Attributes:
+        spans: One, and another one after each overwrite.
+        overwrites: The write ids of the overwrites between them.
+    """
+
+    spans: Sequence[_Span]
+    overwrites: Sequence[int]
+
+
+@dataclass(frozen=True)
+class ChangeReader:
+    """The changes of a full-ACID table between two versions.
+
+    Attributes:
+        spark: A session made by ``scan_session``.
+        table: The table.
+        then: The version before the changes.
+        later: The version after them.
+        now: What a new reader sees.
+        txns: What it sees of transactions.
+        rules: Whose reading applies.
+    """
+
+    spark: SparkSession
+    table: HiveTable
+    then: ValidWriteIdList
+    later: ValidWriteIdList
+    now: ValidWriteIdList
+    txns: ValidTxnList
+    rules: Rules
+
+    def changes(
+        self,
+        partitions: Sequence[HivePartition],
+        *,
+        net: bool = False,
+        keys: Sequence[str] = (),
+    ) -> DataFrame:
+        """The changes: CHANGE, VERSION and ROW_ID beside the table's columns.
+
+        Args:
+            partitions: The partitions; none for a table without.
+            net: Only the difference of both versions, not what was there for a while.
+            keys: Columns that tell which deleted and which inserted row are one that was updated.
+
+        Raises:
+            VersionGone: Not all of it can be told any more.
+        """
+        known = {column.name.lower() for column in all_columns(self.table)}
+        taken = known & {CHANGE, VERSION, ROW_ID}
+        if taken:
+            raise UnsupportedTable(
+                f"{self.table.ref.full_name} has a column {min(taken)}, as its changes have, too."
+            )
+        if unknown := [key for key in keys if key.lower() not in known]:
+            raise UnknownColumn(f"{self.table.ref.full_name} has no column {', '.join(unknown)}.")
+        told = in_threads(self._look, partitions if self.table.partition_keys else [None])
+        plain = [changes.spans[0] for changes in told if not changes.overwrites]
+        frames = [*self._changed(plain, net=net)]
+        for changes in told:
+            if changes.overwrites:
+                frames += self._overwritten(changes, net=net)
+        frames = frames or [self._nothing()]
+        rows = reduce(DataFrame.unionByName, frames)
+        return _with_updates(rows, keys, net=net) if keys else rows
+
+    def _look(self, partition: HivePartition | None) -> _PartitionChanges:
+        location = (self.table.location if partition is None else partition.location) or ""
+        storage = Storage.of(location)
+        versions = versions_of(storage, list_files(storage), self.now, self.txns, flat=False)
+        files = versions.files_between(self.then, self.later)
+
+        def read(version: ValidWriteIdList) -> PartitionFiles:
+            state = read_state(storage, files, version, self.txns, rules=self.rules)
+            return partition_files(storage, location, partition, state, version)
+
+        overwrites = versions.overwrites(self.then, self.later)
+        spans = []
+        then = self.then
+        for write_id in overwrites:
+            later = _before(self.later, write_id)
+            spans.append(_Span(then, later, read(then), read(later)))
+            then = as_of_write_id(self.later, write_id)
+        spans.append(_Span(then, self.later, read(then), read(self.later)))
+        return _PartitionChanges(spans, overwrites)
+
+    def _changed(self, spans: Sequence[_Span], *, net: bool) -> Iterator[DataFrame]:
+        """The changes between two versions of partitions that were not overwritten meanwhile."""
+        if not spans:
+            return
+        if (rows := self._inserted(spans, net=net)) is not None:
+            yield self._as_changes(rows, INSERT, F.col(WRITE_ID))
+        if (events := self._events(spans)) is None:
+            return
+        deletes = [_within(span.after.deletes, span.then) for span in spans]
+        before = [
+            replace(span.before, inserts=self._hit(span.before, own))
+            for span, own in zip(spans, deletes, strict=True)
+        ]
+        rows = self._snapshot(before, spans[0].then).rows(self.spark)
+        if not net and (more := self._inserted(spans, net=False)) is not None:
+            rows = rows.unionByName(more)
+        yield self._as_changes(rows.join(events, [*KEY]), DELETE, F.col(_DELETED_BY))
+
+    def _inserted(self, spans: Sequence[_Span], *, net: bool) -> DataFrame | None:
+        """The rows that were inserted between two versions, and are left if that is asked for."""
+        then, later = spans[0].then, spans[0].later
+        added = [
+            replace(
+                span.after,
+                inserts=_within(span.after.inserts, then),
+                deletes=span.after.deletes if net else (),
+            )
+            for span in spans
+        ]
+        if not any(partition.inserts for partition in added):
+            return None
+        return self._snapshot(added, later).rows(self.spark).where(_is_of(WRITE_ID, then))
+
+    def _events(self, spans: Sequence[_Span]) -> DataFrame | None:
+        """The row ids that were deleted between two versions, and by which write id."""
+        then, later = spans[0].then, spans[0].later
+        deleted = [replace(span.after, deletes=_within(span.after.deletes, then)) for span in spans]
+        if not any(partition.deletes for partition in deleted):
+            return None
+        events = self._snapshot(deleted, later).events(self.spark, _DELETED_BY)
+        # Engines may delete a row twice: the first one did it.
+        first = F.min(_DELETED_BY).alias(_DELETED_BY)
+        return events.where(_is_of(_DELETED_BY, then)).groupBy(*KEY).agg(first)
+
+    def _overwritten(self, changes: _PartitionChanges, *, net: bool) -> Iterator[DataFrame]:
+        """The changes of a partition of which nothing is left that was there before."""
+        first, last = changes.spans[0], changes.spans[-1]
+        if net:
+            gone = self._snapshot([first.before], first.then).rows(self.spark)
+            by: Column = F.lit(changes.overwrites[0]).cast("bigint")
+            if (events := self._events([first])) is not None:
+                gone, by = gone.join(events, [*KEY], "left"), F.coalesce(_DELETED_BY, by)
+            yield self._as_changes(gone, DELETE, by)
+            rows = self._snapshot([last.after], last.later).rows(self.spark)
+            yield self._as_changes(rows, INSERT, F.col(WRITE_ID))
+            return
+        for span, write_id in zip(changes.spans, [*changes.overwrites, None], strict=True):
+            if span is not first:
+                base = [file for file in span.before.inserts if isinstance(file.directory, Base)]
+                own = replace(span.before, inserts=tuple(base), deletes=())
+                rows = self._snapshot([own], span.then).rows(self.spark)
+                yield self._as_changes(rows, INSERT, F.col(WRITE_ID))
+            yield from self._changed([span], net=False)
+            if write_id is not None:
+                gone = self._snapshot([span.after], span.later).rows(self.spark)
+                yield self._as_changes(gone, DELETE, F.lit(write_id).cast("bigint"))
+
+    def _hit(self, before: PartitionFiles, deletes: Sequence[AcidFile]) -> tuple[AcidFile, ...]:
+        """The files of which a row may be deleted, as far as tails tell."""
+        changed = replace(before, deletes=tuple(deletes))
+        bucketed = self.table.num_buckets > 0
+        by_file = {file: changed.deletes_of(file, bucketed) for file in before.inserts}
+        asked = [file for file, own in by_file.items() if own and not file.raw]
+        files = [*asked, *deletes] if asked else []
+        ranges = dict(zip(files, map(KeyRange.of, read_tails(files)), strict=True))
+
+        def may_be_hit(file: AcidFile) -> bool:
+            own = ranges.get(file)
+            theirs = [ranges.get(delete) for delete in by_file[file]]
+            return any(own is None or keys is None or own.may_share(keys) for keys in theirs)
+
+        return tuple(file for file in before.inserts if may_be_hit(file))
+
+    def _snapshot(
+        self, partitions: Sequence[PartitionFiles], write_ids: ValidWriteIdList
+    ) -> AcidSnapshot:
+        return AcidSnapshot(self.table, partitions, write_ids)
+
+    def _as_changes(self, rows: DataFrame, change: str, write_id: Column) -> DataFrame:
+        return rows.select(
+            F.lit(change).alias(CHANGE),
+            write_id.alias(VERSION),
+            F.expr(f"struct({', '.join(f'{key} AS {part}' for part, key in _PARTS)})").alias(
+                ROW_ID
+            ),
+            *[quoted(column.name) for column in all_columns(self.table)],
+        )
+
+    def _nothing(self) -> DataFrame:
+        rows = self._snapshot([], self.later).rows(self.spark)
+        return self._as_changes(rows, INSERT, F.col(WRITE_ID))
+
+
+# The parts of a row id, by Hive's names for them in ROW__ID.
+_PARTS = (("writeid", WRITE_ID), ("bucketid", BUCKET), ("rowid", ROW))
+
+
+def _before(version: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
+    return as_of_write_id(version, write_id - 1)
+
+
+def _within(files: Sequence[AcidFile], then: ValidWriteIdList) -> tuple[AcidFile, ...]:
+    """The files that may hold what a version did not see."""
+    return tuple(
+        file
+        for file in files
+        if isinstance(file.directory, Delta)
+        and (
+            file.directory.max_write_id > then.high_watermark
+            or any(own in file.directory.write_ids for own in then.open)
+        )
+    )
+
+
+def _is_of(column: str, then: ValidWriteIdList) -> str:
+    """The condition that a write id is none that a version saw."""
+    open_ = f" OR {column} IN ({', '.join(map(str, then.open))})" if then.open else ""
+    return f"{column} > {then.high_watermark}{open_}"
+
+
+def _with_updates(rows: DataFrame, keys: Sequence[str], *, net: bool) -> DataFrame:
+    """Name the rows that are one before and after an update: one of each, with the same keys."""
+    together = ", ".join([*map(quoted, keys), *([] if net else [VERSION])])
+    count = "count_if({0} = '{1}') OVER (PARTITION BY {2}) = 1"
+    both = " AND ".join(count.format(CHANGE, kind, together) for kind in (INSERT, DELETE))
+    named = (
+        f"CASE WHEN NOT ({both}) THEN {CHANGE} WHEN {CHANGE} = '{INSERT}' THEN '{UPDATE_AFTER}'"
+        f" ELSE '{UPDATE_BEFORE}' END"
+    )
+    return rows.withColumn(CHANGE, F.expr(named))
