@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
     from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-    from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+    from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
     from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
     from airflow_hiveacid.operators.clean import HiveAcidCleanOperator
     from airflow_hiveacid.operators.compact import HiveAcidCompactOperator
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AcidTable",
     "Budget",
+    "ChangesSource",
     "CleanJob",
     "CompactJob",
     "CompactionPolicy",
@@ -127,6 +128,7 @@ _MODULES = {
     "jobs.metastore_options": ("MetastoreOptions",),
     "jobs.multi_table_job": ("MultiTableJob",),
     "jobs.sources": (
+        "ChangesSource",
         "PathSource",
         "QuerySource",
         "TableSource",

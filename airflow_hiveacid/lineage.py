@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import by_table
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.sources import Input, PathSource, QuerySource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
     tables = _look_up(
         job.metastore,
         {statement.target for statement, _ in statements}
-        | {source.name for source in named if isinstance(source, TableSource)},
+        | {source.name for source in named if not isinstance(source, PathSource)},
     )
     reports = [] if report is None else _reports(report)
     inputs: dict[str, Dataset] = {}
@@ -106,7 +106,7 @@ def _reports(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [table for part in parts for table in by_table(part["run"] or part["compaction"])]
 
 
-def _sources(job: Job) -> dict[str, TableSource | PathSource]:
+def _sources(job: Job) -> dict[str, Input]:
     """What a job reads besides its table, by the name that its expressions know it under."""
     if isinstance(job, UpdateJob | DeleteJob):
         return {name.lower(): source for name, source in job.inputs.items()}
@@ -122,8 +122,8 @@ def _query(job: Job) -> QuerySource | None:
     return source if isinstance(source, QuerySource) else None
 
 
-def _key(source: TableSource | PathSource) -> str:
-    return source.name if isinstance(source, TableSource) else source.path
+def _key(source: Input) -> str:
+    return source.path if isinstance(source, PathSource) else source.name
 
 
 def _look_up(metastore: MetastoreOptions, names: set[str]) -> "dict[str, HiveTable]":
@@ -142,11 +142,11 @@ def _look_up(metastore: MetastoreOptions, names: set[str]) -> "dict[str, HiveTab
 
 
 def _input(
-    source: TableSource | PathSource, metastore: MetastoreOptions, tables: "Mapping[str, HiveTable]"
+    source: Input, metastore: MetastoreOptions, tables: "Mapping[str, HiveTable]"
 ) -> "Dataset":
     from airflow.providers.common.compat.openlineage.facet import InputDataset
 
-    if isinstance(source, TableSource):
+    if not isinstance(source, PathSource):
         named = to_openlineage(asset_of(source.name, metastore.uris), None)
         facets = _table_facets(tables.get(source.name))
         return InputDataset(namespace=named.namespace, name=named.name, facets=facets)

@@ -66,6 +66,16 @@ class AsOf:
         return cls.of_write_id(write_id) if write_id is not None else cls.of_time(time)
 
     @classmethod
+    def parse(cls, text: str) -> Self:
+        """A version by a text: a write id, or a time in ISO form.
+
+        Raises:
+            InvalidJob: It is neither.
+        """
+        number = text.strip()
+        return cls.of_write_id(int(number)) if number.isdecimal() else cls.of_time(number)
+
+    @classmethod
     def of_write_id(cls, write_id: object) -> Self:
         """A version by its last write id.
 

@@ -41,7 +41,7 @@ def add_snapshot(parser: argparse.ArgumentParser) -> None:
     add_metastore(by_name)
     by_name.add_argument(
         "--as-of",
-        type=_version,
+        type=AsOf.parse,
         metavar="VERSION",
         help="read it as it was after this write id, or at this time: 2026-03-01T12:00:00+00:00, in "
         "UTC if there is no zone",
@@ -131,7 +131,3 @@ def partitions(arguments: argparse.Namespace) -> Sequence[str] | None:
         require_partition_names(arguments.partitions)
     names: Sequence[str] | None = arguments.partitions
     return names
-
-
-def _version(text: str) -> AsOf | None:
-    return AsOf.of(int(text), None) if text.isdecimal() else AsOf.of(None, text)

@@ -15,7 +15,11 @@ from airflow.providers.common.compat.sdk import (
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
+from airflow_hiveacid.jobs.sources import (
+    Input,
+    QuerySource,
+    Source,
+)
 from airflow_hiveacid.jobs.write_jobs import MergeJob
 from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
 
@@ -49,7 +53,7 @@ class _HiveAcidMergeDecoratedOperator(DecoratedOperator, HiveAcidMergeOperator):
         self,
         *,
         python_callable: Callable[..., Any],
-        inputs: Mapping[str, TableSource | PathSource] | None = None,
+        inputs: Mapping[str, Input] | None = None,
         **kwargs: Any,
     ) -> None:
         names = {field.name for field in dataclasses.fields(MergeJob)} - {"source"}
@@ -105,7 +109,7 @@ def hive_acid_merge_task(
     )
 
 
-def _source(returned: object, inputs: Mapping[str, TableSource | PathSource]) -> Source:
+def _source(returned: object, inputs: Mapping[str, Input]) -> Source:
     if isinstance(returned, str):
         return QuerySource(sql=returned, inputs=inputs)
     if isinstance(returned, Mapping):

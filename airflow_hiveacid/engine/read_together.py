@@ -51,7 +51,7 @@ def read_together(
             reader, session = TableReader(client, txn), scan_session(spark)
             yield {
                 source.name: in_session(
-                    reader.rows(session, table, RowQuery(as_of=source.as_of)), spark
+                    reader.rows(session, table, RowQuery(as_of=source.version)), spark
                 )
                 for source, table in zip(sources, known, strict=True)
             }

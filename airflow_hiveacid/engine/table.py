@@ -21,6 +21,7 @@ from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseObserver
@@ -134,14 +135,20 @@ class AcidTable(TableChanges[RunReport]):
             VersionGone: Not all of it can be told any more.
             VersionUnknown: There is no such version.
         """
-        then, later = _version(after), None if up_to is None else _version(up_to)
+        source = ChangesSource(
+            self.ref.full_name,
+            _as_text(after),
+            None if up_to is None else _as_text(up_to),
+            net,
+            tuple(keys),
+        )
+        source.validate()
         table = self._client.get_table(self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
         txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
         reader = TableReader(self._client, txn)
-        spark = scan_session(self._spark)
-        return reader.changes(spark, table, then, later, net=net, keys=keys)
+        return in_session(reader.changes(scan_session(self._spark), table, source), self._spark)
 
     def compact(
         self, type: str | None = None, *, partitions: Sequence[str] | None = None
@@ -176,5 +183,5 @@ class AcidTable(TableChanges[RunReport]):
         )
 
 
-def _version(given: int | datetime | str) -> AsOf:
-    return AsOf.of_write_id(given) if isinstance(given, int) else AsOf.of_time(given)
+def _as_text(version: int | datetime | str) -> str:
+    return version.isoformat() if isinstance(version, datetime) else str(version)

@@ -44,6 +44,7 @@ _JOBS: dict[str, type] = {
 }
 _KINDS: dict[str, type] = {
     "table": sources.TableSource,
+    "changes": sources.ChangesSource,
     "path": sources.PathSource,
     "query": sources.QuerySource,
     "matched_update": merge.MatchedUpdate,

@@ -89,7 +89,7 @@ class Job:
         raise NotImplementedError
 
 
-def freeze(job: Job, name: str) -> None:
+def freeze(job: object, name: str) -> None:
     """Make a list a tuple: an author may well write one, and a job must equal its JSON copy."""
     value = getattr(job, name)
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 """Where the rows of a job come from: a table, files or a query over both."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_hiveacid.acid.versions import AsOf
@@ -12,6 +12,7 @@ from airflow_hiveacid.jobs.field_checks import (
     require_table,
     require_text,
 )
+from airflow_hiveacid.jobs.job import freeze
 
 PATH_FORMATS = frozenset({"orc", "parquet", "csv", "json"})
 
@@ -22,28 +23,69 @@ class TableSource:
 
     Example::
 
-        TableSource("shop.orders", as_of_time="{{ data_interval_end }}")
+        TableSource("shop.orders", as_of="{{ data_interval_end }}")
 
     Attributes:
         name: The table, "database.table".
-        as_of_write_id: Read it as it was after this write id, without what came later.
-        as_of_time: Read it as it was then; in ISO form, in UTC if there is no zone.
+        as_of: Which version is read: the last write id of it, like "7", or a time in ISO form, in UTC
+            if there is no zone; None is the newest.
     """
 
     name: str
-    as_of_write_id: int | None = None
-    as_of_time: str | None = None
+    as_of: str | None = None
 
     @property
-    def as_of(self) -> AsOf | None:
+    def version(self) -> AsOf | None:
         """The version that is read; None is the newest."""
-        return AsOf.of(self.as_of_write_id, self.as_of_time)
+        return None if self.as_of is None else AsOf.parse(self.as_of)
 
     def validate(self) -> None:
         """Raise InvalidJob when the source cannot be used."""
         require_table(self.name, "source")
-        if self.as_of_time is None or not is_template(self.as_of_time):
-            AsOf.of(self.as_of_write_id, self.as_of_time)
+        _require_version(self.as_of, "source.as_of")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesSource:
+    """What was changed in a full-ACID table between two versions, a row for each change.
+
+    Beside the table's columns there are ``_change_type`` ("insert", "delete", "update_before" or
+    "update_after"), ``_write_id`` of the transaction, and ``_row_id`` as Hive's ROW__ID has it.
+
+    Example::
+
+        ChangesSource("shop.orders", after="{{ params.seen }}", keys=["id"])
+
+    Attributes:
+        name: The table, "database.table".
+        after: The version before the changes: its last write id, like "3", or a time in ISO form.
+        up_to: The version with the last of them; None is the newest.
+        net: Only the difference of both versions, without what was there only for a while.
+        keys: Columns that a row keeps when it is updated. Without them an update is a deleted and an
+            inserted row, as Hive stores it.
+    """
+
+    name: str
+    after: str
+    up_to: str | None = None
+    net: bool = False
+    keys: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "keys")
+
+    @property
+    def versions(self) -> tuple[AsOf, AsOf | None]:
+        """The version before the changes, and the one after them; None is the newest."""
+        return AsOf.parse(self.after), None if self.up_to is None else AsOf.parse(self.up_to)
+
+    def validate(self) -> None:
+        """Raise InvalidJob when the source cannot be used."""
+        require_table(self.name, "source")
+        _require_version(self.after, "source.after")
+        _require_version(self.up_to, "source.up_to")
+        for key in self.keys:
+            require_text(key, "source.keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +116,9 @@ class PathSource:
             require_text(self.schema, "source.schema")
 
 
+Input = TableSource | ChangesSource | PathSource
+
+
 @dataclass(frozen=True, slots=True)
 class QuerySource:
     """A Spark SQL query over named inputs.
@@ -96,7 +141,7 @@ class QuerySource:
     """
 
     sql: str
-    inputs: Mapping[str, TableSource | PathSource] = field(default_factory=dict)
+    inputs: Mapping[str, Input] = field(default_factory=dict)
     common: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -122,7 +167,7 @@ class QuerySource:
                 )
 
 
-Source = TableSource | PathSource | QuerySource
+Source = TableSource | ChangesSource | PathSource | QuerySource
 
 
 def require_source(source: object) -> None:
@@ -130,14 +175,23 @@ def require_source(source: object) -> None:
     if not isinstance(source, Source):
         raise InvalidJob(
             f"source: {source!r} is no source.",
-            remedy="Use a TableSource, a PathSource or a QuerySource.",
+            remedy="Use a TableSource, a ChangesSource, a PathSource or a QuerySource.",
         )
     source.validate()
 
 
-def require_inputs(inputs: Mapping[str, TableSource | PathSource], what: str) -> None:
+def require_inputs(inputs: Mapping[str, Input], what: str) -> None:
     """Raise InvalidJob unless all of these can be read by names of one word."""
     for name, source in inputs.items():
         if not re.fullmatch(r"\w+", name):
             raise InvalidJob(f"{what}: {name!r} cannot be the name of a view.")
         source.validate()
+
+
+def _require_version(text: object, what: str) -> None:
+    """Raise InvalidJob unless it is a version, a template or None."""
+    if text is None or (isinstance(text, str) and is_template(text)):
+        return
+    if not isinstance(text, str):
+        raise InvalidJob(f"{what} must be a text, not {text!r}.", remedy="Write 7 as '7'.")
+    AsOf.parse(text)

@@ -11,9 +11,8 @@ from airflow_hiveacid.jobs.field_checks import (
 )
 from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.sources import (
-    PathSource,
+    Input,
     Source,
-    TableSource,
     require_inputs,
     require_source,
 )
@@ -85,7 +84,7 @@ class UpdateJob(Job):
 
     set: Mapping[str, str]
     where: str | None = None
-    inputs: Mapping[str, TableSource | PathSource] = field(default_factory=dict)
+    inputs: Mapping[str, Input] = field(default_factory=dict)
     target_alias: str = "t"
 
     def _validate_own(self) -> None:
@@ -104,7 +103,7 @@ class DeleteJob(Job):
     """
 
     where: str | None = None
-    inputs: Mapping[str, TableSource | PathSource] = field(default_factory=dict)
+    inputs: Mapping[str, Input] = field(default_factory=dict)
     target_alias: str = "t"
 
     def _validate_own(self) -> None:

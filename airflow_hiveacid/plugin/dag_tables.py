@@ -10,7 +10,9 @@ from airflow.models.serialized_dag import SerializedDagModel
 
 _OURS = "airflow_hiveacid."
 # A job travels as the text that Python shows of it.
-_TABLE_OF_A_JOB = re.compile(r"\b(?:target|TableSource\(name)=(?:'([^']*)'|\"([^\"]*)\")")
+_TABLE_OF_A_JOB = re.compile(
+    r"\b(?:target|(?:Table|Changes)Source\(name)=(?:'([^']*)'|\"([^\"]*)\")"
+)
 _PARAM = re.compile(r"\{\{\s*params\.(\w+)\s*\}\}")
 
 

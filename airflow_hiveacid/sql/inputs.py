@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import InvalidJob, UserError
+from airflow_hiveacid.jobs.sources import ChangesSource, Input, QuerySource, TableSource
 from airflow_hiveacid.sql.statement import SqlStatement
 
 # Marks the name of what a query has in common with others, which is no table either.
 COMMON = "common"
+_CHANGES = "TABLE_CHANGES"
 # Spark reads a file by parquet.`/path`.
 _FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
 
@@ -26,11 +28,11 @@ class Inputs:
     """
 
     def __init__(self, statement: SqlStatement, tree: exp.Expr, prefix: str = "") -> None:
-        self.sources: dict[str, TableSource | PathSource] = {}
+        self.sources: dict[str, Input] = {}
         self._statement = statement
         self._prefix = prefix
         self._taken = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-        self._names: dict[TableSource, str] = {}
+        self._names: dict[TableSource | ChangesSource, str] = {}
 
     def query(self, tree: exp.Expr) -> QuerySource:
         """A query as a source of its own; its tree is changed."""
@@ -41,7 +43,10 @@ class Inputs:
         """Let the tree read the inputs in place of the tables; it is changed, and returned."""
         known = set()
         for table in list(tree.find_all(exp.Table)):
-            if self._is_of_metastore(table):
+            if self._is_changes(table):
+                changes = self._changes(table.this)
+                table.set("this", exp.to_identifier(self._name(changes), quoted=True))
+            elif self._is_of_metastore(table):
                 source = self._source(table)
                 if not table.alias:
                     # Its columns are known by the name of the table.
@@ -78,16 +83,36 @@ class Inputs:
                 "Write FOR VERSION AS OF 7, or FOR SYSTEM_TIME AS OF '2026-03-01 12:00:00+00:00'.",
             )
         try:
-            if by_time:
-                source = replace(source, as_of_time=str(value.this))
-            else:
-                source = replace(source, as_of_write_id=int(value.this))
+            source = replace(source, as_of=str(value.this))
             source.validate()
-        except (ValueError, InvalidJob) as error:
+        except InvalidJob as error:
             raise self._statement.error(version, str(error)) from error
         return source
 
-    def _name(self, source: TableSource) -> str:
+    @staticmethod
+    def _is_changes(table: exp.Table) -> bool:
+        function = table.this
+        return isinstance(function, exp.Anonymous) and function.name.upper() == _CHANGES
+
+    def _changes(self, function: exp.Anonymous) -> ChangesSource:
+        """TABLE_CHANGES('db.t', 3, 9): what was changed after version 3 up to version 9."""
+        given = function.expressions
+        if not 2 <= len(given) <= 3 or not all(isinstance(value, exp.Literal) for value in given):
+            self._statement.refuse(
+                function,
+                f"{_CHANGES} takes a table, and one or two versions.",
+                f"Write {_CHANGES}('db.t', 3, 9), or times as texts in place of numbers.",
+            )
+        table, after, up_to = [*[str(value.this) for value in given], None][:3]
+        name = str(table) if "." in str(table) else f"{self._statement.database}.{table}"
+        try:
+            source = ChangesSource(TableRef.parse(name).full_name, str(after), up_to)
+            source.validate()
+        except UserError as error:
+            raise self._statement.error(function, str(error)) from error
+        return source
+
+    def _name(self, source: TableSource | ChangesSource) -> str:
         if source not in self._names:
             base = name = re.sub(r"\W", "_", self._prefix + source.name.replace(".", "__"))
             number = 1

@@ -1,13 +1,18 @@
 """What was changed between two versions."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import UnknownColumn, VersionGone
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.sql.script import to_script
 from tests.engine.compaction_case import Case
 
 WHOLE, PARTITIONED = None, {"p": "string"}
@@ -112,3 +117,18 @@ def test_row_ids_are_those_of_hive(told: Case) -> None:
     with told.open() as table:
         (row,) = table.changes(1, 2).collect()
     assert row["_row_id"].asDict() == {"writeid": 2, "bucketid": 536870912, "rowid": 0}
+
+
+def test_jobs_and_statements_read_changes(told: Case, make: Callable[..., Case]) -> None:
+    copy, metastore = make("copy"), told.client.options
+    source = ChangesSource(told.name, after="2", up_to="4")
+    query = QuerySource("SELECT id, _change_type AS v, p FROM c", {"c": source})
+    run(told.spark, InsertJob(target=copy.name, source=query, metastore=metastore))
+    wanted = [(1, "delete", "x"), (2, "delete", "x"), (2, "insert", "x")]
+    assert copy.rows() == wanted
+    script = to_script(
+        "INSERT OVERWRITE TABLE copy SELECT id, _change_type, p FROM TABLE_CHANGES('t', 2, 4)",
+        told.ref.database,
+    )
+    run(told.spark, replace(script, metastore=metastore))
+    assert copy.rows() == wanted

@@ -119,12 +119,12 @@ def test_versions_that_do_not_exist_are_refused(told: Case) -> None:
 
 def test_jobs_and_statements_read_versions(told: Case, make: Callable[..., Case]) -> None:
     copy, metastore = make("copy"), told.client.options
-    old = TableSource(told.name, as_of_write_id=2)
+    old = TableSource(told.name, as_of="2")
     run(told.spark, InsertJob(target=copy.name, source=old, metastore=metastore))
     assert copy.rows() == sorted(VERSIONS[2])
     between = QuerySource(
         "SELECT * FROM young EXCEPT SELECT * FROM old",
-        {"old": old, "young": TableSource(told.name, as_of_write_id=3)},
+        {"old": old, "young": TableSource(told.name, as_of="3")},
     )
     run(
         told.spark, InsertJob(target=copy.name, source=between, metastore=metastore, overwrite=True)
@@ -142,7 +142,7 @@ def test_jobs_and_statements_read_versions(told: Case, make: Callable[..., Case]
 def test_plain_tables_have_no_versions(told: Case, client: MetastoreClient) -> None:
     name = f"{told.ref.database}.plain"
     create(client, name, {"id": "int"}, kind=TableKind.NOT_ACID)
-    source = TableSource(name, as_of_write_id=1)
+    source = TableSource(name, as_of="1")
     with pytest.raises(NotTransactional, match="no versions"):
         run(told.spark, InsertJob(target=told.name, source=source, metastore=client.options))
 
@@ -186,7 +186,7 @@ def test_several_tables_are_read_as_of_one_moment(told: Case, make: Callable[...
         write(B)
         assert rows_of(frames[told.name]) == [A, C]
         assert rows_of(frames[other.name]) == [A]
-    old = TableSource(told.name, as_of_write_id=2)
+    old = TableSource(told.name, as_of="2")
     with read_together([old, other.name], metastore, spark=told.spark) as frames:
         assert rows_of(frames[told.name]) == VERSIONS[2]
         assert rows_of(frames[other.name]) == [A, B]

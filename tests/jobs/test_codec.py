@@ -143,7 +143,10 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
         (DELETE | {"metastore": []}, r"job\.metastore must be an object"),
         (INSERT | {"overwrite": 1}, r"job\.overwrite must be true or false, not 1"),
         (INSERT | {"source": "a.b"}, r"job\.source must be an object"),
-        (INSERT | {"source": {"name": "a.b"}}, r"job\.source\.kind must be one of table, path"),
+        (
+            INSERT | {"source": {"name": "a.b"}},
+            r"job\.source\.kind must be one of table, changes, path",
+        ),
         (INSERT | {"partitions": {}}, r"job\.partitions must be a list"),
         (INSERT | {"partitions": [{"d": 1}]}, r"job\.partitions\[0\]\.d must be a text"),
         (COMPACT | {"partitions": "d=1"}, r"job\.partitions must be a list"),

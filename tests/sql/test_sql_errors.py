@@ -97,6 +97,8 @@ UNSUPPORTED = [
         47,
         "The time of a version cannot be",
     ),
+    ("INSERT INTO t SELECT * FROM table_changes(u, 3)", 1, 29, "TABLE_CHANGES takes a table"),
+    ("INSERT INTO t SELECT * FROM table_changes('u', 'x')", 1, 29, "time of a version cannot be"),
     ("DELETE FROM t FOR VERSION AS OF 3", 1, 33, "with VERSION is not supported"),
     ("INSERT INTO t SELECT\n  FROM WHERE", 2, 8, "cannot be read at 'WHERE'"),
     ("DELETE FROM t WHERE a =", 1, 23, "something is missing"),

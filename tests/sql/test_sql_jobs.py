@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.script import to_jobs, to_script
 
@@ -49,13 +49,17 @@ CASES = {
     "INSERT INTO t SELECT * FROM feed FOR VERSION AS OF 7 JOIN feed b ON b.id = feed.id": insert(
         "SELECT * FROM `db__feed` AS `feed` JOIN `db__feed_2` AS b ON b.id = feed.id",
         {
-            "db__feed": TableSource("db.feed", as_of_write_id=7),
+            "db__feed": TableSource("db.feed", as_of="7"),
             "db__feed_2": TableSource("db.feed"),
         },
     ),
     "INSERT INTO t SELECT * FROM feed FOR SYSTEM_TIME AS OF '2026-03-01 12:00:00' AS f": insert(
         "SELECT * FROM `db__feed` AS f",
-        {"db__feed": TableSource("db.feed", as_of_time="2026-03-01 12:00:00")},
+        {"db__feed": TableSource("db.feed", as_of="2026-03-01 12:00:00")},
+    ),
+    "INSERT INTO t SELECT * FROM TABLE_CHANGES('feed', 3, 9) c JOIN table_changes('e.f', 4) d ON true": insert(
+        "SELECT * FROM `db__feed` AS c JOIN `e__f` AS d ON TRUE",
+        {"db__feed": ChangesSource("db.feed", "3", "9"), "e__f": ChangesSource("e.f", "4")},
     ),
     "INSERT INTO t PARTITION (day) SELECT 1, 'x'": insert("SELECT 1, 'x'"),
     "INSERT INTO t BY NAME SELECT 1 AS id": InsertJob(

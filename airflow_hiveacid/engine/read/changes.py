@@ -126,7 +126,7 @@ class ChangeReader:
         for changes in told:
             if changes.overwrites:
                 frames += self._overwritten(changes, net=net)
-        frames = frames or [self._nothing()]
+        frames = frames or [no_changes(self.spark, self.table)]
         rows = reduce(DataFrame.unionByName, frames)
         return _with_updates(rows, keys, net=net) if keys else rows
 
@@ -155,7 +155,7 @@ class ChangeReader:
         if not spans:
             return
         if (rows := self._inserted(spans, net=net)) is not None:
-            yield self._as_changes(rows, INSERT, F.col(WRITE_ID))
+            yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
         if (events := self._events(spans)) is None:
             return
         deletes = [_within(span.after.deletes, span.then) for span in spans]
@@ -166,7 +166,7 @@ class ChangeReader:
         rows = self._snapshot(before, spans[0].then).rows(self.spark)
         if not net and (more := self._inserted(spans, net=False)) is not None:
             rows = rows.unionByName(more)
-        yield self._as_changes(rows.join(events, [*KEY]), DELETE, F.col(_DELETED_BY))
+        yield _as_changes(self.table, rows.join(events, [*KEY]), DELETE, F.col(_DELETED_BY))
 
     def _inserted(self, spans: Sequence[_Span], *, net: bool) -> DataFrame | None:
         """The rows that were inserted between two versions, and are left if that is asked for."""
@@ -202,20 +202,20 @@ class ChangeReader:
             by: Column = F.lit(changes.overwrites[0]).cast("bigint")
             if (events := self._events([first])) is not None:
                 gone, by = gone.join(events, [*KEY], "left"), F.coalesce(_DELETED_BY, by)
-            yield self._as_changes(gone, DELETE, by)
+            yield _as_changes(self.table, gone, DELETE, by)
             rows = self._snapshot([last.after], last.later).rows(self.spark)
-            yield self._as_changes(rows, INSERT, F.col(WRITE_ID))
+            yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
             return
         for span, write_id in zip(changes.spans, [*changes.overwrites, None], strict=True):
             if span is not first:
                 base = [file for file in span.before.inserts if isinstance(file.directory, Base)]
                 own = replace(span.before, inserts=tuple(base), deletes=())
                 rows = self._snapshot([own], span.then).rows(self.spark)
-                yield self._as_changes(rows, INSERT, F.col(WRITE_ID))
+                yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
             yield from self._changed([span], net=False)
             if write_id is not None:
                 gone = self._snapshot([span.after], span.later).rows(self.spark)
-                yield self._as_changes(gone, DELETE, F.lit(write_id).cast("bigint"))
+                yield _as_changes(self.table, gone, DELETE, F.lit(write_id).cast("bigint"))
 
     def _hit(self, before: PartitionFiles, deletes: Sequence[AcidFile]) -> tuple[AcidFile, ...]:
         """The files of which a row may be deleted, as far as tails tell."""
@@ -238,23 +238,25 @@ class ChangeReader:
     ) -> AcidSnapshot:
         return AcidSnapshot(self.table, partitions, write_ids)
 
-    def _as_changes(self, rows: DataFrame, change: str, write_id: Column) -> DataFrame:
-        return rows.select(
-            F.lit(change).alias(CHANGE),
-            write_id.alias(VERSION),
-            F.expr(f"struct({', '.join(f'{key} AS {part}' for part, key in _PARTS)})").alias(
-                ROW_ID
-            ),
-            *[quoted(column.name) for column in all_columns(self.table)],
-        )
 
-    def _nothing(self) -> DataFrame:
-        rows = self._snapshot([], self.later).rows(self.spark)
-        return self._as_changes(rows, INSERT, F.col(WRITE_ID))
+def no_changes(spark: SparkSession, table: HiveTable) -> DataFrame:
+    """A frame like that of a table's changes, without any."""
+    rows = AcidSnapshot(table, [], ValidWriteIdList(None, 0)).rows(spark)
+    return _as_changes(table, rows, INSERT, F.col(WRITE_ID))
 
 
 # The parts of a row id, by Hive's names for them in ROW__ID.
 _PARTS = (("writeid", WRITE_ID), ("bucketid", BUCKET), ("rowid", ROW))
+
+
+def _as_changes(table: HiveTable, rows: DataFrame, change: str, write_id: Column) -> DataFrame:
+    row_id = ", ".join(f"{key} AS {part}" for part, key in _PARTS)
+    return rows.select(
+        F.lit(change).alias(CHANGE),
+        write_id.alias(VERSION),
+        F.expr(f"struct({row_id})").alias(ROW_ID),
+        *[quoted(column.name) for column in all_columns(table)],
+    )
 
 
 def _before(version: ValidWriteIdList, write_id: int) -> ValidWriteIdList:

@@ -16,6 +16,7 @@ from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.maintenance.table_history import version_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -77,16 +78,12 @@ class TableReader:
         self,
         spark: SparkSession,
         table: HiveTable,
-        then: AsOf,
-        later: AsOf | None,
-        *,
-        net: bool,
-        keys: Sequence[str],
+        source: ChangesSource,
     ) -> DataFrame:
-        """What was changed between two versions; see ``ChangeReader``."""
+        """What was changed in a table between two versions; see ``ChangesSource``."""
         if table.kind is TableKind.INSERT_ONLY:
             raise UnsupportedTable(f"{table.ref.full_name} is insert-only: its rows have no ids.")
-        now = self._now(table)
+        now, (then, later) = self._now(table), source.versions
         reader = ChangeReader(
             spark,
             table,
@@ -97,7 +94,7 @@ class TableReader:
             self._rules,
         )
         partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
-        return reader.changes(partitions, net=net, keys=keys)
+        return reader.changes(partitions, net=source.net, keys=source.keys)
 
     def _now(self, table: HiveTable) -> ValidWriteIdList:
         return self._txn.snapshot.write_ids[table.ref.full_name]

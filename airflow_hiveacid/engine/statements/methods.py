@@ -26,11 +26,11 @@ from airflow_hiveacid.engine.statements.insert import (
 from airflow_hiveacid.engine.statements.merge import MergeStatement
 from airflow_hiveacid.engine.statements.row_change import DeleteStatement, UpdateStatement
 from airflow_hiveacid.engine.write.statement import Statement
-from airflow_hiveacid.jobs.sources import PathSource, Source, TableSource
+from airflow_hiveacid.jobs.sources import Input, Source
 
 # Rows of a job come from a frame of the caller, or from a source that is yet to be looked up.
 Rows = DataFrame | Source
-Inputs = Mapping[str, TableSource | PathSource]
+Inputs = Mapping[str, Input]
 
 R = TypeVar("R")
 

@@ -20,7 +20,7 @@ from airflow_hiveacid.engine.statements.source_rows import grouped, is_scattered
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.row_ids import CLAUSE, RowSearch, written_row_ids
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
-from airflow_hiveacid.jobs.sources import PathSource, TableSource
+from airflow_hiveacid.jobs.sources import Input
 from airflow_hiveacid.progress import Phase
 
 
@@ -35,7 +35,7 @@ class RowChange(Statement):
     """
 
     where: str | None
-    inputs: Mapping[str, TableSource | PathSource]
+    inputs: Mapping[str, Input]
     alias: str
     _looked_up: SourceInputs = field(init=False, repr=False)
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.changes import no_changes
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.kept_rows import SharedRows
 from airflow_hiveacid.engine.read.row_query import RowQuery
@@ -16,7 +17,14 @@ from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import NotTransactional, UnsupportedTable
-from airflow_hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
+from airflow_hiveacid.jobs.sources import (
+    ChangesSource,
+    Input,
+    PathSource,
+    QuerySource,
+    Source,
+    TableSource,
+)
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.views import view_query
@@ -31,6 +39,9 @@ class AcidReader(Protocol):
     def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
         """The visible rows of a table that a query asks for."""
 
+    def changes(self, spark: SparkSession, table: HiveTable, source: ChangesSource) -> DataFrame:
+        """What was changed in a table between two versions."""
+
 
 class SourceInputs:
     """Tables and files that a query reads by names, looked up and ready to become views.
@@ -43,7 +54,7 @@ class SourceInputs:
         self,
         spark: SparkSession,
         client: MetastoreClient,
-        inputs: Mapping[str, TableSource | PathSource],
+        inputs: Mapping[str, Input],
         within: Sequence[str] = (),
     ) -> None:
         """Look them up.
@@ -60,7 +71,7 @@ class SourceInputs:
         self._tables = {
             given.name: client.get_table(TableRef.parse(given.name))
             for given in inputs.values()
-            if isinstance(given, TableSource)
+            if not isinstance(given, PathSource)
         }
         self._views = {
             name: HiveView(spark, client, table, within)
@@ -68,13 +79,10 @@ class SourceInputs:
             if table.is_view
         }
         for given in inputs.values():
-            if isinstance(given, TableSource) and given.as_of is not None:
-                table = self._tables[given.name]
-                if table.kind is TableKind.NOT_ACID:
-                    raise NotTransactional(
-                        f"{given.name} is asked for as {given.as_of}, and is not transactional:"
-                        " it has no versions."
-                    )
+            if isinstance(given, ChangesSource) or (
+                isinstance(given, TableSource) and given.version is not None
+            ):
+                self._require_versions(given.name)
         tables = [t.ref for t in self._tables.values() if t.kind is not TableKind.NOT_ACID]
         below = [ref for view in self._views.values() for ref in view.acid_tables]
         self.acid_tables = list(dict.fromkeys(tables + below))
@@ -95,11 +103,14 @@ class SourceInputs:
             shared: What other statements of the transaction have read.
         """
         given = self._inputs[name]
+        if isinstance(given, ChangesSource):
+            assert reader is not None, f"{given.name} was not looked up as transactional"
+            return reader.changes(self._spark, self._tables[given.name], given)
         if isinstance(given, TableSource) and given.name in self._views:
             return self._views[given.name].frame(reader, shared)
         if isinstance(given, TableSource) and self._is_acid(given):
             assert reader is not None, f"{given.name} was not looked up as transactional"
-            query = RowQuery(as_of=given.as_of)
+            query = RowQuery(as_of=given.version)
             return reader.rows(self._spark, self._tables[given.name], query)
         if shared is None:
             return self._files(given)
@@ -108,6 +119,10 @@ class SourceInputs:
             rows = self._files(given)
             shared.remember(given, rows)
         return rows
+
+    def _require_versions(self, name: str) -> None:
+        if self._tables[name].kind is TableKind.NOT_ACID:
+            raise NotTransactional(f"{name} is not transactional: it has no versions.")
 
     def _is_acid(self, given: TableSource) -> bool:
         return self._tables[given.name].kind is not TableKind.NOT_ACID
@@ -175,7 +190,7 @@ class SourceFrame:
         # Views live in a session: one of its own keeps two jobs' views of one name apart.
         self._spark = spark if isinstance(source, DataFrame) else scan_session(spark)
         self._source = source
-        inputs: Mapping[str, TableSource | PathSource] = {}
+        inputs: Mapping[str, Input] = {}
         if isinstance(source, QuerySource):
             inputs = source.inputs
         elif not isinstance(source, DataFrame):
@@ -213,3 +228,6 @@ class _EmptyTables:
 
     def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
         return spark.createDataFrame([], spark_struct(all_columns(table)))
+
+    def changes(self, spark: SparkSession, table: HiveTable, source: ChangesSource) -> DataFrame:
+        return no_changes(spark, table)
