@@ -1,7 +1,7 @@
 """The files of one partition, or of a table without partitions, and what a snapshot reads of them."""
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -91,7 +91,8 @@ def read_state(
     state = acid_state(kept, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict)
     if len(kept) < len(files):
         # A cleaner may be in the middle of a directory.
-        check_notes(storage, state, filter(None, (state.base, *state.deltas)))
+        names = filter(None, (state.base, *state.deltas))
+        check_notes(storage, state, read_notes(storage, state, names))
     _check_content(storage, state)
     return state
 
@@ -111,8 +112,7 @@ def versions_of(
 
 def _read_replaced(storage: ReadOnlyStorage, directory: str) -> Replaced | None:
     """What a base, or the delta of a compaction, has put out of use, if its note says so."""
-    content = storage.read_small(f"{directory}/{SIDECAR_FILE}")
-    note = None if content is None else parse_note(content)
+    note = _read_note(storage, f"{directory}/{SIDECAR_FILE}")
     return None if note is None else replaced_by(note)
 
 
@@ -128,15 +128,35 @@ def read_marker(storage: ReadOnlyStorage, directory: str) -> str:
     return parse_metadata_file(content.decode(errors="replace"))
 
 
-def check_notes(
+def read_notes(
     storage: ReadOnlyStorage, state: AcidDirectory, names: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """The notes of directories of ours, by their names.
+
+    Args:
+        storage: The folder of the partition.
+        state: What is read of it.
+        names: The directories; those of other writers have no note and are passed over.
+    """
+    noted = [note.path for note in map(state.sidecar, names) if note is not None]
+    with ThreadPoolExecutor(_READERS) as pool:
+        notes = list(pool.map(partial(_read_note, storage), noted))
+    return {
+        path.partition("/")[0]: note
+        for path, note in zip(noted, notes, strict=True)
+        if note is not None
+    }
+
+
+def check_notes(
+    storage: ReadOnlyStorage, state: AcidDirectory, notes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, int]:
     """Compare directories of ours with the notes that were left in them.
 
     Args:
         storage: The folder of the partition.
         state: What is read of it.
-        names: The directories; those of other writers have no note and are passed over.
+        notes: See ``read_notes``.
 
     Returns:
         How many rows the files should have, by their path, as far as that was noted.
@@ -144,13 +164,9 @@ def check_notes(
     Raises:
         CorruptFile: A file is missing, has another size, or is one too many.
     """
-    noted = [note for note in map(state.sidecar, names) if note is not None]
-    with ThreadPoolExecutor(_READERS) as pool:
-        notes = list(pool.map(partial(_read_note, storage), noted))
     rows: dict[str, int] = {}
-    for status, note in zip(noted, notes, strict=True):
-        directory = status.path.partition("/")[0]
-        written = None if note is None else written_files(note)
+    for directory, note in notes.items():
+        written = written_files(note)
         if written is None:
             continue
         if problems := disagreements(directory, written, state.files(directory)):
@@ -164,8 +180,8 @@ def check_notes(
     return rows
 
 
-def _read_note(storage: ReadOnlyStorage, note: FileStatus) -> dict[str, Any] | None:
-    content = storage.read_small(note.path)
+def _read_note(storage: ReadOnlyStorage, path: str) -> dict[str, Any] | None:
+    content = storage.read_small(path)
     return None if content is None else parse_note(content)
 
 

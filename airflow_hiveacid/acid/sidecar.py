@@ -17,6 +17,9 @@ from airflow_hiveacid.acid.names import LARGEST_NOTE, Delta, parse_directory
 from airflow_hiveacid.acid.versions import Replaced
 from airflow_hiveacid.acid.write_ids import Range, WriteIdList
 
+# What the note of a compaction says of the writes that it merges: see ``acid.write_facts``.
+MERGED_WRITES = "writes"
+
 _FORMAT = 1
 
 
@@ -43,10 +46,13 @@ def directory_note(note: Mapping[str, Any], files: Iterable[WrittenFile]) -> byt
         files: All its data files.
     """
     listed = {file.name: {"rows": file.rows, "bytes": file.bytes} for file in files}
-    text = json.dumps({"format": _FORMAT, **note, "files": listed}, indent=1).encode()
-    if len(text) > LARGEST_NOTE:
-        # Nobody would read it, and what else it says is worth something without the list, too.
-        text = json.dumps({"format": _FORMAT, **note}, indent=1).encode()
+    whole = {"format": _FORMAT, **note, "files": listed}
+    text = json.dumps(whole, indent=1).encode()
+    for part in (MERGED_WRITES, "files"):
+        if len(text) > LARGEST_NOTE and part in whole:
+            # Nobody would read it, and what else it says is worth something without it, too.
+            del whole[part]
+            text = json.dumps(whole, indent=1).encode()
     return text
 
 

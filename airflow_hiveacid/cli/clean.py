@@ -8,9 +8,10 @@ from contextlib import closing
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.output import aligned, print_report
+from airflow_hiveacid.cli.output import print_report
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.progress import FaultInjector, Phase, PhaseClock, PhaseObserver

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import local_spark, policy, target
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.output import aligned, outcome_counts, print_report
+from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.jobs.maintenance_jobs import MODES, CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
 

@@ -198,7 +198,14 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
         CorruptFile: One is something else.
     """
     from airflow_hiveacid.cli.snapshot import snapshot_of
-    from airflow_hiveacid.listing import check_notes, data_files, list_files, open_data, read_tail
+    from airflow_hiveacid.listing import (
+        check_notes,
+        data_files,
+        list_files,
+        open_data,
+        read_notes,
+        read_tail,
+    )
     from airflow_hiveacid.orc.verify import verify_file
 
     count, problems = 0, []
@@ -207,7 +214,7 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
             storage = partition.storage
             state = snapshot.state(partition, list_files(storage))
             directories = tuple(filter(None, (state.base, *state.deltas)))
-            noted = check_notes(storage, state, directories)
+            noted = check_notes(storage, state, read_notes(storage, state, directories))
             if snapshot.kind is TableKind.INSERT_ONLY:
                 # Its files promise nothing but what the notes say.
                 count += sum(len(state.files(name)) for name in directories)

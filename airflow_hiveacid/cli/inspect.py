@@ -9,9 +9,9 @@ from typing import Any
 from airflow_hiveacid.acid import names
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.output import aligned
 from airflow_hiveacid.errors import (
     BadMetadataFile,
     DataError,

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.output import age_in_words, aligned, iso_time
+from airflow_hiveacid.cli.output import age_in_words, iso_time
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.thrift.answers import HeldLock

@@ -1,8 +1,8 @@
-"""What commands print: reports, tables of text, and times."""
+"""What commands print: reports and times."""
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from airflow_hiveacid.acid.quantities import duration_in_words
@@ -49,19 +49,3 @@ def age_in_words(now: datetime, start: datetime | None) -> str:
 def iso_time(time: datetime | None) -> str | None:
     """A time as JSON has it."""
     return None if time is None else time.isoformat()
-
-
-def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
-    """Lay out the cells of each row in columns, indented by two.
-
-    Args:
-        rows: The cells; all rows have the same number of them.
-        right: The columns that are aligned to the right, by their numbers.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [
-            cell.rjust(width) if number in right else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield f"  {'  '.join(cells)}".rstrip()

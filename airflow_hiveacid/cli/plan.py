@@ -10,9 +10,9 @@ from typing import Any
 from airflow_hiveacid.acid.compaction_decision import Decision, choose
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import policy, target
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.output import aligned
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.jobs import codec
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
+from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.output import aligned
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.maintenance.health_score import TableHealth

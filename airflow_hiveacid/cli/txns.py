@@ -9,9 +9,10 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.output import age_in_words, aligned, iso_time
+from airflow_hiveacid.cli.output import age_in_words, iso_time
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.run_token import unmarked_token
 

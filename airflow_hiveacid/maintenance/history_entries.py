@@ -1,7 +1,8 @@
-"""The entries of a table's history: what directory names and writers' notes say.
+"""The entries of a table's history: one for each write, and one for each compaction.
 
-Names tell the write ids, a snapshot tells whether they count, and the notes that jobs of ours leave
-tell who wrote what and when. Hive and Trino leave none: of theirs there is the time of the files.
+Names of directories tell the write ids, a snapshot tells whether they count, and the notes that jobs
+of ours leave tell who wrote what and when; those of compactions tell it of the writes that they have
+merged. Hive and Trino leave no notes: of theirs there is the time of the files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,186 +11,202 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from airflow_hiveacid.acid.directory import AcidDirectory
-from airflow_hiveacid.acid.names import Base, parse_directory
+from airflow_hiveacid.acid.names import parse_directory
+from airflow_hiveacid.acid.write_facts import (
+    WriteFacts,
+    merged_ranges,
+    moment,
+    seconds_of,
+    text,
+    whole,
+)
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.maintenance.history_directories import (
+    BASE,
+    DirectoryState,
+    HistoryDirectory,
+    Trace,
+)
 
-MINOR, MAJOR = "minor", "major"
-_LONGEST_TEXT = 2000
 
+class HistoryState(StrEnum):
+    """What has become of a write or of a compaction.
 
-class DirectoryState(StrEnum):
-    """What has become of a directory.
-
-    CLEANED is no directory any more: a compaction has taken it in, and only its note is left.
+    Attributes:
+        CURRENT: Readers open a directory of it.
+        MERGED: A compaction holds its rows now; its own directories are still there.
+        OVERWRITTEN: An overwrite has taken its place; its directories are still there.
+        CLEANED: Its directories are gone.
+        OPEN: It is not committed.
+        ABORTED: It never will be.
     """
 
     CURRENT = "current"
-    OBSOLETE = "obsolete"
-    ABORTED = "aborted"
-    OPEN = "open"
+    MERGED = "merged"
+    OVERWRITTEN = "overwritten"
     CLEANED = "cleaned"
+    OPEN = "open"
+    ABORTED = "aborted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One directory, or what is known of a run whose directories are gone.
+    """A write, which made a version of the table, or a compaction, which made none.
+
+    None is what nobody says.
 
     Attributes:
-        min_write_id: The first write id in it.
-        max_write_id: The last write id in it.
-        partition: The partition's name; None for a table without, and for a run whose directories
-            are gone.
-        directory: Its name; None when it is gone.
-        kind: "insert", "delete", "base" (of an overwrite), "minor" or "major".
-        compaction: It holds nothing new: it puts older ones together.
-        state: Whether it counts.
-        bytes: The size of its data files.
-        operation: What wrote it: "merge", "insert", "overwrite", "update", "delete", "minor" or
-            "major"; None when nobody says.
-        rows: How many rows the whole run inserted, updated and deleted, in all partitions; None
-            when nobody says.
-        time: When it was written, in seconds since 1970, if known.
-        txn_id: The transaction, if known.
-        run_token: "dag/run/task/map index" of the Airflow task; None is somebody else's work.
-        user: Who wrote it, if anybody says.
+        write_id: The version; None for a compaction.
+        first_write_id: The first write id that a compaction covers; for a write its own.
+        last_write_id: The last one.
+        operation: What it was: "merge", "insert", "overwrite", "update", "delete", "transaction"
+            (several statements), "minor" or "major".
+        kinds: What its directories hold, as far as they are there: "insert", "delete", "base".
+        state: What has become of it.
+        time: When it was published, in seconds since 1970; of others' writes the time of their
+            files, which a streaming writer may have gone on to write.
+        seconds: How long it took.
+        rows_inserted: How many new rows it wrote, in all partitions.
+        rows_updated: How many it changed.
+        rows_deleted: How many it deleted.
+        bytes: The size of all that it wrote.
+        partitions: The names of its partitions, as far as they are known.
+        partition_count: How many they were.
+        txn_id: The transaction.
+        run_token: "dag/run/task/map index" of the Airflow task.
+        user: Who did it.
+        merged: The write ids that a compaction has merged: the first and the last of each range.
         proof: What a compaction of ours counted before anybody could see it, in a sentence.
+        directory_count: How many directories of it are there.
+        directories: Those directories, if somebody has asked for them.
     """
 
-    min_write_id: int
-    max_write_id: int
-    partition: str | None
-    directory: str | None
-    kind: str
-    compaction: bool
-    state: DirectoryState
-    bytes: int
+    write_id: int | None
+    first_write_id: int
+    last_write_id: int
+    state: HistoryState
     operation: str | None = None
-    rows: int | None = None
+    kinds: tuple[str, ...] = ()
     time: float | None = None
+    seconds: float | None = None
+    rows_inserted: int | None = None
+    rows_updated: int | None = None
+    rows_deleted: int | None = None
+    bytes: int | None = None
+    partitions: tuple[str, ...] = ()
+    partition_count: int = 0
     txn_id: int | None = None
     run_token: str | None = None
     user: str | None = None
+    merged: tuple[tuple[int, int], ...] = ()
     proof: str | None = None
+    directory_count: int = 0
+    directories: tuple[HistoryDirectory, ...] = ()
 
 
-def states_of(state: AcidDirectory, directories: Iterable[str]) -> dict[str, DirectoryState]:
-    """What a new reader makes of each ACID directory of a partition.
+class Overwrites:
+    """Tells what overwrites have put out of use.
 
     Args:
-        state: What it reads.
-        directories: The names of all directories there.
+        directories: Those of all partitions.
     """
-    known = {
-        **dict.fromkeys(state.obsolete, DirectoryState.OBSOLETE),
-        **dict.fromkeys(state.aborted, DirectoryState.ABORTED),
-        **dict.fromkeys(filter(None, (state.base, *state.deltas)), DirectoryState.CURRENT),
-    }
-    return {
-        name: known.get(name, DirectoryState.OPEN)
-        for name in directories
-        if parse_directory(name) is not None
-    }
+
+    def __init__(self, directories: Iterable[HistoryDirectory]) -> None:
+        self._last: dict[str | None, int] = {}
+        for each in directories:
+            counts = each.state in (DirectoryState.CURRENT, DirectoryState.OBSOLETE)
+            if each.kind == BASE and counts:
+                last = self._last.get(each.partition, 0)
+                self._last[each.partition] = max(last, each.last_write_id)
+
+    def cover(self, directory: HistoryDirectory) -> bool:
+        """Whether one of them has taken the place of a directory."""
+        return directory.last_write_id < self._last.get(directory.partition, 0)
 
 
-def entry_of(
-    name: str,
-    partition: str | None,
-    state: DirectoryState,
-    size: int,
-    *,
-    marked: bool = False,
-    written_at: float | None = None,
+def write_entry(
+    trace: Trace, facts: WriteFacts | None, now: ValidWriteIdList, overwrites: Overwrites
 ) -> HistoryEntry:
-    """Describe an ACID directory by its name.
+    """Describe a write.
 
     Args:
-        name: The directory.
-        partition: Where it is.
-        state: Whether it counts.
-        size: The size of its data files.
-        marked: It is a base with the marker file of a compaction, as Hive 3 leaves it.
-        written_at: When its files were written, if known.
+        trace: What is left of it.
+        facts: What notes say of it.
+        now: What a new reader sees of the write ids.
+        overwrites: What has been overwritten.
     """
-    parsed = parse_directory(name)
-    assert parsed is not None, name
-    if isinstance(parsed, Base):
-        compaction = parsed.visibility_txn > 0 or marked
-        # The base of a converted table is older than every write id.
-        last = max(0, parsed.write_id)
-        first, kind = (0 if compaction else last), (MAJOR if compaction else "base")
+    write_id = trace.last
+    told = facts or WriteFacts(write_id=write_id)
+    own = [each for each in trace.directories if each.first_write_id == each.last_write_id]
+    times = [each.time for each in trace.directories if each.time is not None]
+    named = {each.partition for each in trace.directories if each.partition is not None}
+    partitions = tuple(sorted({*told.partitions, *named}))
+    size = told.bytes
+    if size is None and own and len(own) == len(trace.directories):
+        # A directory of several writes does not tell how much of it is of which.
+        size = sum(each.bytes for each in own)
+    if now.is_aborted(write_id):
+        state = HistoryState.ABORTED
+    elif not now.is_valid(write_id):
+        state = HistoryState.OPEN
     else:
-        first, last = parsed.min_write_id, parsed.max_write_id
-        # Hive 3 leaves it at this, and the batches of its streaming writers look the same.
-        compaction = parsed.visibility_txn > 0 or parsed.statement_id is None
-        kind = MINOR if compaction else "delete" if parsed.is_delete else "insert"
+        state = _state(trace, overwrites)
     return HistoryEntry(
-        min_write_id=first,
-        max_write_id=last,
-        partition=partition,
-        directory=name,
-        kind=kind,
-        compaction=compaction,
+        write_id=write_id,
+        first_write_id=write_id,
+        last_write_id=write_id,
+        operation=told.operation,
+        kinds=_kinds(trace),
         state=state,
+        # A transaction is committed after the last of its directories.
+        time=told.time if told.time is not None else max(times, default=None),
+        seconds=told.seconds,
+        rows_inserted=told.rows_inserted,
+        rows_updated=told.rows_updated,
+        rows_deleted=told.rows_deleted,
         bytes=size,
-        operation=kind if compaction else None,
-        time=written_at,
-        txn_id=parsed.visibility_txn or None,
+        partitions=partitions,
+        partition_count=max(len(partitions), told.partition_count or 0),
+        txn_id=told.txn_id,
+        run_token=told.run_token,
+        user=told.user,
+        directory_count=len(trace.directories),
     )
 
 
-def facts_of(note: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an entry that a note of ours fills."""
-    report = note.get("report")
-    return {
-        "operation": _text(note.get("operation")),
-        "rows": _rows(report) if isinstance(report, Mapping) else None,
-        "time": _time(note.get("time")),
-        "txn_id": _whole(note.get("txn_id")),
-        "run_token": _text(note.get("run_token")),
-        "user": _text(note.get("user")),
-        "proof": _proof(note.get("proof")),
-    }
-
-
-def entries_of_runs(
-    notes: Iterable[Mapping[str, Any]], entries: Iterable[HistoryEntry]
-) -> Iterator[HistoryEntry]:
-    """Describe committed runs that no directory is left of.
+def compaction_entry(
+    trace: Trace, note: Mapping[str, Any] | None, overwrites: Overwrites
+) -> HistoryEntry:
+    """Describe a compaction.
 
     Args:
-        notes: Those of committed runs.
-        entries: The directories that are there.
+        trace: What is left of it.
+        note: The note that it has left.
+        overwrites: What has been overwritten.
     """
-    there = {entry.max_write_id for entry in entries if not entry.compaction}
-    for note in notes:
-        report, write_id = note.get("report"), _whole(note.get("write_id"))
-        if write_id is None or write_id in there or not isinstance(report, Mapping):
-            continue
-        if not _whole(report.get("files")):
-            continue
-        kinds = {"delete": "delete", "overwrite": "base"}
-        facts = facts_of(note)
-        yield HistoryEntry(
-            min_write_id=write_id,
-            max_write_id=write_id,
-            partition=None,
-            directory=None,
-            kind=kinds.get(facts["operation"], "insert"),
-            compaction=False,
-            state=DirectoryState.CLEANED,
-            bytes=_whole(report.get("bytes")) or 0,
-            **facts,
-        )
-
-
-def newest_first(entries: Iterable[HistoryEntry], limit: int) -> list[HistoryEntry]:
-    """The newest entries; a compaction is newer than what it has taken in."""
-    return sorted(
-        entries,
-        key=lambda entry: (entry.max_write_id, entry.compaction, entry.min_write_id),
-        reverse=True,
-    )[:limit]
+    first = trace.directories[0]
+    said = note or {}
+    parsed = parse_directory(first.name)
+    times = [each.time for each in trace.directories if each.time is not None]
+    told = moment(said.get("time"))
+    return HistoryEntry(
+        write_id=None,
+        first_write_id=trace.first,
+        last_write_id=trace.last,
+        operation=text(said.get("operation")) or first.kind,
+        kinds=_kinds(trace),
+        state=_state(trace, overwrites),
+        time=told if told is not None else max(times, default=None),
+        seconds=seconds_of(said.get("seconds")),
+        bytes=sum(each.bytes for each in trace.directories),
+        partitions=() if first.partition is None else (first.partition,),
+        partition_count=0 if first.partition is None else 1,
+        txn_id=whole(said.get("txn_id")) or (parsed and parsed.visibility_txn) or None,
+        user=text(said.get("user")),
+        merged=merged_ranges(first.name, said),
+        proof=_proof(said.get("proof")),
+        directory_count=len(trace.directories),
+    )
 
 
 def later_than(time: datetime, entries: Iterable[HistoryEntry], now: ValidWriteIdList) -> list[int]:
@@ -205,27 +222,48 @@ def later_than(time: datetime, entries: Iterable[HistoryEntry], now: ValidWriteI
     """
     when = time.timestamp()
     known: dict[int, float] = {}
-    merged: set[int] = set()
+    merged: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
     for entry in entries:
-        ids = range(max(1, entry.min_write_id), min(entry.max_write_id, now.high_watermark) + 1)
         late = entry.time is None or entry.time > when
-        if len(ids) == 1 and not entry.compaction and entry.time is not None:
-            own = known.get(ids[0], entry.time)
-            # A transaction is committed after the last of its directories.
-            known[ids[0]] = max(own, entry.time)
-        elif late:
-            merged.update(ids)
+        if entry.write_id is not None and entry.time is not None:
+            known[entry.write_id] = entry.time
+        else:
+            last = min(entry.last_write_id, now.high_watermark)
+            merged[late].add((max(1, entry.first_write_id), last))
     later = {write_id for write_id, own in known.items() if own > when}
-    later |= {write_id for write_id in merged if write_id not in known}
+    earlier = set(_all(merged[False]))
+    # What one compaction has taken in by then was committed, whoever took it in again.
+    later |= set(_all(merged[True])) - earlier - known.keys()
     return sorted(write_id for write_id in later if now.is_valid(write_id))
 
 
+def _all(ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
+    """The numbers in some ranges, each once."""
+    reached = 0
+    for first, last in sorted(ranges):
+        yield from range(max(first, reached + 1), last + 1)
+        reached = max(reached, last)
+
+
+def _kinds(trace: Trace) -> tuple[str, ...]:
+    return tuple(sorted({each.kind for each in trace.directories}))
+
+
+def _state(trace: Trace, overwrites: Overwrites) -> HistoryState:
+    """The state of what is committed, or of a compaction."""
+    if not trace.directories:
+        return HistoryState.CLEANED
+    states = {each.state for each in trace.directories}
+    if states == {DirectoryState.OBSOLETE}:
+        gone = all(map(overwrites.cover, trace.directories))
+        return HistoryState.OVERWRITTEN if gone else HistoryState.MERGED
+    if trace.write_id is None and DirectoryState.CURRENT not in states:
+        aborted = DirectoryState.ABORTED in states
+        return HistoryState.ABORTED if aborted else HistoryState.OPEN
+    return HistoryState.CURRENT
+
+
 # A note is a file that anybody may have put there: a part that makes no sense is no part of it.
-
-
-def _rows(report: Mapping[str, Any]) -> int:
-    names = ("rows_inserted", "rows_updated", "rows_deleted")
-    return sum(_whole(report.get(name)) or 0 for name in names)
 
 
 def _proof(proof: object) -> str | None:
@@ -233,35 +271,15 @@ def _proof(proof: object) -> str | None:
         return None
     sides = []
     for what in ("rows", "events"):
-        read, written = (_whole(proof.get(f"{what}_{how}")) for how in ("read", "written"))
+        read, written = (whole(proof.get(f"{what}_{how}")) for how in ("read", "written"))
         if not read or written is None:
             continue
         less = [
             f"{gone} {how}"
             for how in ("deleted", "aborted", "repeated")
-            if (gone := _whole(proof.get(f"{what}_{how}")))
+            if (gone := whole(proof.get(f"{what}_{how}")))
         ]
-        digest = _text(proof.get(f"{what}_digest")) or "?"
+        digest = text(proof.get(f"{what}_digest")) or "?"
         without = f" - {' - '.join(less)}" if less else ""
         sides.append(f"{what}: {read}{without} = {written}, {digest[:16]}")
     return "; ".join(sides) or None
-
-
-def _whole(value: object) -> int | None:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
-        return value
-    return None
-
-
-def _text(value: object) -> str | None:
-    # Half of a surrogate pair cannot be shown, and nobody writes that much about a run.
-    if not isinstance(value, str) or not value or len(value) > _LONGEST_TEXT:
-        return None
-    return value.encode(errors="replace").decode()
-
-
-def _time(text: object) -> float | None:
-    try:
-        return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else None
-    except (ValueError, OverflowError):
-        return None

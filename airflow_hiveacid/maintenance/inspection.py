@@ -24,7 +24,7 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.run_notes import NoteName
 from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError
-from airflow_hiveacid.listing import check_notes, list_files, read_state
+from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder
 from airflow_hiveacid.maintenance.reader_notes import read_reader_note
@@ -327,8 +327,9 @@ def _damage(listing: _Listing) -> str | None:
     state = listing.state
     if not state.obsolete:
         return None
+    names = filter(None, (state.base, *state.deltas))
     try:
-        check_notes(listing.storage, state, filter(None, (state.base, *state.deltas)))
+        check_notes(listing.storage, state, read_notes(listing.storage, state, names))
     except CorruptFile as error:
         return f"It may be all that is left: {error}"
     return None

@@ -2,45 +2,56 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE
+from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, is_hidden
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.sidecar import parse_note
+from airflow_hiveacid.acid.sidecar import parse_note, written_files
 from airflow_hiveacid.acid.versions import AsOf, as_of_write_id, without
+from airflow_hiveacid.acid.write_facts import WriteFacts, merged_writes
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.errors import NotTransactional, StorageError, VersionUnknown
+from airflow_hiveacid.errors import DataError, NotTransactional, StorageError, VersionUnknown
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.run_token import unmarked_token
-from airflow_hiveacid.listing import read_marker
+from airflow_hiveacid.listing import read_marker, read_tail
 from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes, parted
+from airflow_hiveacid.maintenance.history_directories import (
+    HistoryDirectory,
+    Trace,
+    TraceKey,
+    directories_of,
+    newest_first,
+    traces_of,
+)
 from airflow_hiveacid.maintenance.history_entries import (
     HistoryEntry,
-    entries_of_runs,
-    entry_of,
-    facts_of,
+    Overwrites,
+    compaction_entry,
     later_than,
-    newest_first,
-    states_of,
+    write_entry,
 )
 from airflow_hiveacid.maintenance.run_note_folder import RunNoteFolder
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.orc.tail import FooterField
 from airflow_hiveacid.storage import ReadOnlyStorage
 
 # Notes are small files, and an object store takes its time for each.
 _READERS = 8
 # Ours have some hundred bytes; whoever forges them may take a megabyte for each.
 _MOST_BYTES = 32 << 20
+# What ORC files say of their writers; many programs write them with the library of 0.
+_ORC_JAVA, _ENGINES = 0, {2: "Presto", 4: "Trino"}
 
 
 def table_history(
@@ -48,15 +59,17 @@ def table_history(
     ref: TableRef,
     *,
     limit: int = 500,
+    directories: bool = False,
     seconds: float = float("inf"),
     allowed: AllowedLocations | None = None,
 ) -> list[HistoryEntry]:
-    """What has been written to a table and compacted, the newest first.
+    """The writes and the compactions of a table, the newest first.
 
     Args:
         client: The metastore.
         ref: The table.
-        limit: How many entries, at most.
+        limit: How many, at most.
+        directories: Whether to look into all their directories, too, for the rows of each.
         seconds: How long to look. When they are over, or as many notes were read as are worth
             it, the other entries are without what only their notes tell.
         allowed: Which locations may be opened; None is all.
@@ -68,36 +81,80 @@ def table_history(
         NotTransactional: The table is none that has versions.
         TableNotFound: It does not exist.
     """
-    table = client.get_table(ref)
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{ref} is not a transactional table.")
-    snapshot = Snapshot.take(client, [ref])
-    allowed = allowed or AllowedLocations()
-    reading = _Reading(time.monotonic() + seconds)
-    allowed.require(table.folder)
-    folder = DirectorySizes.of(table.folder)
-    inside: dict[str, str | None] = {"": None}
-    outside: dict[str, str] = {}
-    if table.partition_keys:
-        inside, outside = parted(table.folder, partition_locations(client, table))
-    located = list(_directories(folder, inside, snapshot, ref))
-    for name, location in outside.items():
-        allowed.require(location)
-        if reading.late:
-            raise StorageError(
-                f"{ref} has too many partitions outside of its folder to look at all in time."
-            )
-        located += _directories(DirectorySizes.of(location), {"": name}, snapshot, ref)
-    paths = {id(entry): path for entry, path in located}
-    newest = newest_first((entry for entry, _ in located), limit)
-    with ThreadPoolExecutor(_READERS) as pool:
-        entries = list(pool.map(lambda entry: reading.told(entry, *paths[id(entry)]), newest))
-    notes = RunNoteFolder(folder.storage, ref.full_name)
-    committed = notes.committed(snapshot.txns, snapshot.write_ids, limit)
-    gone = entries_of_runs(
-        [_as_sidecar(note, ref) for note in committed], (entry for entry, _ in located)
-    )
-    return newest_first([*entries, *gone], limit)
+    folders = _Folders.of(client, ref, seconds, allowed)
+    reading, now = folders.reading, folders.now
+    traces = traces_of(folders.located, now, limit)
+    compactions = [trace for trace in traces if trace.write_id is None]
+    notes = reading.notes_of(compactions)
+    # What is known of writes beside their own directories: by compactions of them, and by runs.
+    told: dict[int, WriteFacts] = {}
+    for trace in compactions:
+        for merged in merged_writes(trace.directories[0].name, notes.get(trace.key, {})):
+            told.setdefault(merged.write_id, merged)
+    for run in folders.run_notes(limit):
+        facts = WriteFacts.of_note(_as_sidecar(run), run.write_ids[ref.full_name], ref.full_name)
+        if facts.files:
+            told[facts.write_id] = facts
+    there = {trace.write_id for trace in traces}
+    # Behind the last one nobody has looked which directories there are.
+    oldest = traces[-1].last if len(traces) == limit else 0
+    gone = [
+        Trace.of_write(write_id)
+        for write_id in told
+        if write_id not in there and write_id >= oldest and now.is_valid(write_id)
+    ]
+    traces = newest_first([*traces, *gone], limit)
+    writes = [trace for trace in traces if trace.write_id is not None]
+    notes |= reading.notes_of(writes)
+    overwrites = Overwrites(folders.located)
+    entries = []
+    for trace in traces:
+        note = notes.get(trace.key)
+        if trace.write_id is None:
+            entry = compaction_entry(trace, note, overwrites)
+        else:
+            known = told.get(trace.last)
+            if note is not None:
+                known = WriteFacts.of_note(note, trace.last, ref.full_name)
+            entry = write_entry(trace, known, now, overwrites)
+        entries.append(replace(entry, directories=tuple(trace.directories)))
+    if not directories:
+        return entries
+    # Those of streaming writers are of several writes.
+    all_ = list(dict.fromkeys(each for entry in entries for each in entry.directories))
+    looked_into = dict(zip(all_, reading.looked_into(all_), strict=True))
+    return [
+        replace(entry, directories=tuple(looked_into[each] for each in entry.directories))
+        for entry in entries
+    ]
+
+
+def version_directories(
+    client: MetastoreClient,
+    ref: TableRef,
+    write_id: int,
+    *,
+    limit: int = 500,
+    seconds: float = float("inf"),
+    allowed: AllowedLocations | None = None,
+) -> list[HistoryDirectory]:
+    """The directories of one write, with the rows that each of them holds.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        write_id: The write.
+        limit: How many directories, at most.
+        seconds: How long to look; see ``table_history``.
+        allowed: Which locations may be opened; None is all.
+    """
+    folders = _Folders.of(client, ref, seconds, allowed)
+    own = [
+        each
+        for each in folders.located
+        if each.first_write_id <= write_id <= each.last_write_id and not each.compaction
+    ]
+    return folders.reading.looked_into(own[:limit])
 
 
 def version_of(
@@ -124,70 +181,187 @@ def version_of(
     return without(now, later_than(as_of.time, table_history(client, ref, limit=sys.maxsize), now))
 
 
-_DirectoryPath = tuple[ReadOnlyStorage, str]
+@dataclass
+class _Folders:
+    """All directories of a table, as one look at them shows.
 
+    Attributes:
+        ref: The table.
+        snapshot: What a new reader sees.
+        reading: Reads the notes.
+        home: The table's folder.
+        located: The directories of all partitions.
+    """
 
-def _directories(
-    folder: DirectorySizes,
-    partitions: Mapping[str, str | None],
-    snapshot: Snapshot,
-    ref: TableRef,
-) -> Iterator[tuple[HistoryEntry, _DirectoryPath]]:
-    """Each ACID directory below a folder, with where it is."""
-    for path, sizes in folder.contents(partitions).items():
-        prefix = f"{path}/" if path else ""
-        names = sorted(name for name in sizes if name != ORIGINALS)
-        marked = [name for name in names if f"{prefix}{name}" in folder.marked]
+    ref: TableRef
+    snapshot: Snapshot
+    reading: "_Reading"
+    home: DirectorySizes
+    located: list[HistoryDirectory] = field(default_factory=list)
 
-        def data_format(directory: str, prefix: str = prefix) -> str:
-            return read_marker(folder.storage, f"{prefix}{directory}")
+    @classmethod
+    def of(
+        cls,
+        client: MetastoreClient,
+        ref: TableRef,
+        seconds: float,
+        allowed: AllowedLocations | None,
+    ) -> Self:
+        table = client.get_table(ref)
+        if table.kind is TableKind.NOT_ACID:
+            raise NotTransactional(f"{ref} is not a transactional table.")
+        snapshot = Snapshot.take(client, [ref])
+        allowed = allowed or AllowedLocations()
+        reading = _Reading(seconds)
+        allowed.require(table.folder)
+        folders = cls(ref, snapshot, reading, DirectorySizes.of(table.folder))
+        inside: dict[str, str | None] = {"": None}
+        outside: dict[str, str] = {}
+        if table.partition_keys:
+            inside, outside = parted(table.folder, partition_locations(client, table))
+        folders._add(folders.home, inside)
+        for name, location in outside.items():
+            allowed.require(location)
+            if reading.late:
+                raise StorageError(
+                    f"{ref} has too many partitions outside of its folder to look at all in time."
+                )
+            folders._add(DirectorySizes.of(location), {"": name})
+        return folders
 
-        state = acid_state(
-            [
-                *(FileStatus(f"{name}/", 0) for name in names),
-                *(FileStatus(f"{name}/{METADATA_FILE}", 1) for name in marked),
-            ],
-            snapshot.write_ids[ref.full_name],
-            snapshot.txns,
-            metadata_acid=data_format,
-        )
-        for name, version in states_of(state, names).items():
-            written = folder.written.get(f"{prefix}{name}")
-            entry = entry_of(
-                name,
-                partitions[path],
-                version,
-                sizes[name],
-                marked=name in marked,
-                written_at=None if written is None else written / 1e9,
+    @property
+    def now(self) -> ValidWriteIdList:
+        return self.snapshot.write_ids[self.ref.full_name]
+
+    def run_notes(self, limit: int) -> list[RunNote]:
+        """The notes on committed runs."""
+        notes = RunNoteFolder(self.home.storage, self.ref.full_name)
+        return notes.committed(self.snapshot.txns, self.snapshot.write_ids, limit)
+
+    def _add(self, folder: DirectorySizes, partitions: Mapping[str, str | None]) -> None:
+        for path, sizes in folder.contents(partitions).items():
+            prefix = f"{path}/" if path else ""
+            names = sorted(name for name in sizes if name != ORIGINALS)
+            marked = [name for name in names if f"{prefix}{name}" in folder.marked]
+
+            def data_format(directory: str, prefix: str = prefix) -> str:
+                return read_marker(folder.storage, f"{prefix}{directory}")
+
+            state = acid_state(
+                [
+                    *(FileStatus(f"{name}/", 0) for name in names),
+                    *(FileStatus(f"{name}/{METADATA_FILE}", 1) for name in marked),
+                ],
+                self.now,
+                self.snapshot.txns,
+                metadata_acid=data_format,
             )
-            yield entry, (folder.storage, f"{prefix}{name}")
+            noted = [name for name in names if f"{prefix}{name}" in folder.noted]
+            written = ((name, folder.written.get(f"{prefix}{name}")) for name in names)
+            found = directories_of(
+                partitions[path],
+                state,
+                {name: sizes[name] for name in names},
+                marked=marked,
+                noted=noted,
+                times={name: None if own is None else own / 1e9 for name, own in written},
+            )
+            self.located += found
+            self.reading.know(folder.storage, prefix, partitions[path], noted)
 
 
 class _Reading:
-    """Reads the notes beside the files, as long as there is time, and not too much of it."""
+    """Reads what lies beside the files, as long as there is time, and not too much of it.
 
-    def __init__(self, deadline: float) -> None:
-        self._deadline = deadline
+    Args:
+        seconds: How long it may take.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        # Who waits for all of it waits for the notes of the largest table.
+        self._most = _MOST_BYTES if seconds < float("inf") else sys.maxsize
         self._bytes = 0
+        self._places: dict[str | None, tuple[ReadOnlyStorage, str]] = {}
+        self._noted: dict[str | None, set[str]] = defaultdict(set)
 
     @property
     def late(self) -> bool:
         return time.monotonic() > self._deadline
 
-    def told(self, entry: HistoryEntry, storage: ReadOnlyStorage, path: str) -> HistoryEntry:
-        """An entry with what its note says."""
-        if self.late or self._bytes > _MOST_BYTES:
-            return entry
-        content = storage.read_small(f"{path}/{SIDECAR_FILE}")
+    def know(
+        self, storage: ReadOnlyStorage, prefix: str, partition: str | None, noted: Iterable[str]
+    ) -> None:
+        """Be told where a partition is, and which of its directories have a note."""
+        self._places[partition] = storage, prefix
+        self._noted[partition].update(noted)
+
+    def notes_of(self, traces: Sequence[Trace]) -> dict[TraceKey, dict[str, Any]]:
+        """One note of each, by its key: all directories of one have the same, but for their files."""
+        with ThreadPoolExecutor(_READERS) as pool:
+            notes = pool.map(self._note_of, traces)
+            pairs = zip(traces, notes, strict=True)
+            return {trace.key: note for trace, note in pairs if note is not None}
+
+    def looked_into(self, directories: Iterable[HistoryDirectory]) -> list[HistoryDirectory]:
+        """The directories with what their notes say of rows, or their files of other engines."""
+        with ThreadPoolExecutor(_READERS) as pool:
+            return list(pool.map(self._look_into, directories))
+
+    def _note_of(self, trace: Trace) -> dict[str, Any] | None:
+        if trace.write_id is not None:
+            own = [each for each in trace.directories if each.first_write_id == each.last_write_id]
+        else:
+            own = trace.directories
+        notes = (self._note(each) for each in own)
+        return next((note for note in notes if note is not None), None)
+
+    def _note(self, directory: HistoryDirectory) -> dict[str, Any] | None:
+        if directory.name not in self._noted[directory.partition] or self._enough:
+            return None
+        storage, prefix = self._places[directory.partition]
+        content = storage.read_small(f"{prefix}{directory.name}/{SIDECAR_FILE}")
         # Several threads add to it: it need not be exact.
         self._bytes += len(content or b"")
-        note = None if content is None else parse_note(content)
-        return entry if note is None else replace(entry, **facts_of(note))
+        return None if content is None else parse_note(content)
+
+    @property
+    def _enough(self) -> bool:
+        return self.late or self._bytes > self._most
+
+    def _look_into(self, directory: HistoryDirectory) -> HistoryDirectory:
+        note = self._note(directory)
+        if note is not None:
+            written = written_files(note)
+            rows = None if written is None else sum(file.rows for file in written)
+            return replace(directory, rows=rows)
+        if directory.name in self._noted[directory.partition] or self._enough:
+            return directory
+        return replace(directory, engine=self._engine(directory))
+
+    def _engine(self, directory: HistoryDirectory) -> str | None:
+        """Who has written a directory that has no note, if one of its files says that."""
+        storage, prefix = self._places[directory.partition]
+        path = f"{prefix}{directory.name}"
+        try:
+            files = storage.list_files(path, missing_ok=True)
+            name = next(
+                (file.path for file in files if file.size and not is_hidden(file.path)), None
+            )
+            if name is None:
+                return None
+            tail = read_tail(storage, f"{path}/{name}")
+        except (DataError, StorageError):
+            return None  # It is another format, or gone.
+        if FooterField.WRITER not in {number for number, *_ in tail.footer.fields}:
+            return None
+        writer = tail.footer.number(FooterField.WRITER)
+        if writer == _ORC_JAVA and "hive.acid.version" in tail.user_metadata:
+            return "Hive"
+        return _ENGINES.get(writer)
 
 
-def _as_sidecar(note: RunNote, ref: TableRef) -> dict[str, Any]:
+def _as_sidecar(note: RunNote) -> dict[str, Any]:
     """A note on a run, as it stands beside the files."""
     plain: dict[str, Any] = codec.encode(note)
-    token = unmarked_token(note.run_token)
-    return plain | {"run_token": token, "write_id": note.write_ids[ref.full_name]}
+    return plain | {"run_token": unmarked_token(note.run_token)}

@@ -76,22 +76,92 @@ function needs(wanted) {
     more > 0 ? make("p", { class: "quiet" }, `And ${plural(more, "more partition", "more partitions")}.`) : null);
 }
 
-function versions(entries) {
+const VERSION_HEADS = ["Version", "Written", "What", "By", "Inserted", "Updated", "Deleted", "Partitions", "Size", "Took", "State"];
+const COUNTS = [4, 5, 6, 8, 9];
+
+function versions(history, ask) {
+  const body = make("tbody");
+  const show = (from) => {
+    const next = history.entries.slice(from, from + SHOWN_VERSIONS);
+    body.append(...next.map((entry) => versionRow(entry, history.instance, ask)));
+    more.hidden = from + SHOWN_VERSIONS >= history.entries.length;
+    more.onclick = () => show(from + SHOWN_VERSIONS);
+  };
+  const more = make("button", { type: "button" }, "Show more");
+  show(0);
   return [
     make("h3", {}, "Latest versions"),
-    grid(["Write ids", "Partition", "What", "Rows", "Size", "Written", "By", "State"],
-      entries.slice(0, SHOWN_VERSIONS).map((entry) => [
-        entry.min_write_id === entry.max_write_id
-          ? String(entry.max_write_id) : `${entry.min_write_id}–${entry.max_write_id}`,
-        entry.partition || "—",
-        entry.operation && entry.operation !== entry.kind ? `${entry.operation} (${entry.kind})` : entry.kind,
-        entry.rows === null ? entry.proof || "—" : number.format(entry.rows),
-        size(entry.bytes),
-        timestamp(entry.time) || "—",
-        entry.run_token ? run(entry.run_token).task : entry.user || "—",
-        entry.state,
-      ])),
+    make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Versions and compactions" },
+      make("table", { class: "grid" },
+        make("thead", {}, make("tr", {}, VERSION_HEADS.map((head, column) =>
+          make("th", { scope: "col", class: COUNTS.includes(column) ? "number" : null }, head)))),
+        body)),
+    more,
   ];
+}
+
+function versionRow(entry, instance, ask) {
+  const name = entry.write_id === null ? "compaction" : number.format(entry.write_id);
+  const cells = [
+    entry.directory_count ? opener(name, (row) => toggle(row, entry, ask)) : name,
+    timestamp(entry.time) || "—",
+    entry.operation || entry.kinds.join(", ") || "—",
+    entry.run_token ? runLink(entry.run_token, instance) : entry.user || "—",
+    ...[entry.rows_inserted, entry.rows_updated, entry.rows_deleted].map((rows) => (rows === null ? "" : number.format(rows))),
+    partitionsOf(entry),
+    entry.bytes === null ? "" : size(entry.bytes),
+    entry.seconds === null ? "" : entry.seconds < 100 ? `${entry.seconds.toFixed(1)} s` : duration(entry.seconds),
+    entry.state,
+  ];
+  return make("tr", { class: entry.write_id === null ? "compaction" : null }, cells.map((cell, column) =>
+    make("td", { class: COUNTS.includes(column) ? "number" : null }, cell)));
+}
+
+function opener(name, open) {
+  return make("button", {
+    type: "button", class: "opener", "aria-expanded": "false",
+    onclick: (event) => open(event.currentTarget.closest("tr")),
+  }, name);
+}
+
+function partitionsOf(entry) {
+  if (!entry.partition_count) return "";
+  const names = entry.partitions.join(", ");
+  if (entry.partition_count === 1 && names) return names;
+  return make("span", { title: names }, number.format(entry.partition_count));
+}
+
+async function toggle(row, entry, ask) {
+  const button = row.querySelector(".opener");
+  const isOpen = button.getAttribute("aria-expanded") === "true";
+  button.setAttribute("aria-expanded", String(!isOpen));
+  if (isOpen) {
+    row.nextElementSibling.remove();
+    return;
+  }
+  const place = make("td", { colspan: VERSION_HEADS.length }, make("p", { class: "quiet" }, "Reading…"));
+  row.after(make("tr", { class: "below" }, place));
+  // Of a compaction all is known already.
+  const answer = entry.write_id === null
+    ? { directories: entry.directories, error: null }
+    : await ask(entry.write_id).catch((error) => ({ directories: [], error }));
+  place.replaceChildren(
+    entry.write_id === null ? make("p", {}, merged(entry)) : "",
+    answer.error ? make("p", { class: "problem" }, trouble(answer.error)) : directoryGrid(answer.directories));
+}
+
+function merged(entry) {
+  const ranges = entry.merged.map(([first, last]) => (first === last ? number.format(first) : `${number.format(first)}–${number.format(last)}`));
+  const versions = ranges.length ? `It holds the rows of ${ranges.join(", ")}.` : "";
+  return [versions, entry.proof ? `Proof: ${entry.proof}.` : ""].filter(Boolean).join(" ");
+}
+
+function directoryGrid(directories) {
+  return grid(["Partition", "Directory", "Rows", "Size", "State", "Engine"], directories.map((directory) => [
+    directory.partition || "—", directory.name,
+    directory.rows === null ? "—" : number.format(directory.rows),
+    size(directory.bytes), directory.state, directory.engine || "",
+  ]));
 }
 
 function grid(heads, rows) {
@@ -111,7 +181,7 @@ function legend() {
     keys.map(([key, text]) => make("li", {}, make("i", { class: key }), text)));
 }
 
-function showHistory(history) {
+function showHistory(history, ask) {
   const place = byId("history");
   if (place === null) return;
   place.replaceChildren(make("h3", {}, "History"));
@@ -121,7 +191,7 @@ function showHistory(history) {
     place.append(make("p", { class: "picture waiting" }, "Nobody has written to it yet."));
   } else {
     place.append(picture(history.entries), legend());
-    byId("versions").replaceChildren(...versions(history.entries));
+    byId("versions").replaceChildren(...versions(history, ask));
   }
 }
 

@@ -48,9 +48,9 @@ const now = () => Date.now() / 1000;
 const age = (time) => (time === null ? "" : duration(now() - time));
 const timestamp = (time) => (time === null ? "" : calendar.format(time * 1000));
 
-// "dag/run/task/map index", behind "airflow:" where it has an id: only the first and the last two parts are sure to be free of slashes.
+// "dag/run/task/map index", behind "airflow:" where it has an id, before "#2" where a script has statements: only the first and the last two parts are sure to be free of slashes.
 function run(token) {
-  const parts = token.split("/");
+  const parts = token.replace(/#\d+$/, "").split("/");
   if (parts.length < 4) return { task: token, run: "" };
   const index = parts[parts.length - 1] === "-1" ? "" : `[${parts[parts.length - 1]}]`;
   const [dag, airflow] = parts[0].split(":").reverse();
@@ -58,6 +58,37 @@ function run(token) {
     task: `${airflow ? `${airflow}: ` : ""}${dag} › ${parts[parts.length - 2]}${index}`,
     run: parts.slice(1, -2).join("/"),
   };
+}
+
+// Where Airflow shows the task: below the address that this page is below, too.
+function runAddress(token, instance) {
+  const parts = token.replace(/#\d+$/, "").split("/");
+  const [dag, airflow] = parts[0].split(":").reverse();
+  if (parts.length < 4 || (airflow || "") !== instance) return null;
+  const [task, index] = parts.slice(-2);
+  const steps = ["..", "dags", dag, "runs", parts.slice(1, -2).join("/"), "tasks", task];
+  if (index !== "-1") steps.push("mapped", index);
+  return new URL(steps.map((step) => (step === ".." ? step : encodeURIComponent(step))).join("/"), document.baseURI).href;
+}
+
+function runLink(token, instance) {
+  const address = runAddress(token, instance);
+  if (address === null) return run(token).task;
+  return make("a", { href: address, target: "_top", title: run(token).run, onclick: (event) => leave(event, address) }, run(token).task);
+}
+
+// A frame of Airflow's may not turn the window to another page; a link of the window itself may.
+function leave(event, address) {
+  try {
+    if (window.parent === window) return;
+    const link = window.parent.document.createElement("a");
+    link.href = address;
+    link.target = event.ctrlKey || event.metaKey || event.shiftKey ? "_blank" : "_self";
+    event.preventDefault();
+    link.click();
+  } catch {
+    // A frame of somebody else.
+  }
 }
 
 const holder = (txn) => (txn.run_token ? run(txn.run_token).task : txn.user);

@@ -16,14 +16,17 @@ from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.health_score import TableHealth
+from airflow_hiveacid.maintenance.history_directories import HistoryDirectory
 from airflow_hiveacid.maintenance.history_entries import HistoryEntry
-from airflow_hiveacid.maintenance.table_history import table_history
+from airflow_hiveacid.maintenance.table_history import table_history, version_directories
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.plugin.measuring import Measuring
 
 _SECTION = "hive_acid"
 # Somebody waits for an answer on one table.
 _PATIENCE_SECONDS = 20
+# What fits a browser: a write may have thousands of partitions.
+_MOST_DIRECTORIES, _MOST_NAMES = 1000, 5
 
 
 class Metastore:
@@ -49,7 +52,7 @@ class Metastore:
         )
 
     def history(self, table: str) -> list[HistoryEntry]:
-        """The newest versions of a table, asked for now.
+        """The newest writes and compactions of a table, looked up now.
 
         Args:
             table: "database.table".
@@ -57,12 +60,40 @@ class Metastore:
         Raises:
             HiveAcidError: They cannot be read, or not soon enough.
         """
-        options = HiveAcidMetastoreHook(self._conn_id).options()
-        patience = min(options.read_timeout_seconds, _PATIENCE_SECONDS)
-        with MetastoreClient(replace(options, read_timeout_seconds=patience)) as client:
-            return table_history(
-                client, TableRef.parse(table), seconds=patience, allowed=page_locations()
+        ref, patience = TableRef.parse(table), self._patience()
+        with self._connect(patience) as client:
+            entries = table_history(client, ref, seconds=patience, allowed=page_locations())
+        shown, left = [], _MOST_DIRECTORIES
+        for entry in entries:
+            directories = entry.directories[:left]
+            left -= len(directories)
+            names = entry.partitions[:_MOST_NAMES]
+            shown.append(replace(entry, directories=directories, partitions=names))
+        return shown
+
+    def directories(self, table: str, write_id: int) -> list[HistoryDirectory]:
+        """The directories of one write, with their rows, looked up now.
+
+        Args:
+            table: "database.table".
+            write_id: The write.
+
+        Raises:
+            HiveAcidError: They cannot be read, or not soon enough.
+        """
+        ref, patience = TableRef.parse(table), self._patience()
+        with self._connect(patience) as client:
+            return version_directories(
+                client, ref, write_id, seconds=patience, allowed=page_locations()
             )
+
+    def _patience(self) -> float:
+        options = HiveAcidMetastoreHook(self._conn_id).options()
+        return min(options.read_timeout_seconds, _PATIENCE_SECONDS)
+
+    def _connect(self, patience: float) -> MetastoreClient:
+        options = HiveAcidMetastoreHook(self._conn_id).options()
+        return MetastoreClient(replace(options, read_timeout_seconds=patience))
 
     def _measure(self) -> Iterator[TableHealth]:
         # A connection may be edited while this runs; what is remembered of tables goes then.
@@ -92,6 +123,12 @@ def metastore_of(conn_id: str) -> Metastore:
         conn_id: One of connection_ids().
     """
     return Metastore(conn_id, conf.getfloat(_SECTION, "page_refresh_seconds", fallback=60.0))
+
+
+def instance_id() -> str:
+    """How the tokens of this Airflow's runs begin, where several work on one metastore."""
+    configured: str = conf.get(_SECTION, "instance_id", fallback="")
+    return configured.strip()
 
 
 def page_locations() -> AllowedLocations:

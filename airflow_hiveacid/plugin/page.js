@@ -284,7 +284,7 @@ async function open(name) {
     aside.scrollTop = 0;
     aside.focus({ preventScroll: true });
     const tableHistory = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));
-    if (opened === name) showHistory(tableHistory);
+    if (opened === name) showHistory(tableHistory, (writeId) => ask(`${path}/versions/${writeId}${query}`));
   } catch (error) {
     if (!("remedy" in error)) throw error;
     aside.replaceChildren(make("div", { class: "heading" }, make("h2", { id: "details-title" }, name),

@@ -11,12 +11,12 @@ const SPANS = 210;
 const POSITIONS = 150;
 
 function picture(entries) {
-  const positions = [...new Set(entries.map((entry) => entry.max_write_id))]
+  const positions = [...new Set(entries.map((entry) => entry.last_write_id))]
     .sort((a, b) => a - b)
     .slice(-POSITIONS);
   const step = Math.min(36, (WIDTH - LEFT - RIGHT) / positions.length);
-  const shown = entries.filter(
-    (entry) => entry.max_write_id >= positions[0] && entry.state !== "aborted");
+  const inView = entries.filter((entry) => entry.last_write_id >= positions[0]);
+  const shown = directories(inView).filter((directory) => directory.state !== "aborted");
   const chart = {
     positions,
     step,
@@ -38,9 +38,29 @@ function picture(entries) {
     ...steps(chart, shown),
     ...compactions(chart, shown),
     ...ticks(chart),
-    ...hints(chart, shown),
+    ...hints(chart, inView),
   );
   return svg;
+}
+
+// The directories of writes and compactions, each once; a write whose directories are gone, or too
+// many to be told of, stands for them itself.
+function directories(entries) {
+  const known = new Map();
+  for (const entry of entries) {
+    for (const directory of entry.directories) {
+      const compaction = ["minor", "major"].includes(directory.kind);
+      known.set(`${directory.partition} ${directory.name}`, { ...directory, compaction });
+    }
+    if (!entry.directories.length && entry.write_id !== null) {
+      const kind = { delete: "delete", overwrite: "base" }[entry.operation] || "insert";
+      known.set(entry.write_id, {
+        first_write_id: entry.write_id, last_write_id: entry.write_id, partition: null, kind,
+        compaction: false, state: entry.state, bytes: entry.bytes || 0,
+      });
+    }
+  }
+  return [...known.values()];
 }
 
 // What was written differs by orders of magnitude, so the scale is logarithmic and says so.
@@ -48,9 +68,9 @@ function bars(chart, entries) {
   const sums = new Map();
   for (const entry of entries) {
     const kind = entry.compaction ? "base" : entry.kind === "delete" ? "delete" : "insert";
-    const gone = ["cleaned", "obsolete"].includes(entry.state);
-    const key = `${entry.max_write_id} ${kind}`;
-    const sum = sums.get(key) || { writeId: entry.max_write_id, kind, gone, bytes: 0 };
+    const gone = ["cleaned", "obsolete", "merged", "overwritten"].includes(entry.state);
+    const key = `${entry.last_write_id} ${kind}`;
+    const sum = sums.get(key) || { writeId: entry.last_write_id, kind, gone, bytes: 0 };
     sum.bytes += entry.bytes;
     sum.gone = sum.gone && gone;
     sums.set(key, sum);
@@ -105,15 +125,15 @@ function deltas(chart, entries) {
   }
   const bases = entries.filter((entry) => entry.kind === "major" || entry.kind === "base");
   const sees = (entry, version) =>
-    entry.max_write_id < version || (entry.max_write_id === version && !entry.compaction);
+    entry.last_write_id < version || (entry.last_write_id === version && !entry.compaction);
   return [...chart.positions, Infinity].map((version) => {
     let count = 0;
     for (const [partition, group] of groups) {
       // Nobody knows any more in which partitions a cleaned run has written.
       const own = bases.filter((entry) => partition === null || entry.partition === partition);
-      const floor = Math.max(0, ...own.filter((entry) => sees(entry, version)).map((entry) => entry.max_write_id));
+      const floor = Math.max(0, ...own.filter((entry) => sees(entry, version)).map((entry) => entry.last_write_id));
       const read = group.filter(
-        (entry) => entry.min_write_id > floor && sees(entry, version) && entry.state !== "open");
+        (entry) => entry.first_write_id > floor && sees(entry, version) && entry.state !== "open");
       const minors = read.filter((entry) => entry.kind === "minor");
       count += read.filter((entry) => !minors.some((minor) => holds(minor, entry))).length;
     }
@@ -122,8 +142,8 @@ function deltas(chart, entries) {
 }
 
 function holds(minor, entry) {
-  const wider = minor.max_write_id - minor.min_write_id > entry.max_write_id - entry.min_write_id;
-  return minor.min_write_id <= entry.min_write_id && entry.max_write_id <= minor.max_write_id &&
+  const wider = minor.last_write_id - minor.first_write_id > entry.last_write_id - entry.first_write_id;
+  return minor.first_write_id <= entry.first_write_id && entry.last_write_id <= minor.last_write_id &&
     (entry.kind !== "minor" || wider);
 }
 
@@ -148,9 +168,9 @@ function steps(chart, entries) {
 function compactions(chart, entries) {
   const marks = new Map();
   for (const entry of entries.filter((written) => written.compaction)) {
-    const key = `${entry.kind} ${entry.max_write_id}`;
-    const mark = marks.get(key) || { kind: entry.kind, first: entry.min_write_id, last: entry.max_write_id };
-    mark.first = Math.min(mark.first, entry.min_write_id);
+    const key = `${entry.kind} ${entry.last_write_id}`;
+    const mark = marks.get(key) || { kind: entry.kind, first: entry.first_write_id, last: entry.last_write_id };
+    mark.first = Math.min(mark.first, entry.first_write_id);
     marks.set(key, mark);
   }
   const shapes = [];
@@ -186,13 +206,14 @@ function ticks(chart) {
 function hints(chart, entries) {
   return chart.positions.map((version, index) => {
     const lines = entries
-      .filter((entry) => entry.max_write_id === version)
+      .filter((entry) => entry.last_write_id === version)
       .slice(0, 8)
       .map((entry) => [
-        entry.operation || entry.kind,
-        entry.partition || "",
-        size(entry.bytes),
-        entry.rows === null ? "" : plural(entry.rows, "row"),
+        entry.operation || entry.kinds.join(", "),
+        entry.partition_count > 1 ? plural(entry.partition_count, "partition") : entry.partitions.join(""),
+        entry.bytes === null ? "" : size(entry.bytes),
+        ...[["rows_inserted", "inserted"], ["rows_updated", "updated"], ["rows_deleted", "deleted"]]
+          .map(([field, what]) => (entry[field] ? `${number.format(entry[field])} ${what}` : "")),
         timestamp(entry.time),
         entry.run_token ? run(entry.run_token).task : entry.user || "",
         entry.state === "current" ? "" : entry.state,

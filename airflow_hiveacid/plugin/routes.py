@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import requires_access_asset, requires_access_dag
-from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
 from airflow_hiveacid.errors import HiveAcidError
@@ -15,7 +15,12 @@ from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
 from airflow_hiveacid.plugin.measuring import Measured
-from airflow_hiveacid.plugin.metastores import Metastore, connection_ids, metastore_of
+from airflow_hiveacid.plugin.metastores import (
+    Metastore,
+    connection_ids,
+    instance_id,
+    metastore_of,
+)
 from airflow_hiveacid.plugin.page import CONTENT_SECURITY_POLICY, page
 from airflow_hiveacid.plugin.table_list import Show, Sort, TableQuery, listing
 
@@ -120,10 +125,26 @@ def show_table(table: str, metastore: OfMetastore) -> dict[str, Any]:
 def show_history(table: str, metastore: OfMetastore) -> dict[str, Any]:
     """What has been written to a table and compacted; it is looked up now."""
     wanted = _health(metastore, table).table
+    return {
+        "instance": instance_id(),
+        **_answer("entries", lambda: metastore.history(wanted)),
+    }
+
+
+@app.get("/api/tables/{table}/versions/{write_id}")
+def show_version(
+    table: str, write_id: Annotated[int, Path(ge=0, lt=2**63)], metastore: OfMetastore
+) -> dict[str, Any]:
+    """The directories of one write; they are looked up now."""
+    wanted = _health(metastore, table).table
+    return _answer("directories", lambda: metastore.directories(wanted, write_id))
+
+
+def _answer(name: str, look: Callable[[], object]) -> dict[str, Any]:
     try:
-        return {"entries": codec.encode(metastore.history(wanted)), "error": None}
+        return {name: codec.encode(look()), "error": None}
     except HiveAcidError as error:
-        return {"entries": [], "error": codec.encode(ErrorReport.of(error))}
+        return {name: [], "error": codec.encode(ErrorReport.of(error))}
 
 
 def _health(metastore: Metastore, table: str) -> TableHealth:

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.sidecar import (
     parse_note,
     written_files,
 )
-from airflow_hiveacid.maintenance.history_entries import facts_of
+from airflow_hiveacid.acid.write_facts import WriteFacts
 
 NOTES = Path(__file__).parents[1] / "data" / "notes"
 FILES = (WrittenFile("bucket_00000", 5, 1234), WrittenFile("bucket_00001", 0, 567))
@@ -31,7 +31,8 @@ def test_a_note_says_again_what_was_told():
 def test_notes_of_earlier_versions_are_read_and_list_no_file(name):
     note = parse_note((NOTES / f"{name}.json").read_bytes())
     assert note is not None
-    assert (facts_of(note)["user"], facts_of(note)["txn_id"]) == ("ann", note["txn_id"])
+    facts = WriteFacts.of_note(note, 7, "shop.orders")
+    assert (facts.user, facts.txn_id) == ("ann", note["txn_id"])
     assert written_files(note) is None
 
 
@@ -67,7 +68,7 @@ def test_a_list_that_makes_no_sense_is_none(files):
 def test_the_list_of_a_later_format_is_none():
     note = json.loads(directory_note({"operation": "insert"}, FILES)) | {"format": 2}
     assert written_files(note) is None
-    assert facts_of(note)["operation"] == "insert"
+    assert WriteFacts.of_note(note, 7, "shop.orders").operation == "insert"
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,15 @@ def test_a_list_that_would_make_the_note_too_large_is_left_out():
     note = parse_note(directory_note({"operation": "insert"}, many))
     assert note is not None
     assert (note["operation"], written_files(note)) == ("insert", None)
+
+
+def test_the_writes_of_others_are_left_out_before_the_list():
+    many = [WrittenFile(f"bucket_{number:05d}", 1, 1) for number in range(15_000)]
+    writes = [{"user": "ann" * 50}] * 3000
+    note = parse_note(directory_note({"operation": "major", "writes": writes}, many))
+    assert note is not None
+    assert "writes" not in note
+    assert len(written_files(note) or ()) == len(many)
 
 
 def test_what_is_there_is_compared_with_what_was_written():

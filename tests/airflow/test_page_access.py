@@ -1,7 +1,6 @@
 """The page's routes in Airflow's own API server: who may see what, and what cannot break it."""
 
 import json
-import re
 import socket
 from types import SimpleNamespace
 from urllib.parse import quote
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
 
 ROUTES = [route for route in page_routes.app.routes if isinstance(route, APIRoute)]
 PATHS = [
-    re.sub(r"\{dag_id\}", "some_dag", re.sub(r"\{table\}", "shop.orders", f"/hiveacid{route.path}"))
+    f"/hiveacid{route.path}".format(dag_id="some_dag", table="shop.orders", write_id=7)
     for route in ROUTES
 ]
 TABLES = (
@@ -56,7 +55,7 @@ def bearer(role):
     return {"Authorization": f"Bearer {token(role)}"}
 
 
-def unreachable(table):
+def unreachable(table, write_id=None):
     raise MetastoreUnreachable("No metastore answers.")
 
 
@@ -64,7 +63,7 @@ def unreachable(table):
 def measured(airflow):
     """A metastore whose tables are known, and that does not answer any more."""
     known = SimpleNamespace(look=lambda: Measured(TABLES, 1.0, 0.5))
-    fake = SimpleNamespace(measuring=known, history=unreachable)
+    fake = SimpleNamespace(measuring=known, history=unreachable, directories=unreachable)
     page_routes.app.dependency_overrides[page_routes._metastore] = lambda: fake
     yield
     page_routes.app.dependency_overrides.clear()
@@ -86,6 +85,7 @@ def test_the_page_has_these_routes_and_no_others():
         "/api/dags/{dag_id}/tables",
         "/api/tables/{table}",
         "/api/tables/{table}/history",
+        "/api/tables/{table}/versions/{write_id}",
     }
     assert {method for route in ROUTES for method in route.methods} == {"GET"}
 
@@ -157,6 +157,11 @@ def test_a_history_that_cannot_be_read_says_why(browser):
     assert answer.status_code == 200
     assert answer.json()["entries"] == []
     assert answer.json()["error"]["message"] == "No metastore answers."
+    answer = browser.get("/hiveacid/api/tables/shop.orders/versions/7", headers=bearer("viewer"))
+    assert (answer.status_code, answer.json()["directories"]) == (200, [])
+    for wrong in ("-1", "x", str(2**63)):
+        path = f"/hiveacid/api/tables/shop.orders/versions/{wrong}"
+        assert browser.get(path, headers=bearer("viewer")).status_code == 422
 
 
 @pytest.mark.usefixtures("measured")
@@ -217,7 +222,12 @@ def test_it_shows_real_tables_and_no_secret(browser, orders, metastore_connectio
     health = browser.get(path, headers=bearer("viewer")).json()
     history = browser.get(f"{path}/history", headers=bearer("viewer")).json()
     assert health["deltas"] == 1
-    assert [entry["kind"] for entry in history["entries"]] == ["insert", "major"]
+    write, compaction = history["entries"]
+    assert (compaction["write_id"], compaction["operation"]) == (None, "major")
+    below = browser.get(f"{path}/versions/{write['write_id']}", headers=bearer("viewer")).json()
+    assert [each["name"] for each in below["directories"]] == [
+        each["name"] for each in write["directories"]
+    ]
     assert "s3cret" not in json.dumps([listed, health, history])
 
 

@@ -73,19 +73,22 @@ def test_the_history_of_a_table_is_told(folders, hiveacid):
     (folders.root / "delta_0000012_0000012_0000" / "_hiveacid.json").write_text(json.dumps(sidecar))
     status, printed = hiveacid("history", folders.ref.full_name, "--limit", "2")
     assert status == 0
-    title, newest, older = printed.splitlines()
+    title, head, newest, older = printed.splitlines()
     assert title == f"{folders.ref}: 2 entries"
-    assert newest.split()[:5] == ["2026-11-20", "12:00:00", "12", "merge", "current"]
+    assert head.split()[0] == "version"
+    assert newest.split()[:5] == ["12", "2026-11-20", "12:00:00", "merge", "current"]
     assert newest.endswith(TOKEN)
-    assert older.split()[2:5] == ["11", "insert", "current"]
+    assert older.split()[0::3][:2] == ["11", "insert"]
+    status, printed = hiveacid("history", folders.ref.full_name, "--limit", "1", "--directories")
+    assert printed.splitlines()[3].split()[:2] == ["delta_0000012_0000012_0000", "current"]
     # A moment that is before the first year by another clock.
     sidecar["time"] = "0001-01-01T00:00:00+14:00"
     (folders.root / "delta_0000012_0000012_0000" / "_hiveacid.json").write_text(json.dumps(sidecar))
     status, printed = hiveacid("history", folders.ref.full_name, "--limit", "1")
-    assert (status, printed.splitlines()[1].split()[:3]) == (0, ["?", "12", "merge"])
+    assert status == 0
     entries = json.loads(hiveacid("history", folders.ref.full_name, "--json")[1])["history"]
-    assert [entry["max_write_id"] for entry in entries] == list(range(12, 0, -1))
-    assert entries[0]["state"] == "current"
+    assert [entry["write_id"] for entry in entries] == list(range(12, 0, -1))
+    assert (entries[0]["state"], entries[0]["directories"]) == ("current", [])
 
 
 @REAL

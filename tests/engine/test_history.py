@@ -1,15 +1,19 @@
 """The history of a table tells what our own jobs did, also when their directories are gone."""
 
+import shutil
 from collections.abc import Callable
 
 import pytest
 
+from airflow_hiveacid.acid.names import RUN_NOTES
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.health import HealthMeter
+from airflow_hiveacid.maintenance.history_entries import HistoryEntry
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.maintenance.table_history import table_history
+from tests.engine.acid_tables import folder
 from tests.engine.compaction_case import Case
 
 
@@ -32,22 +36,44 @@ def test_what_jobs_did_is_told_before_and_after_their_directories_go(
 
     def told() -> list[tuple[object, ...]]:
         return [
-            (entry.max_write_id, entry.operation, entry.rows, entry.state.value, entry.run_token)
+            (entry.write_id, entry.operation, _rows(entry), entry.state.value, entry.run_token)
             for entry in table_history(case.client, case.ref)
         ]
 
     assert told() == [
-        (2, "major", None, "current", None),
-        (2, "delete", 1, "obsolete", "d/r2/delete/-1"),
-        (1, "insert", 2, "obsolete", "d/r1/append/-1"),
+        (None, "major", (None, None), "current", None),
+        (2, "delete", (0, 1), "merged", "d/r2/delete/-1"),
+        (1, "insert", (2, 0), "merged", "d/r1/append/-1"),
     ]
     (before,) = health.measure(tables=[case.name])
     assert (before.obsolete_directories, before.deltas) == (2, 0)
+    written = table_history(case.client, case.ref, directories=True)
+    assert [[each.rows for each in entry.directories] for entry in written] == [[1], [1], [2]]
     clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
-    assert told() == [
-        (2, "major", None, "current", None),
-        (2, "delete", 1, "cleaned", "d/r2/delete/-1"),
-        (1, "insert", 2, "cleaned", "d/r1/append/-1"),
+    # What the compaction has taken over says it as well as the notes on the runs.
+    kept = [
+        (None, "major", (None, None), "current", None),
+        (2, "delete", (0, 1), "cleaned", "d/r2/delete/-1"),
+        (1, "insert", (2, 0), "cleaned", "d/r1/append/-1"),
     ]
+    assert told() == kept
+    shutil.rmtree(folder(case.client.get_table(case.ref)) / RUN_NOTES)
+    assert told() == kept
     (after,) = health.measure(tables=[case.name])
     assert (after.obsolete_directories, after.score) == (0, 100)
+    with run("d/r3/append/-1") as table:
+        table.append(case.frame((3, "c", "x")))
+    times = {entry.write_id: entry.time for entry in table_history(case.client, case.ref)}
+    case.compact("major")
+    clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+    shutil.rmtree(folder(case.client.get_table(case.ref)) / RUN_NOTES)
+    after_two = table_history(case.client, case.ref)
+    assert [entry.write_id for entry in after_two] == [None, 3, 2, 1]
+    assert {entry.write_id: entry.time for entry in after_two[1:]} == {
+        number: times[number] for number in (1, 2, 3)
+    }
+    assert after_two[0].merged == ((1, 3),)
+
+
+def _rows(entry: HistoryEntry) -> tuple[int | None, int | None]:
+    return entry.rows_inserted, entry.rows_deleted

@@ -21,6 +21,7 @@ ADDRESSES = (
     "/", "/api/tables", "/api/tables?database=shop&text=a&show=problems&sort=score&descending=true",
     "/api/tables?page=1&size=50", "/api/tables/shop.orders", "/api/tables/shop.orders/history",
     "/api/tables/shop.orders?connection=hive_acid_default", "/api/dags/some_dag/tables?sort=table",
+    "/api/tables/shop.orders/versions/7",
 )  # fmt: skip
 LINES = (
     ["inspect", "{folder}", "--write-ids", "shop.t:5:3:3,5-7:1,2"],
@@ -44,11 +45,13 @@ def get():
 
     tables = tuple(TableHealth(table=f"shop.{n}", kind="full_acid", measured_at=1.0) for n in "abc")
 
-    def unreachable(table):
+    def unreachable(table, write_id=None):
         raise MetastoreUnreachable("No metastore answers.")
 
     fake = SimpleNamespace(
-        measuring=SimpleNamespace(look=lambda: Measured(tables, 1.0, 0.5)), history=unreachable
+        measuring=SimpleNamespace(look=lambda: Measured(tables, 1.0, 0.5)),
+        history=unreachable,
+        directories=unreachable,
     )
     allow = {
         dependency.dependency: lambda: None

@@ -1,6 +1,8 @@
 """Names, lists, types and notes from outside, through the rules that read them."""
 
 import contextlib
+import json
+from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.cleaning import ReaderNote
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
@@ -14,15 +16,18 @@ from airflow_hiveacid.acid.names import (
     staging_txn,
 )
 from airflow_hiveacid.acid.schema import TableKind, parse_type
+from airflow_hiveacid.acid.write_facts import WriteFacts, merged_writes, taken_over
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.rows.table_support import stripe_size
 from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.maintenance.history_directories import directories_of, traces_of
 from airflow_hiveacid.maintenance.history_entries import (
-    entries_of_runs,
-    entry_of,
-    facts_of,
-    states_of,
+    Overwrites,
+    compaction_entry,
+    later_than,
+    write_entry,
 )
+from airflow_hiveacid.maintenance.history_view import History
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.orc.compression import Codec
 from tests.fuzz.driver import INPUTS, Source, fuzz
@@ -61,8 +66,14 @@ NOTE = {
     "txn_id": 12,
     "time": "2026-01-01T00:00:00+00:00",
     "user": "jane",
-    "report": {"rows_inserted": 1, "rows_updated": 0, "rows_deleted": 2, "files": 3, "bytes": 4},
-}
+    "report": {"rows_inserted": 1, "rows_updated": 0, "rows_deleted": 2, "files": 3, "bytes": 4,
+               "seconds": {"read": 1.5}, "partitions": ["day=1"], "tables": [{"table": "shop.orders"}, {}]},
+    "format": 1,
+    "replaces": ["base_0000003", "delta_0000004_0000004_0000", "000000_0"],
+    "proof": {"rows_read": 3, "rows_written": 2, "rows_deleted": 1, "rows_digest": "ab"},
+    "seconds": {"write": 2},
+    "writes": [{"write_id": 5, "time": "2026-01-01T00:00:00+00:00", "rows_inserted": 3, "seconds": 1}],
+}  # fmt: skip
 PROPERTIES = {
     "transactional": "true",
     "transactional_properties": "insert_only",
@@ -129,9 +140,9 @@ def test_listings(inputs):
             strict=strict,
             metadata_acid=lambda _: "compacted",
         )
-        directories = {path.split("/")[0] for path, _ in paths}
-        for name, version in states_of(state, directories).items():
-            entry_of(name, None, version, 1)
+        sizes = {path.split("/")[0]: 1 for path, _ in paths}
+        with contextlib.suppress(HiveAcidError):
+            traces_of(directories_of(None, state, sizes), ValidWriteIdList.parse(write_ids), 100)
 
     def make(source: Source):
         paths = []
@@ -164,10 +175,25 @@ def test_markers_and_since_notes(inputs):
 
 @INPUTS
 def test_notes_of_runs(inputs):
+    directories = ["delta_0000007_0000007_0000", "base_0000007_v0000012"]
+    now = ValidWriteIdList.parse("shop.orders:9:3:3,5-7:1,2")
+
     def read(note):
-        if isinstance(note, dict):
-            facts_of(note)
-            list(entries_of_runs([note], []))
+        if not isinstance(note, dict):
+            return
+        json.dumps(taken_over(dict.fromkeys(directories, note), "shop.orders"))
+        list(merged_writes(directories[1], note))
+        state = acid_state([FileStatus(f"{name}/", 0) for name in directories], now, None)
+        found = directories_of(None, state, dict.fromkeys(directories, 1))
+        facts = WriteFacts.of_note(note, 7, "shop.orders")
+        entries = [
+            compaction_entry(trace, note, Overwrites(found))
+            if trace.write_id is None
+            else write_entry(trace, facts, now, Overwrites(found))
+            for trace in traces_of(found, now, 10)
+        ]
+        later_than(datetime(2026, 1, 1, tzinfo=UTC), entries, now)
+        repr(History("shop.orders", entries)).encode()
 
     fuzz(read, lambda source: source.json_like(NOTE), inputs)
 

@@ -157,7 +157,13 @@ def measured(airflow: Airflow, count: int, show: str = "all") -> dict[str, Any]:
 
 
 def test_only_who_may_see_assets_gets_in(airflow: Airflow) -> None:
-    for path in ("", "api/tables", "api/tables/a.b", "api/tables/a.b/history"):
+    for path in (
+        "",
+        "api/tables",
+        "api/tables/a.b",
+        "api/tables/a.b/history",
+        "api/tables/a.b/versions/1",
+    ):
         assert airflow.ask(path, None)[0] == 401
         assert airflow.ask(path, "guest")[0] == 403
     assert airflow.ask("api/dags/hourly_merge/tables", None)[0] == 401

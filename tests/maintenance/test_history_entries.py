@@ -1,14 +1,152 @@
-"""What a directory's name tells of the past."""
+"""What names of directories tell of the past, and of who has seen what."""
 
+from datetime import UTC, datetime
+
+import pytest
+
+from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.names import CONVERTED_BASE
-from airflow_hiveacid.maintenance.history_entries import DirectoryState, entry_of
+from airflow_hiveacid.acid.write_facts import WriteFacts
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.maintenance.history_directories import directories_of, traces_of
+from airflow_hiveacid.maintenance.history_entries import (
+    Overwrites,
+    compaction_entry,
+    later_than,
+    write_entry,
+)
+from airflow_hiveacid.maintenance.history_view import History
+
+NOW = ValidWriteIdList.parse("a.t:9:9223372036854775807::")
 
 
-def test_the_base_of_an_overwrite_is_no_compaction():
-    overwrite = entry_of("base_0000007", None, DirectoryState.CURRENT, 1)
-    assert (overwrite.kind, overwrite.compaction) == ("base", False)
-    assert (overwrite.min_write_id, overwrite.max_write_id) == (7, 7)
-    compacted = entry_of("base_0000007", None, DirectoryState.CURRENT, 1, marked=True)
-    assert (compacted.kind, compacted.operation) == ("major", "major")
-    converted = entry_of(f"base_{CONVERTED_BASE}_v0000009", None, DirectoryState.CURRENT, 1)
-    assert (converted.min_write_id, converted.max_write_id, converted.txn_id) == (0, 0, 9)
+def told(*names, now=NOW, marked=(), noted=(), notes=None, times=None, facts=None, limit=100):
+    """The entries that some directories of a table make."""
+    files = [FileStatus(f"{name}/", 0) for name in names]
+    files += [FileStatus(f"{name}/_metadata_acid", 1) for name in marked]
+    state = acid_state(files, now, ValidTxnList(300), metadata_acid=lambda _: "compacted")
+    sizes = dict.fromkeys(names, 5)
+    found = directories_of(None, state, sizes, marked=marked, noted=noted, times=times)
+    overwrites = Overwrites(found)
+    return [
+        compaction_entry(trace, (notes or {}).get(trace.directories[0].name), overwrites)
+        if trace.write_id is None
+        else write_entry(trace, (facts or {}).get(trace.write_id), now, overwrites)
+        for trace in traces_of(found, now, limit)
+    ]
+
+
+def test_a_write_is_one_entry_however_many_directories_it_has():
+    (update, insert) = told(
+        "delta_0000002_0000002_0000", "delete_delta_0000002_0000002_0000",
+        "delta_0000001_0000001_0000", "delta_0000001_0000001_0001",
+    )  # fmt: skip
+    assert (update.write_id, update.kinds, update.bytes) == (2, ("delete", "insert"), 10)
+    assert (insert.write_id, insert.kinds, insert.directory_count) == (1, ("insert",), 2)
+    assert (insert.operation, insert.rows_inserted, insert.time) == (None, None, None)
+
+
+def test_the_base_of_an_overwrite_is_a_write_and_that_of_a_compaction_none():
+    (overwrite,) = told("base_0000007")
+    assert (overwrite.write_id, overwrite.kinds) == (7, ("base",))
+    (compacted,) = told("base_0000007", marked=["base_0000007"])
+    assert (compacted.write_id, compacted.operation, compacted.merged) == (None, "major", ((1, 7),))
+    (converted,) = told(f"base_{CONVERTED_BASE}_v0000009")
+    assert (converted.last_write_id, converted.txn_id, converted.merged) == (0, 9, ())
+
+
+def test_a_minor_compaction_is_one_entry_with_both_of_its_directories():
+    first, *writes = told(
+        "delta_0000001_0000002_v0000009", "delete_delta_0000001_0000002_v0000009",
+        "delta_0000001_0000001_0000", "delete_delta_0000002_0000002_0000",
+    )  # fmt: skip
+    assert (first.write_id, first.operation, first.directory_count) == (None, "minor", 2)
+    assert [(entry.write_id, entry.state.value) for entry in writes] == [
+        (2, "merged"),
+        (1, "merged"),
+    ]
+
+
+def test_what_was_overwritten_is_merged_by_nobody():
+    entries = told("base_0000003", "delta_0000002_0000002_0000", "base_0000001_v0000009")
+    states = [(entry.write_id, entry.state.value) for entry in entries]
+    assert states == [(3, "current"), (2, "overwritten"), (None, "overwritten")]
+
+
+def test_what_is_open_or_aborted_is_said():
+    now = ValidWriteIdList.parse("a.t:4:3:3:2")
+    entries = told(*(f"delta_000000{n}_000000{n}_0000" for n in range(1, 6)), now=now)
+    states = [(entry.write_id, entry.state.value) for entry in entries]
+    assert states == [(5, "open"), (4, "current"), (3, "open"), (2, "aborted"), (1, "current")]
+
+
+def test_of_a_streaming_writer_every_committed_write_is_an_entry():
+    now = ValidWriteIdList.parse("a.t:9:6:6-9:3")
+    entries = told("delta_0000001_0000009", now=now, times={"delta_0000001_0000009": 7.0})
+    assert [entry.write_id for entry in entries] == [5, 4, 2, 1]
+    # How much of the file is of which of them nobody knows.
+    assert {(entry.bytes, entry.time) for entry in entries} == {(None, 7.0)}
+    begun = told("delta_0000006_0000009", now=now)
+    assert [(entry.write_id, entry.state.value) for entry in begun] == [(9, "open")]
+    endless = told("delta_0000001_9223372036854775807", limit=3)
+    assert [entry.write_id for entry in endless] == [9, 8, 7]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"noted": ["delta_0000001_0000004"]},
+        {"others": ["delete_delta_0000001_0000004"]},
+        {"others": ["delta_0000002_0000002_0000"]},
+    ],
+    ids=["a note", "deletes", "an input"],
+)
+def test_a_compaction_of_hive_3_is_told_from_a_stream_by_what_lies_beside_it(more):
+    first = told("delta_0000001_0000004", *more.get("others", ()), noted=more.get("noted", ()))[0]
+    assert (first.write_id, first.operation) == (None, "minor")
+
+
+def test_notes_fill_an_entry_and_a_lie_about_its_number_does_not_matter():
+    facts = WriteFacts(write_id=1, operation="merge", rows_inserted=3, bytes=99, seconds=1.5)
+    (entry,) = told("delta_0000001_0000001_0000", facts={1: facts})
+    assert (entry.operation, entry.rows_inserted, entry.rows_deleted) == ("merge", 3, None)
+    assert (entry.bytes, entry.seconds) == (99, 1.5)
+
+
+def at(seconds):
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def test_who_reads_at_a_time_sees_what_was_written_by_then():
+    entries = told(
+        "delta_0000004_0000004_0000", "base_0000003_v0000009",
+        facts={4: WriteFacts(write_id=4, time=40.0)},
+        notes={"base_0000003_v0000009": {"time": "1970-01-01T00:00:30+00:00"}},
+    )  # fmt: skip
+    assert later_than(at(40), entries, NOW) == []
+    assert later_than(at(39), entries, NOW) == [4]
+    # Nobody says when the first three were written, only that they were there at 30.
+    assert later_than(at(30), entries, NOW) == [4]
+    assert later_than(at(29), entries, NOW) == [1, 2, 3, 4]
+
+
+def test_what_an_older_compaction_has_merged_was_there_by_then():
+    entries = told(
+        "base_0000003_v0000009", "base_0000002_v0000008",
+        times={"base_0000003_v0000009": 30.0, "base_0000002_v0000008": 20.0},
+    )  # fmt: skip
+    assert later_than(at(20), entries, NOW) == [3]
+    assert later_than(at(19), entries, NOW) == [1, 2, 3]
+
+
+def test_it_prints_itself_and_nothing_in_it_is_markup():
+    facts = WriteFacts(write_id=1, operation="<b>", rows_inserted=3, user="ann", time=0.0)
+    history = History("a.t", told("delta_0000001_0000001_0000", facts={1: facts}))
+    title, head, line = repr(history).splitlines()
+    assert title == "a.t: 1 entry"
+    assert head.split()[:3] == ["version", "time", "(UTC)"]
+    assert line.split() == ["1", "1970-01-01", "00:00:00", "<b>", "current", "3", "5", "B", "ann"]
+    assert "<td>&lt;b&gt;</td>" in history._repr_html_()
+    assert "<b>" not in history._repr_html_()
+    assert (len(history), history[0].write_id, len(history[1:])) == (1, 1, 0)
+    assert repr(History("a.t", [])) == "a.t: 0 entries"

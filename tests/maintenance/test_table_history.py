@@ -9,8 +9,7 @@ from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.maintenance.history_entries import DirectoryState
-from airflow_hiveacid.maintenance.table_history import table_history
+from airflow_hiveacid.maintenance.table_history import table_history, version_directories
 from tests.maintenance.acid_folders import AcidFolders
 
 TIME = "2026-11-20T12:00:00+00:00"
@@ -31,7 +30,14 @@ def history(folders, **options):
 
 def note(write_id, **more):
     """What a run of ours writes of itself, in each directory and beside the table."""
-    report = {"rows_inserted": 5, "rows_updated": 2, "rows_deleted": 1, "files": 1, "bytes": 70}
+    report = {
+        "rows_inserted": 5,
+        "rows_updated": 2,
+        "rows_deleted": 1,
+        "files": 1,
+        "bytes": 70,
+        "seconds": {"read": 0.5, "write": 1.0},
+    }
     return {
         "run_token": f"dag/run-{write_id}/merge/-1",
         "operation": "merge",
@@ -60,40 +66,35 @@ def leave_run_note(folders, write_id, *, marked=True, token=None, files=1):
     (runs / name).write_text(json.dumps(content))
 
 
-def test_every_directory_is_an_entry_with_its_state(folders):
+def test_what_was_written_and_compacted_has_a_state(folders):
     first, second = folders.insert(), folders.insert()
     base = folders.compact(Base(2))
     lost = folders.compact(Delta(1, 2), commit=False)
     txn = folders.client.open_txn("writer", "localhost", None)
-    open_ = folders.make(Delta(folders.client.allocate_write_id(txn, folders.ref), 3, 0).name)
-    entries = {entry.directory: entry for entry in history(folders)}
+    folders.make(Delta(folders.client.allocate_write_id(txn, folders.ref), 3, 0).name)
+    entries = history(folders)
     folders.client.abort_txn(txn)
-    after = {entry.directory: entry for entry in history(folders)}
-    assert {name: entry.state.value for name, entry in entries.items()} == {
-        open_: "open",
-        base: "current",
-        # Of version 3 the names tell nothing of transactions.
-        lost: "obsolete" if "_v" not in lost else "aborted",
-        second: "obsolete",
-        first: "obsolete",
-    }
-    assert after[open_].state is DirectoryState.ABORTED
-    kinds = {name: (entry.kind, entry.compaction) for name, entry in entries.items()}
-    assert kinds[first] == ("insert", False)
-    assert kinds[base] == ("major", True)
-    assert kinds[lost] == ("minor", True)
-    assert (entries[base].min_write_id, entries[base].max_write_id) == (0, 2)
-    assert entries[first].bytes == FILE_BYTES
-    assert entries[first].time is not None
-    assert entries[first].operation is None
-
-
-def test_the_newest_come_first_and_a_compaction_after_what_it_took_in(folders):
-    names = [folders.insert() for _ in range(3)]
-    base = folders.compact(Base(2))
-    order = [names[2], base, names[1], names[0]]
-    assert [entry.directory for entry in history(folders)] == order
-    assert [entry.directory for entry in history(folders, limit=2)] == order[:2]
+    after = history(folders)
+    # Of version 3 the names tell nothing of transactions.
+    gone = "aborted" if "_v" in lost else "merged"
+    compactions = [("minor", gone), ("major", "current")]
+    if "_v" not in lost:
+        compactions.reverse()  # It may have merged the other one.
+    assert [(entry.write_id, entry.operation, entry.state.value) for entry in entries] == [
+        (3, None, "open"),
+        *((None, *compaction) for compaction in compactions),
+        (2, None, "merged"),
+        (1, None, "merged"),
+    ]
+    assert (after[0].write_id, after[0].state.value) == (3, "aborted")
+    (major,) = [entry for entry in entries if entry.operation == "major"]
+    write = entries[4]
+    assert [each.name for each in major.directories] == [base]
+    assert [entry.directories[0].name for entry in entries[3:]] == [second, first]
+    assert (major.first_write_id, major.last_write_id, major.merged) == (0, 2, ((1, 2),))
+    assert (write.bytes, write.kinds, write.rows_inserted) == (FILE_BYTES, ("insert",), None)
+    assert write.time is not None
+    assert [entry.write_id for entry in history(folders, limit=3)] == [3, None, None]
 
 
 def test_notes_of_jobs_tell_who_wrote_what_and_when(folders):
@@ -102,13 +103,31 @@ def test_notes_of_jobs_tell_who_wrote_what_and_when(folders):
     half = folders.insert()
     (folders.root / half / "_hiveacid.json").write_text('{"run_tok')
     unknown, entry = history(folders)
-    assert (entry.operation, entry.rows, entry.time) == ("merge", 8, SECONDS)
+    assert (entry.operation, entry.time, entry.seconds) == ("merge", SECONDS, 1.5)
+    assert (entry.rows_inserted, entry.rows_updated, entry.rows_deleted) == (5, 2, 1)
     assert (entry.run_token, entry.txn_id, entry.user) == ("dag/run-1/merge/-1", 41, "ann")
-    assert (unknown.operation, unknown.rows, unknown.run_token) == (None, None, None)
+    assert (unknown.operation, unknown.rows_inserted, unknown.run_token) == (None, None, None)
     assert unknown.time is not None
 
 
-def test_runs_whose_directories_are_gone_are_told_by_their_notes(folders):
+def test_a_write_over_several_partitions_is_one_entry_with_true_counts_below(client, database):
+    parted = AcidFolders.create(client, f"{database}.parted", ["p=1", "p=2"])
+    parted.insert("p=1")
+    (write_id,) = (entry.write_id for entry in history(parted))
+    name = parted.make(Delta(write_id, write_id, 0).name, "p=2")
+    for partition, rows in (("p=1", 3), ("p=2", 4)):
+        files = {"bucket_00000": {"rows": rows, "bytes": FILE_BYTES}}
+        told = note(write_id) | {"format": 1, "files": files}
+        (parted.root / partition / name / "_hiveacid.json").write_text(json.dumps(told))
+    (entry,) = history(parted, directories=True)
+    assert (entry.rows_inserted, entry.bytes, entry.partition_count) == (5, 70, 2)
+    rows = {each.partition: each.rows for each in entry.directories}
+    assert rows == {"p=1": 3, "p=2": 4}
+    assert version_directories(client, parted.ref, write_id) == list(entry.directories)
+    assert version_directories(client, parted.ref, write_id + 1) == []
+
+
+def test_writes_whose_directories_are_gone_are_told_by_the_notes_of_runs(folders):
     for write_id in (1, 2, 3):
         folders.insert()
         leave_run_note(folders, write_id)
@@ -119,24 +138,45 @@ def test_runs_whose_directories_are_gone_are_told_by_their_notes(folders):
     for write_id in (1, 2):
         shutil.rmtree(folders.root / Delta(write_id, write_id, 0).name)
     entries = history(folders)
-    assert [(entry.max_write_id, entry.state.value, entry.directory) for entry in entries] == [
-        (3, "current", Delta(3, 3, 0).name),
-        (2, "current", base),
-        (2, "cleaned", None),
-        (1, "cleaned", None),
+    assert [(entry.write_id, entry.state.value, entry.directory_count) for entry in entries] == [
+        (3, "current", 1),
+        (None, "current", 1),
+        (2, "cleaned", 0),
+        (1, "cleaned", 0),
     ]
+    assert entries[1].directories[0].name == base
     gone = entries[-1]
-    assert (gone.kind, gone.bytes, gone.rows) == ("insert", 70, 8)
-    assert gone.run_token == "dag/run-1/merge/-1"
+    assert (gone.bytes, gone.rows_inserted, gone.run_token) == (70, 5, "dag/run-1/merge/-1")
+
+
+def test_and_by_the_notes_of_compactions_as_far_as_they_can_be_true(folders):
+    names = [folders.insert() for _ in range(3)]
+    base = folders.compact(Base(2))
+    for name in names[:2]:
+        shutil.rmtree(folders.root / name)
+    writes = [{"write_id": number, "user": "ann", "rows_deleted": 7} for number in (3, 2, 9)]
+    told = {"format": 1, "replaces": names[:2], "writes": writes, "seconds": {"write": 2.5}}
+    (folders.root / base / "_hiveacid.json").write_text(json.dumps(told))
+    last, major, gone = history(folders)
+    assert (last.write_id, last.user) == (3, None)
+    assert (major.merged, major.seconds) == (((1, 2),), 2.5)
+    assert (gone.write_id, gone.state.value, gone.user, gone.rows_deleted) == (
+        2,
+        "cleaned",
+        "ann",
+        7,
+    )
+    assert gone.time is None
 
 
 def test_partitions_are_told_apart_wherever_they_lie(client, database, tmp_path):
     parted = AcidFolders.create(client, f"{database}.parted", ["p=1"])
     parted.add("p=far", location=f"file:{tmp_path}/far")
     parted.insert("p=1")
-    (write_id,) = (entry.max_write_id for entry in history(parted))
+    (write_id,) = (entry.write_id for entry in history(parted))
     parted.make(Delta(write_id, write_id, 0).name, folder=tmp_path / "far")
-    assert {entry.partition for entry in history(parted)} == {"p=1", "p=far"}
+    (entry,) = history(parted)
+    assert entry.partitions == ("p=1", "p=far")
 
 
 def test_an_empty_table_has_no_history_and_a_plain_one_never(client, database, folders):

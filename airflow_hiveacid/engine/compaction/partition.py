@@ -22,6 +22,7 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
+from airflow_hiveacid.acid.write_facts import taken_over
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.session import cancelling_jobs
@@ -30,7 +31,7 @@ from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
 from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactionProof, PartitionReport
-from airflow_hiveacid.listing import check_notes, list_files, read_state
+from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
 from airflow_hiveacid.maintenance.reader_notes import note_readers
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -86,6 +87,7 @@ class PartitionCompactor(ABC):
         self._staged: dict[Base | Delta, list[StagedFile]] = {}
         self._published: list[str] = []
         self._bytes_written = 0
+        self._merged_writes: dict[str, Any] = {}
 
     @abstractmethod
     def plan(
@@ -161,7 +163,9 @@ class PartitionCompactor(ABC):
                     " read it beside a new delta of the same rows: the compaction became a major one."
                 )
                 plan = self.plan(state, CompactionType.MAJOR, files)
-            self.noted_rows = check_notes(self.storage, state, _directories(plan))
+            notes = read_notes(self.storage, state, _directories(plan))
+            self.noted_rows = check_notes(self.storage, state, notes)
+            self._merged_writes = taken_over(notes, self.table.ref.full_name)
         self.directories = StagedDirectories(self.storage.location, self.compaction)
         group = f"hiveacid-{self.compaction.txn_id}"
         with (
@@ -280,6 +284,8 @@ class PartitionCompactor(ABC):
             "user": os.environ.get("USER", ""),
             **replacing(plan.inputs, self.compaction.write_ids),
             "proof": codec.encode(self._proof()),
+            "seconds": self.phases.seconds,
+            **self._merged_writes,
         }
         return directory_note(note, written)
 

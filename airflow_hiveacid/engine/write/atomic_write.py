@@ -147,7 +147,7 @@ class AtomicWrite:
                 with self.phases(Phase.PUBLISH):
                     # Before any file can be seen: the note proves to a later try what they are.
                     note = note or self._write_note(txn, parts, now)
-                    self._publish(txn, part, now)
+                    self._publish(txn, parts, part, now)
             txn.commit()
             if note is not None:
                 txn.attempt("mark the note on the run", partial(mark_committed, *note))
@@ -250,9 +250,15 @@ class AtomicWrite:
                 forget_statistics(self.client, part.ref, part.output.partitions, writer)
         self._require_same_tables(txn, parts)
 
-    def _publish(self, txn: Transaction, part: _Part, now: datetime) -> None:
-        """Let the files of a statement appear, with a note on the transaction beside them."""
-        token, report = self.options.run_token, self._report(txn, [part])
+    def _publish(
+        self, txn: Transaction, parts: Sequence[_Part], part: _Part, now: datetime
+    ) -> None:
+        """Let the files of a statement appear, with a note on the transaction beside them.
+
+        It tells what all statements do to the table: they are one write, with one write id.
+        """
+        token = self.options.run_token
+        report = self._report(txn, [other for other in parts if other.name == part.name])
         part.output.publish(
             {
                 "run_token": token and unmarked_token(token),

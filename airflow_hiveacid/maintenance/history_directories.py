@@ -1,0 +1,202 @@
+"""The directories of a table, put together by the writes and the compactions that they are of."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from airflow_hiveacid.acid.directory import AcidDirectory
+from airflow_hiveacid.acid.names import Base, parse_directory
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+
+MINOR, MAJOR = "minor", "major"
+INSERT, DELETE, BASE = "insert", "delete", "base"
+
+
+class DirectoryState(StrEnum):
+    """What a new reader makes of a directory."""
+
+    CURRENT = "current"
+    OBSOLETE = "obsolete"
+    ABORTED = "aborted"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryDirectory:
+    """A directory of a write or of a compaction.
+
+    Attributes:
+        name: Its name.
+        partition: The partition's name; None for a table without.
+        first_write_id: The first write id in it.
+        last_write_id: The last one; a streaming writer's has several.
+        kind: "insert", "delete", "base" (of an overwrite), "minor" or "major".
+        state: Whether it counts.
+        bytes: The size of its data files.
+        rows: How many rows, or delete events, its writer has left in it; None when nobody says, or
+            nobody has asked.
+        time: When its files were written, in seconds since 1970, if known.
+        engine: "Hive", "Trino" or "Presto", if a file says so and somebody has asked.
+    """
+
+    name: str
+    partition: str | None
+    first_write_id: int
+    last_write_id: int
+    kind: str
+    state: DirectoryState
+    bytes: int
+    rows: int | None = None
+    time: float | None = None
+    engine: str | None = None
+
+    @property
+    def compaction(self) -> bool:
+        """Whether it holds nothing new: it puts older ones together."""
+        return self.kind in (MINOR, MAJOR)
+
+
+TraceKey = tuple[object, ...]
+
+
+@dataclass
+class Trace:
+    """All that is left of a write or of a compaction in folders.
+
+    Attributes:
+        key: Tells it from all others.
+        write_id: The write; None for a compaction.
+        first: The first write id.
+        last: The last one.
+        txn: The transaction of a compaction; 0 when its name has none.
+        directories: The directories, in the order that they were found in.
+    """
+
+    key: TraceKey
+    write_id: int | None
+    first: int
+    last: int
+    txn: int = 0
+    directories: list[HistoryDirectory] = field(default_factory=list)
+
+    @classmethod
+    def of_write(cls, write_id: int) -> Self:
+        """A write of which nothing is known yet."""
+        return cls((write_id,), write_id, write_id, write_id)
+
+
+def directories_of(
+    partition: str | None,
+    state: AcidDirectory,
+    sizes: Mapping[str, int],
+    *,
+    marked: Iterable[str] = (),
+    noted: Iterable[str] = (),
+    times: Mapping[str, float | None] | None = None,
+) -> list[HistoryDirectory]:
+    """Describe the ACID directories of a partition by their names.
+
+    Args:
+        partition: Its name; None for a table without.
+        state: What a new reader makes of it.
+        sizes: The directories, with the sizes of their data files.
+        marked: Those with the marker file of a base, as Hive 3 leaves it in compactions.
+        noted: Those with a note of ours.
+        times: When their files were written.
+    """
+    known = {
+        **dict.fromkeys(state.obsolete, DirectoryState.OBSOLETE),
+        **dict.fromkeys(state.aborted, DirectoryState.ABORTED),
+        **dict.fromkeys(filter(None, (state.base, *state.deltas)), DirectoryState.CURRENT),
+    }
+    parsed = {name: own for name in sizes if (own := parse_directory(name)) is not None}
+    single = {
+        own.min_write_id
+        for name, own in parsed.items()
+        if not isinstance(own, Base)
+        and own.min_write_id == own.max_write_id
+        and known.get(name) is DirectoryState.OBSOLETE
+    }
+    marked, noted, times = set(marked), set(noted), times or {}
+    found = []
+    for name, own in parsed.items():
+        if isinstance(own, Base):
+            compaction = own.visibility_txn > 0 or name in marked
+            # The base of a converted table is older than every write id.
+            last = max(0, own.write_id)
+            first, kind = (0, MAJOR) if compaction else (last, BASE)
+        else:
+            first, last = own.min_write_id, own.max_write_id
+            kind = DELETE if own.is_delete else INSERT
+            if own.visibility_txn:
+                kind = MINOR
+            elif own.statement_id is None and first < last:
+                # Hive 3 leaves it at this, and a batch of its streaming writers looks the same,
+                # but has no delete events, no note of ours, and nothing that it would put together.
+                twin = own.is_delete or f"delete_{name}" in parsed
+                if twin or name in noted or any(first <= each <= last for each in single):
+                    kind = MINOR
+        found.append(
+            HistoryDirectory(
+                name=name,
+                partition=partition,
+                first_write_id=first,
+                last_write_id=last,
+                kind=kind,
+                state=known.get(name, DirectoryState.OPEN),
+                bytes=sizes[name],
+                time=times.get(name),
+            )
+        )
+    return found
+
+
+def traces_of(
+    directories: Iterable[HistoryDirectory], now: ValidWriteIdList, limit: int
+) -> list[Trace]:
+    """Put the directories of each write and of each compaction together, the newest first.
+
+    Args:
+        directories: Those of all partitions.
+        now: What a new reader sees of the write ids.
+        limit: How many are wanted.
+    """
+    traces: dict[TraceKey, Trace] = {}
+    for each in directories:
+        if each.compaction:
+            # A minor one makes two directories.
+            parsed = parse_directory(each.name)
+            txn = parsed.visibility_txn if parsed else 0
+            span = each.first_write_id, each.last_write_id
+            key = each.kind, each.partition, *span, txn
+            trace = traces.setdefault(key, Trace(key, None, *span, txn))
+            trace.directories.append(each)
+            continue
+        for write_id in _write_ids(each, now, limit):
+            trace = traces.setdefault((write_id,), Trace.of_write(write_id))
+            trace.directories.append(each)
+    return newest_first(traces.values(), limit)
+
+
+def newest_first(traces: Iterable[Trace], limit: int) -> list[Trace]:
+    """The newest ones; a compaction is newer than what it has merged, be it another one."""
+    return sorted(
+        traces,
+        key=lambda trace: (trace.last, trace.write_id is None, trace.txn, -trace.first),
+        reverse=True,
+    )[:limit]
+
+
+def _write_ids(directory: HistoryDirectory, now: ValidWriteIdList, limit: int) -> Iterable[int]:
+    """The writes that a directory is of: the newest ones, if a stream has many."""
+    first, last = directory.first_write_id, directory.last_write_id
+    if first == last:
+        return [last]
+    committed = []
+    for write_id in range(min(last, now.high_watermark), max(0, first - 1), -1):
+        if now.is_valid(write_id):
+            committed.append(write_id)
+            if len(committed) == limit:
+                break
+    return committed or [last]
