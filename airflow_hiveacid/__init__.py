@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     )
     from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+    from airflow_hiveacid.jobs.mirror import mirror_job
     from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
     from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
     from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+    from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
     from airflow_hiveacid.operators.clean import HiveAcidCleanOperator
     from airflow_hiveacid.operators.compact import HiveAcidCompactOperator
     from airflow_hiveacid.operators.delete import HiveAcidDeleteOperator
@@ -59,6 +61,7 @@ __all__ = [
     "CompactJob",
     "CompactionPolicy",
     "DeleteJob",
+    "HiveAcidChangesOperator",
     "HiveAcidCleanOperator",
     "HiveAcidCompactOperator",
     "HiveAcidCompactionEventTrigger",
@@ -96,6 +99,7 @@ __all__ = [
     "__version__",
     "asset_of",
     "hive_acid_retry_policy",
+    "mirror_job",
     "read_together",
 ]
 
@@ -126,6 +130,7 @@ _MODULES = {
     "hooks.metastore": ("HiveAcidMetastoreHook",),
     "jobs.maintenance_jobs": ("CleanJob", "CompactJob"),
     "jobs.metastore_options": ("MetastoreOptions",),
+    "jobs.mirror": ("mirror_job",),
     "jobs.multi_table_job": ("MultiTableJob",),
     "jobs.sources": (
         "ChangesSource",
@@ -139,6 +144,7 @@ _MODULES = {
         "MergeJob",
         "UpdateJob",
     ),
+    "operators.changes": ("HiveAcidChangesOperator",),
     "operators.clean": ("HiveAcidCleanOperator",),
     "operators.compact": ("HiveAcidCompactOperator",),
     "operators.delete": ("HiveAcidDeleteOperator",),

@@ -73,6 +73,19 @@ def to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
     return Dataset(namespace=f"hive://{uri.netloc}", name=uri.path.strip("/").replace("/", "."))
 
 
+def state_of_table(context: "Context", table: str) -> Any:
+    """Return Airflow's store for the state of a table's asset; None if there is none.
+
+    :param context: The context of the running task, which names the asset among its inlets.
+    :param table: ``database.table``.
+    """
+    stores: Any = context.get("asset_state_store")  # Since Airflow 3.3.
+    if stores is None:
+        return None
+    assets = [inlet for inlet in context["task"].inlets if isinstance(inlet, Asset)]
+    return next((stores[asset] for asset in assets if _is_table(asset, table)), None)
+
+
 def emit_assets(context: "Context", report: Mapping[str, Any], metastore: MetastoreOptions) -> None:
     """Let the events of a task's outlets tell what has been done to their tables.
 
@@ -104,6 +117,10 @@ def _tell(context: "Context", outlet: Asset | AssetRef, report: Mapping[str, Any
     event.extra.update(_extra(report))
     if _keys_are_set_at_runtime(context):
         _add_partitions(event, _partitions(report))
+
+
+def _is_table(asset: Asset, table: str) -> bool:
+    return urlsplit(asset.uri).scheme == SCHEME and _is(asset, table)
 
 
 def _is(outlet: object, table: str) -> bool:

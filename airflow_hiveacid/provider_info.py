@@ -21,6 +21,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": _NAME,
                 "python-modules": [
+                    "airflow_hiveacid.operators.changes",
                     "airflow_hiveacid.operators.clean",
                     "airflow_hiveacid.operators.compact",
                     "airflow_hiveacid.operators.delete",

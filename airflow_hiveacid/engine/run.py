@@ -10,6 +10,7 @@ from airflow_hiveacid.engine.statements.from_job import statement_of
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
@@ -88,6 +89,7 @@ def _write(
         lock_wait_seconds=job.lock_wait_seconds,
         max_restarts=job.max_restarts,
         orc_codec=job.orc_codec,
+        changes=ranges_of(job),
     )
     jobs = job.statements if isinstance(job, MultiTableJob) else [job]
     with MetastoreClient(metastore) as client:

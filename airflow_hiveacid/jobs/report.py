@@ -95,6 +95,21 @@ class TableReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesRange:
+    """Versions of a table whose changes a run has read.
+
+    Attributes:
+        table: "database.table".
+        after: The version before the changes.
+        up_to: The version with the last of them.
+    """
+
+    table: str
+    after: int
+    up_to: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport(Report):
     """What one run of a job did, to all its tables together.
 
@@ -110,6 +125,7 @@ class RunReport(Report):
         bytes: Their size.
         partitions: The names of the partitions of the target that were touched.
         tables: What was done to each table.
+        changes: The versions whose changes were read, where the job named them by write ids.
         seconds: Time spent in each phase.
         warnings: What a reader should know although the run succeeded.
         restarts: How often the run began again because the table moved.
@@ -128,6 +144,7 @@ class RunReport(Report):
     bytes: int = 0
     partitions: tuple[str, ...] = ()
     tables: tuple[TableReport, ...] = ()
+    changes: tuple[ChangesRange, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     restarts: int = 0

@@ -73,12 +73,15 @@ def run_statements(
             require_one_change((s.table.ref.full_name, not s.only_adds) for s in statements)
             write = AtomicWrite(client, options, phases, statements, earlier)
             try:
-                return write.run([statement.locks for statement in statements])
+                report = write.run([statement.locks for statement in statements])
             except PartitionsMoved as moved:
                 phases.note(f"Beginning again: {moved.what}")
-                return write.run([None] * len(statements))
+                report = write.run([None] * len(statements))
     except AlreadyApplied as applied:
-        return replace(applied.report, already_done=True)
+        report = replace(applied.report, already_done=True)
+    if earlier is None or not report.changes or report.files:
+        return report
+    return earlier.settled(report)
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,12 @@ class AtomicWrite:
                     self._publish(txn, parts, part, now)
             txn.commit()
             if note is not None:
-                txn.attempt("mark the note on the run", partial(mark_committed, *note))
+                mark = partial(mark_committed, *note)
+                if self.options.changes and not any(part.output.files for part in parts):
+                    # Nothing else will prove that these versions are done with.
+                    mark()
+                else:
+                    txn.attempt("mark the note on the run", mark)
             return self._report(txn, parts)
 
     def _transaction(self, locks: Sequence[Sequence[str] | None]) -> Transaction:
@@ -288,6 +296,7 @@ class AtomicWrite:
             bytes=sum(table.bytes for table in tables.values()),
             partitions=tables[names[0]].partitions,
             tables=tuple(tables.values()),
+            changes=self.options.changes,
             seconds=self.phases.seconds,
             warnings=tuple(txn.warnings),
             restarts=txn.restarts,

@@ -76,15 +76,37 @@ class EarlierTries:
             names = storage.list_directories(missing_ok=True)
             for name in stale_staging(names, snapshot.txns, snapshot.min_open):
                 storage.delete_directory(name)
+        applied: list[NoteFile] = []
         unproven: list[NoteFile] = []
         for file in self._notes.of_run(self._run_token):
             belief = self._notes.judge(file, snapshot.txns, snapshot.write_ids)
             if belief is RunOutcome.APPLIED:
-                self._applied(file)
+                applied.append(file)
             elif belief is RunOutcome.UNPROVEN:
                 unproven.append(file)
+        if applied:
+            # Of two tries at once, one may have found nothing to do.
+            wrote = [file for file in applied if file.note and not file.note.wrote_nothing]
+            self._applied((wrote or applied)[0])
         if unproven:
             raise self._unproven(unproven[-1])
+
+    def settled(self, report: RunReport) -> RunReport:
+        """What the run has done for good, although this try has found nothing to do.
+
+        A try that leaves no file does not keep another one at the same time from writing: that may
+        have looked before this one was marked. So whatever is still open is ended, and what got
+        ahead of that counts.
+
+        Args:
+            report: What this try, or the one that it found, did.
+        """
+        try:
+            self.end()
+        except AlreadyApplied as applied:
+            if applied.report.txn_id != report.txn_id:
+                return replace(applied.report, already_done=True)
+        return report
 
     def _applied(self, file: NoteFile) -> None:
         """Say that a try has committed, and let that be known for good."""

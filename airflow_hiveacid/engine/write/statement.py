@@ -13,6 +13,7 @@ from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.job import ORC_CODECS
+from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import PhaseClock
@@ -23,12 +24,17 @@ MAX_PARTITION_LOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How a write behaves; see ``jobs.job.Job`` for what the fields mean."""
+    """How a write behaves; see ``jobs.job.Job`` for what the fields mean.
+
+    Attributes:
+        changes: The versions whose changes are read, for the report.
+    """
 
     run_token: str | None = None
     lock_wait_seconds: float = 300
     max_restarts: int = 5
     orc_codec: str | None = None
+    changes: tuple[ChangesRange, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,44 @@
+"""The job that makes a table follow another one."""
+
+from collections.abc import Sequence
+
+from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
+from airflow_hiveacid.jobs.write_jobs import MergeJob
+
+
+def mirror_job(table: str, target: str, keys: Sequence[str], *, after: str = "0") -> MergeJob:
+    """Describe the merge that applies the changes of a table to a copy of it.
+
+    Example::
+
+        HiveAcidChangesOperator(
+            task_id="mirror",
+            consumer="mirror",
+            job=mirror_job("shop.orders", "archive.orders", ["id"]),
+        )
+
+    Args:
+        table: The table that is followed, "database.table".
+        target: The copy, which has its columns.
+        keys: The columns that tell its rows apart; null is a value like any other.
+        after: The version that the copy has of the table to begin with; "0" is none.
+    """
+    if not keys:
+        raise InvalidJob("keys is empty: they tell which row of the copy was changed.")
+    changed = ChangesSource(table, after=after, net=True, keys=tuple(keys))
+    return MergeJob(
+        target=target,
+        source=QuerySource(
+            "SELECT * FROM changed WHERE _change_type <> 'update_before'", {"changed": changed}
+        ),
+        on=" AND ".join(
+            f"t.`{key.replace('`', '``')}` <=> s.`{key.replace('`', '``')}`" for key in keys
+        ),
+        when=(
+            MatchedDelete(condition="s._change_type = 'delete'"),
+            MatchedUpdate(),
+            NotMatchedInsert(condition="s._change_type <> 'delete'"),
+        ),
+    )

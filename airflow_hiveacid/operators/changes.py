@@ -1,0 +1,151 @@
+"""HiveAcidChangesOperator: what was changed in a table, copied once, as an Airflow task."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.acid.consumers import consumer_token, require_consumer
+from airflow_hiveacid.assets import state_of_table
+from airflow_hiveacid.errors import InvalidJob, TableReplaced
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.changes_range import changes_in, reading_changes
+from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.report import ChangesRange, RunReport
+from airflow_hiveacid.jobs.sources import ChangesSource
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.metastore.consumers import Consumer
+
+_XCOM = "changes"
+
+
+class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
+    """Runs a job on the changes of a table that its consumer has not seen yet, each of them once.
+
+    The job reads the changes of one table by a ChangesSource, or by several. Which versions these
+    read is filled in: they begin where the consumer has come to, and end with the newest version
+    into which nothing can be committed any more. After the commit the consumer moves on. It moves
+    once for each change, whichever tries, runs or DAGs there are, and wherever they are killed.
+
+    Example::
+
+        HiveAcidChangesOperator(
+            task_id="audit",
+            consumer="audit",
+            job=InsertJob(
+                target="audit.order_changes",
+                source=QuerySource(
+                    "SELECT id, status, _change_type AS change, _write_id AS version FROM changed",
+                    {"changed": ChangesSource("shop.orders", after="0")},
+                ),
+            ),
+        )
+
+    ``mirror_job`` describes the job that makes one table follow another. Where nothing has changed,
+    nothing is submitted, and the report says so by having no ``changes``; the task succeeds,
+    because an earlier try may have done the work.
+
+    Where the consumer has come to is kept in the properties of the table. Since Airflow 3.3, if the
+    table's asset is one of the task's inlets, it is kept in Airflow's store for the state of assets.
+
+    The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator; there
+    is no ``once_per``, as the consumer says what is applied once.
+
+    :param consumer: A name of its own for what is done with the changes of this table. (templated)
+    :param job: What to do with them. In its ChangesSource, ``after`` is where a new consumer begins,
+        and ``up_to``, if given, how far it goes at most. (templated)
+    """
+
+    job_type = Job
+
+    template_fields: Sequence[str] = (*HiveAcidSparkOperator.template_fields, "consumer")
+
+    def __init__(self, *, consumer: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if self.once_per is not None:
+            raise InvalidJob(
+                f"{type(self).__name__} {self.task_id!r} has once_per.",
+                remedy="Leave it away: the consumer says what is applied once.",
+            )
+        if not is_template(consumer):
+            require_consumer(consumer)
+        self.consumer = consumer
+        self._source(self.job)
+        self._reads: Consumer | None = None
+        self._range: ChangesRange | None = None
+
+    def _prepare(self, context: "Context") -> Job:
+        # Thrift is heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.metastore.consumers import Consumer
+
+        require_consumer(self.consumer)
+        job = super()._prepare(context)
+        assert job.metastore is not None
+        source = self._source(job)
+        store = state_of_table(context, source.name)
+        with MetastoreClient(job.metastore) as client:
+            self._reads = Consumer(client, source.name, self.consumer, store)
+            self._range = self._submitted(context) or self._reads.range(source)
+        if self._range is None:
+            return job
+        self._tell_range(context)
+        after, up_to = self._range.after, self._range.up_to
+        token = consumer_token(self._range.table, self._reads.created, self.consumer, after)
+        return dataclasses.replace(reading_changes(job, after, up_to), run_token=token)
+
+    def _run(self, job: Job, context: "Context") -> dict[str, Any]:
+        if self._range is None:
+            self.log.info("%s has seen all changes.", self.consumer)
+            return RunReport(job="changes", target=job.target).to_dict()
+        self.log.info(
+            "Changes of %(table)s after version %(after)d up to %(up_to)d.",
+            dataclasses.asdict(self._range),
+        )
+        return self._move_on(super()._run(job, context))
+
+    def _after_trigger(
+        self, event: Mapping[str, Any], job: Job, context: "Context"
+    ) -> dict[str, Any]:
+        return self._move_on(super()._after_trigger(event, job, context))
+
+    def _move_on(self, report: dict[str, Any]) -> dict[str, Any]:
+        """Move the consumer to where the run has come that was applied, be it this one or another."""
+        assert self._reads is not None
+        up_to = max(read["up_to"] for read in report["changes"])
+        self._reads.advance(up_to)
+        self.log.info("%s has seen all changes up to version %d.", self.consumer, up_to)
+        return report
+
+    def _submitted(self, context: "Context") -> ChangesRange | None:
+        """The versions that the application reads which a trigger has waited for."""
+        assert self._reads is not None
+        ti = context["ti"]
+        told = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
+        if not told:
+            return None
+        if told["created"] != self._reads.created:
+            raise TableReplaced(f"{told['table']} was dropped and created again meanwhile.")
+        return codec.from_record(ChangesRange, told, _XCOM)
+
+    def _tell_range(self, context: "Context") -> None:
+        assert self._reads is not None
+        assert self._range is not None
+        told = {**codec.to_record(self._range), "created": self._reads.created}
+        context["ti"].xcom_push(key=_XCOM, value=told)
+
+    def _source(self, job: Job) -> ChangesSource:
+        """What the job reads of the table; all its sources of changes are of the same one."""
+        sources = list(changes_in(job))
+        tables = {source.name.lower() for source in sources if not is_template(source.name)}
+        if not sources or len(tables) > 1:
+            raise InvalidJob(
+                f"{type(self).__name__} {self.task_id!r} reads the changes of "
+                f"{' and of '.join(sorted(tables)) or 'no table'}.",
+                remedy="Its job needs a ChangesSource, and all of them have to be of one table.",
+            )
+        return sources[0]

@@ -1,0 +1,331 @@
+"""A consumer copies every change of a table once; Spark runs in the process of the test."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid import (
+    AcidTable,
+    ChangesSource,
+    HiveAcidChangesOperator,
+    InsertJob,
+    QuerySource,
+    TableSource,
+    asset_of,
+    mirror_job,
+)
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.metastore.alteration import alter_table
+from airflow_hiveacid.metastore.consumers import Consumer
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from airflow_hiveacid.progress import Phase, PhaseObserver
+from tests.engine.acid_tables import create
+from tests.observers import At
+
+pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+COLUMNS = {"id": "int", "v": "string"}
+
+
+class Killed(BaseException):
+    """What no code of ours catches."""
+
+
+class Feed:
+    """A table, a copy of its changes, and one that follows it."""
+
+    def __init__(self, spark: Any, client: Any, database: str) -> None:
+        self.spark, self.client = spark, client
+        self.table, self.log, self.copy = (f"{database}.{name}" for name in ("t", "log", "copy"))
+        self.submitted = 0
+        self.observers: list[PhaseObserver] = []
+        create(client, self.table, COLUMNS)
+        create(client, self.log, COLUMNS | {"change": "string", "version": "bigint"})
+        create(client, self.copy, COLUMNS)
+
+    def operator(self, job: Any = None, **more: Any) -> HiveAcidChangesOperator:
+        operator = HiveAcidChangesOperator(
+            **{"task_id": "t", "consumer": "audit", "job": job or self.appending(), **more}
+        )
+        operator.job = replace(operator.job, metastore=self.client.options)
+        return operator
+
+    def appending(self, **limits: str) -> InsertJob:
+        changed = ChangesSource(self.table, **{"after": "0", **limits})
+        return InsertJob(
+            target=self.log,
+            source=QuerySource(
+                "SELECT id, v, _change_type AS change, _write_id AS version FROM changed",
+                {"changed": changed},
+            ),
+        )
+
+    def write(self, sql: str, operation: str = "append") -> None:
+        with AcidTable(self.table, self.client.options, spark=self.spark) as table:
+            if operation == "append":
+                table.append(self.spark.sql(sql))
+            else:
+                getattr(table, operation)(sql)
+
+    def rows(self, name: str) -> list[tuple[Any, ...]]:
+        with AcidTable(name, self.client.options, spark=self.spark) as table:
+            return sorted((tuple(row) for row in table.to_df().collect()), key=str)
+
+    def versions(self) -> list[tuple[Any, ...]]:
+        return sorted((version, id_) for id_, _, _, version in self.rows(self.log))
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return dict(self.client.get_table(TableRef.parse(self.table)).parameters)
+
+
+@pytest.fixture
+def feed(spark: Any, client: Any, database: str, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    feed = Feed(spark, client, database)
+
+    def submit(operator: Any, job: Any, context: Any) -> Any:
+        feed.submitted += 1
+        observers, feed.observers = feed.observers, []
+        return run(spark, job, observers).to_dict()
+
+    monkeypatch.setattr(HiveAcidSparkOperator, "_run", submit)
+    return feed
+
+
+@pytest.fixture
+def context() -> Callable[..., Any]:
+    def made(**more: Any) -> Any:
+        xcoms: dict[str, Any] = {}
+        ti = SimpleNamespace(
+            dag_id="d",
+            run_id="r",
+            task_id="t",
+            map_index=-1,
+            xcom_push=lambda key, value: xcoms.update({key: value}),
+            xcom_pull=lambda key, **_: xcoms.get(key),
+        )
+        return {"ti": ti, "task": SimpleNamespace(outlets=[], inlets=[]), **more}
+
+    return made
+
+
+def test_a_consumer_goes_on_where_it_has_come_to(feed: Feed, context: Any) -> None:
+    feed.write("SELECT 1 id, 'a' v")
+    feed.write("SELECT 2 id, 'b' v")
+    report = feed.operator().execute(context())
+    (read,) = report["changes"]
+    assert (read["table"], read["after"], read["up_to"]) == (feed.table, 0, 2)
+    feed.write("id = 1", "delete")
+    feed.operator().execute(context())
+    assert feed.rows(feed.log) == [
+        (1, "a", "delete", 3),
+        (1, "a", "insert", 1),
+        (2, "b", "insert", 2),
+    ]
+    assert feed.operator().execute(context())["changes"] == []
+    assert feed.submitted == 2
+
+
+def test_what_is_not_final_waits(feed: Feed, client: Any, context: Any) -> None:
+    txn = client.open_txn("user", "host", None)
+    client.allocate_write_id(txn, TableRef.parse(feed.table))
+    feed.write("SELECT 2 id, 'b' v")
+    assert feed.operator().execute(context())["changes"] == []
+    client.abort_txn(txn)
+    feed.operator().execute(context())
+    assert feed.versions() == [(2, 2)]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["killed before", "lost afterwards"])
+def test_a_lost_cursor_doubles_nothing(
+    feed: Feed, client: Any, context: Any, monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    feed.write("SELECT 1 id, 'a' v")
+    with monkeypatch.context() as patch, suppress(Killed):
+        if not lost:
+            patch.setattr(Consumer, "advance", killed)
+        feed.operator().execute(context())
+
+    def forget(raw: Any) -> bool:
+        return raw.parameters.pop("hiveacid.consumer.audit", None) is not None
+
+    alter_table(client, TableRef.parse(feed.table), forget)
+    feed.write("SELECT 2 id, 'b' v")
+    assert feed.operator().execute(context())["already_done"]
+    assert feed.versions() == [(1, 1)]
+    feed.operator().execute(context())
+    assert feed.versions() == [(1, 1), (2, 2)]
+
+
+def test_of_two_runs_at_once_one_is_applied(feed: Feed, context: Any) -> None:
+    feed.write("SELECT 1 id, 'a' v")
+
+    def another() -> None:
+        feed.write("SELECT 2 id, 'b' v")
+        feed.operator().execute(context())
+
+    feed.observers = [At(Phase.PUBLISH, another)]
+    with pytest.raises(HiveAcidTaskFailure):
+        feed.operator().execute(context())
+    assert feed.versions() == [(1, 1), (2, 2)]
+    assert feed.operator().execute(context())["changes"] == []
+
+
+class _AfterCommit(PhaseObserver):
+    def __init__(self, action: Callable[[], Any]) -> None:
+        self.action = action
+
+    def leave(self, phase: Phase, seconds: float) -> None:
+        if phase is Phase.COMMIT:
+            self.action()
+
+
+def test_a_range_without_a_change_is_not_copied_again_as_part_of_a_longer_one(
+    feed: Feed, context: Any
+) -> None:
+    """The longer one has looked for earlier tries before the empty one was known to be committed."""
+    feed.write("id = 7", "delete")
+    ready, go = threading.Event(), threading.Event()
+    failures: list[BaseException] = []
+
+    def wait() -> None:
+        ready.set()
+        go.wait(60)
+
+    def longer() -> None:
+        feed.observers = [At(Phase.COMMIT, wait)]
+        try:
+            feed.operator().execute(context())
+        except HiveAcidTaskFailure as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=longer)
+
+    def overlap() -> None:
+        feed.write("SELECT 1 id, 'a' v")
+        thread.start()
+        assert ready.wait(60)
+
+    feed.observers = [_AfterCommit(overlap)]
+    feed.operator().execute(context())
+    feed.operator().execute(context())
+    go.set()
+    thread.join()
+    assert feed.versions() == [(2, 1)]
+    assert len(failures) == 1
+
+
+def test_a_table_of_the_same_name_begins_anew(
+    feed: Feed, client: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.write("SELECT 1 id, 'a' v")
+    feed.operator().execute(context())
+    old = client.get_table(TableRef.parse(feed.table)).raw
+    client.drop_table(TableRef.parse(feed.table))
+    parameters = {"hiveacid.consumer.audit": feed_cursor(old)}
+    create(client, feed.table, COLUMNS, parameters=parameters)
+
+    def later(raw: Any) -> bool:
+        raw.createTime = old.createTime + 1
+        return True
+
+    alter_table(client, TableRef.parse(feed.table), later)
+    feed.write("SELECT 2 id, 'b' v")
+    feed.operator().execute(context())
+    assert feed.versions() == [(1, 1), (1, 2)]
+
+
+def feed_cursor(raw: Any) -> str:
+    return str(raw.parameters["hiveacid.consumer.audit"])
+
+
+def test_consumers_of_a_table_do_not_disturb_one_another(
+    feed: Feed, client: Any, context: Any
+) -> None:
+    feed.write("SELECT 1 id, 'a' v UNION ALL SELECT 2, 'b' UNION ALL SELECT NULL, 'n'")
+    job = mirror_job(feed.table, feed.copy, ["id"])
+    feed.operator(job, consumer="mirror").execute(context())
+    feed.operator().execute(context())
+    with AcidTable(feed.table, client.options, spark=feed.spark) as table:
+        table.update({"v": "concat(v, '!')"}, "id = 2 OR id IS NULL")
+        table.delete("id = 1")
+    feed.operator(job, consumer="mirror").execute(context())
+    assert feed.rows(feed.copy) == feed.rows(feed.table) == [(2, "b!"), (None, "n!")]
+    assert len(feed.rows(feed.log)) == 3
+    cursors = {name: text.split("@")[0] for name, text in feed.properties.items() if "@" in text}
+    assert cursors == {"hiveacid.consumer.audit": "1", "hiveacid.consumer.mirror": "3"}
+
+
+class _Store(dict[str, Any]):
+    def set(self, key: str, value: Any) -> None:
+        self[key] = value
+
+
+def test_the_cursor_is_in_the_state_of_an_inlet_where_airflow_keeps_it(
+    feed: Feed, client: Any, context: Any
+) -> None:
+    asset, store = asset_of(feed.table, client.options.uris), _Store()
+    task = SimpleNamespace(outlets=[], inlets=[asset])
+    kept = {"task": task, "asset_state_store": {asset: store}}
+    feed.write("SELECT 1 id, 'a' v")
+    feed.operator().execute(context(**kept))
+    assert feed.operator().execute(context(**kept))["changes"] == []
+    assert "hiveacid.consumer.audit" not in feed.properties
+    assert [text.split("@")[0] for text in store.values()] == ["1"]
+
+
+def test_after_a_trigger_the_range_is_that_of_the_submission(feed: Feed, context: Any) -> None:
+    feed.write("SELECT 1 id, 'a' v")
+    resumed = context()
+    feed.observers = [At(Phase.OPEN, _kill)]
+    with pytest.raises(Killed):
+        feed.operator().execute(resumed)
+    feed.write("SELECT 2 id, 'b' v")
+    (read,) = feed.operator().execute(resumed)["changes"]
+    assert (read["after"], read["up_to"]) == (0, 1)
+
+
+def _kill() -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"once_per": "day"}, "has once_per"),
+        ({"consumer": "a b"}, "no name of a consumer"),
+        ({"job": InsertJob(target="a.b", source=TableSource("c.d"))}, "of no table"),
+        (
+            {
+                "job": InsertJob(
+                    target="a.b",
+                    source=QuerySource(
+                        "x", {n: ChangesSource(f"c.{n}", after="0") for n in ("d", "e")}
+                    ),
+                )
+            },
+            "of c.d and of c.e",
+        ),
+    ],
+)
+def test_what_can_not_be_consumed_is_refused_while_the_dag_is_parsed(
+    hms: Any, more: dict[str, Any], says: str
+) -> None:
+    job = InsertJob(target="a.b", source=ChangesSource("c.d", after="0"))
+    with pytest.raises(InvalidJob, match=says):
+        HiveAcidChangesOperator(**{"task_id": "t", "consumer": "c", "job": job, **more})
+
+
+def test_a_consumer_beyond_the_newest_version_says_so(feed: Feed, context: Any) -> None:
+    with pytest.raises(HiveAcidTaskFailure, match="has no version 7"):
+        feed.operator(feed.appending(after="7")).execute(context())
