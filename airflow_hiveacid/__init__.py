@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
     from airflow_hiveacid.operators.update import HiveAcidUpdateOperator
     from airflow_hiveacid.retries import hive_acid_retry_policy
+    from airflow_hiveacid.scan.table_scan import TableScan
     from airflow_hiveacid.sensors.compaction_needed import HiveAcidCompactionNeededSensor
     from airflow_hiveacid.sensors.delta_count import HiveAcidDeltaCountSensor
     from airflow_hiveacid.sensors.delta_size import HiveAcidDeltaSizeSensor
@@ -93,6 +94,7 @@ __all__ = [
     "NotMatchedInsert",
     "PathSource",
     "QuerySource",
+    "TableScan",
     "TableSource",
     "UpdateJob",
     "WriteOptions",
@@ -154,6 +156,7 @@ _MODULES = {
     "operators.transaction": ("HiveAcidTransactionOperator",),
     "operators.update": ("HiveAcidUpdateOperator",),
     "retries": ("hive_acid_retry_policy",),
+    "scan.table_scan": ("TableScan",),
     "sensors.compaction_needed": ("HiveAcidCompactionNeededSensor",),
     "sensors.delta_count": ("HiveAcidDeltaCountSensor",),
     "sensors.delta_size": ("HiveAcidDeltaSizeSensor",),

@@ -3,17 +3,18 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.errors import UnsupportedTable, UserError
+from airflow_hiveacid.errors import UserError
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.cli.rows import RowBatch
-    from airflow_hiveacid.cli.snapshot import PartitionValue, VisibleTable
+    from pyarrow import RecordBatch
+
+    from airflow_hiveacid.scan.visible_rows import RowBatch
+    from airflow_hiveacid.scan.visible_table import VisibleTable
 
 _ROW_ID = "row_id"
 # Rows become Python objects in slices of this size: a stripe can hold millions.
@@ -37,11 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
     left = sys.maxsize if arguments.limit is None else arguments.limit
     header: list[str] = []
     with open_snapshot(arguments) as snapshot:
-        if snapshot.kind is TableKind.INSERT_ONLY:
-            raise UnsupportedTable(
-                f"{snapshot.title} is insert-only, and its files may be of any format.",
-                remedy="Read it with AcidTable(...).to_df(), or as a source of `hiveacid sql`.",
-            )
         for rows in _slices(snapshot, row_ids=arguments.row_ids):
             for row in rows[:left]:
                 if arguments.json:
@@ -68,51 +64,53 @@ COMMAND = Command(
 
 
 def _slices(snapshot: "VisibleTable", *, row_ids: bool) -> Iterator[list[Row]]:
-    from airflow_hiveacid.cli.rows import visible_rows
+    for ids, columns in _batches(snapshot):
+        if row_ids and ids is None:
+            raise UserError(f"{snapshot.title} is insert-only: its rows have no ids.")
+        if row_ids and _ROW_ID in columns.schema.names:
+            raise UserError(
+                f"The table has a column {_ROW_ID}, which would hide the row ids.",
+                remedy="Leave out --row-ids.",
+            )
+        known = ids.row_ids() if row_ids and ids is not None else None
+        for start in range(0, len(columns), _SLICE):
+            rows = _rows(columns.slice(start, _SLICE))
+            if known is not None:
+                named = zip(known[start : start + _SLICE], rows, strict=True)
+                rows = [{_ROW_ID: row_id._asdict(), **row} for row_id, row in named]
+            yield rows
+
+
+def _batches(snapshot: "VisibleTable") -> "Iterator[tuple[RowBatch | None, RecordBatch]]":
+    """The rows with the columns of the table, or else with those of each file."""
+    import pyarrow as pa
+
     from airflow_hiveacid.listing import list_files
+    from airflow_hiveacid.scan.columns import TableColumns
+    from airflow_hiveacid.scan.visible_rows import visible_rows
 
     for partition in snapshot.partitions:
+        if (table := snapshot.table) is not None:
+            # Timestamps with all their digits.
+            wanted = TableColumns(table.columns, table.partition_keys, unit=None)
+            yield from snapshot.rows(partition, wanted)
+            continue
         state = snapshot.state(partition, list_files(partition.storage))
         for batch in visible_rows(partition.storage, state, snapshot.write_ids, snapshot.rules):
-            names = batch.columns.schema.names if snapshot.columns is None else snapshot.columns
-            if row_ids and _ROW_ID in names:
-                raise UserError(
-                    f"The table has a column {_ROW_ID}, which would hide the row ids.",
-                    remedy="Leave out --row-ids.",
+            columns = batch.columns
+            for name, value in partition.values.items():
+                columns = columns.append_column(
+                    name, pa.repeat(pa.scalar(value, pa.string()), len(batch))
                 )
-            for start in range(0, len(batch), _SLICE):
-                part = batch.slice(start, _SLICE)
-                yield _rows(part, names, partition.values, row_ids=row_ids)
+            yield batch, columns
 
 
-def _rows(
-    batch: "RowBatch",
-    names: Sequence[str],
-    partition: "Mapping[str, PartitionValue]",
-    *,
-    row_ids: bool,
-) -> list[Row]:
+def _rows(batch: "RecordBatch") -> list[Row]:
     from airflow_hiveacid.cli.values import json_values
 
-    # As Hive finds columns in a file: by name in any case, and what the file lacks is null.
-    given = reversed(list(enumerate(batch.columns.schema.names)))
-    places = {name.lower(): place for place, name in given}
-    columns = [
-        [None] * len(batch)
-        if (place := places.get(name.lower())) is None
-        else json_values(batch.columns.column(place), julian=batch.julian)
-        for name in names
-    ]
-    rows = [
-        {**dict(zip(names, values, strict=True)), **partition}
-        for values in zip(*columns, strict=True)
-    ]
-    if not row_ids:
-        return rows
-    return [
-        {_ROW_ID: row_id._asdict(), **row}
-        for row_id, row in zip(batch.row_ids(), rows, strict=True)
-    ]
+    columns = map(json_values, batch.columns)
+    names = batch.schema.names
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def _flat(name: str, value: Any) -> Any:

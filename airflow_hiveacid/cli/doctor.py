@@ -197,7 +197,6 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
     Raises:
         CorruptFile: One is something else.
     """
-    from airflow_hiveacid.cli.snapshot import snapshot_of
     from airflow_hiveacid.listing import (
         check_notes,
         data_files,
@@ -207,6 +206,7 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
         read_tail,
     )
     from airflow_hiveacid.orc.verify import verify_file
+    from airflow_hiveacid.scan.visible_table import snapshot_of
 
     count, problems = 0, []
     with snapshot_of(client, ref) as snapshot:

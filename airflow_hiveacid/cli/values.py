@@ -22,25 +22,19 @@ from typing import Any
 import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
 
+from airflow_hiveacid.scan.times import TIMESTAMP
+
 Convert = Callable[[Any], Any]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
 _DAYS_IN_400_YEARS = 146_097
-# From here on the calendars agree.
-_REFORM_DAY = datetime.date(1582, 10, 15).toordinal() - _EPOCH_DAY
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def json_values(array: pa.Array, *, julian: bool = False) -> list[Any]:
-    """Convert a column to values that `json.dumps` writes exactly.
-
-    Args:
-        array: The column.
-        julian: Whether its days before October 1582 are counted by the calendar of that time, as
-            most writers of ORC do. Arrow does not ask.
-    """
-    convert = _converter(array.type, julian)
+def json_values(array: pa.Array) -> list[Any]:
+    """Convert a column to values that `json.dumps` writes exactly."""
+    convert = _converter(array.type)
     plain = array.cast(_with_integer_times(array.type))
     try:
         values = plain.to_pylist()
@@ -67,7 +61,7 @@ def _with_integer_times(kind: pa.DataType) -> pa.DataType:
         return pa.int32()
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_with_integer_times(kind.value_type)))
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(kind) and kind != TIMESTAMP:
         return pa.struct([field.with_type(_with_integer_times(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(_with_integer_times(kind.key_type), _with_integer_times(kind.item_type))
@@ -80,14 +74,14 @@ def _with_bytes(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_with_bytes(kind.value_type)))
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(kind) and kind != TIMESTAMP:
         return pa.struct([field.with_type(_with_bytes(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(_with_bytes(kind.key_type), _with_bytes(kind.item_type))
     return kind
 
 
-def _converter(kind: pa.DataType, julian: bool) -> Convert | None:
+def _converter(kind: pa.DataType) -> Convert | None:
     """The conversion from what Arrow returns to a JSON value; None where nothing is to be done."""
     if pa.types.is_string(kind):
         return _text
@@ -101,16 +95,18 @@ def _converter(kind: pa.DataType, julian: bool) -> Convert | None:
     if pa.types.is_timestamp(kind):
         per_second = _PER_SECOND[kind.unit]
         return lambda value: _timestamp(value, per_second)
+    if kind == TIMESTAMP:
+        return lambda parts: _timestamp(parts["seconds"] * 10**9 + parts["nanos"], 10**9)
     if pa.types.is_date(kind):
-        return lambda days: _date(days, julian)
+        return _date
     if pa.types.is_binary(kind):
         return lambda value: base64.b64encode(value).decode("ascii")
     if pa.types.is_list(kind):
-        return _list_converter(kind, julian)
+        return _list_converter(kind)
     if pa.types.is_struct(kind):
-        return _struct_converter(kind, julian)
+        return _struct_converter(kind)
     if pa.types.is_map(kind):
-        return _map_converter(kind, julian)
+        return _map_converter(kind)
     return None
 
 
@@ -124,49 +120,41 @@ def _number(value: float) -> float | str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _date(days: int, julian: bool) -> str:
-    if not julian or days >= _REFORM_DAY:
-        # The calendar repeats itself after 400 years, and Python's ends with the year 9999.
-        ages, days = divmod(days + _EPOCH_DAY - 1, _DAYS_IN_400_YEARS)
-        date = datetime.date.fromordinal(days + 1)
-        return f"{date.year + 400 * ages:04d}-{date.month:02d}-{date.day:02d}"
-    # The usual count of days in years of 365 and 366 days that begin in March.
-    past = days + _EPOCH_DAY + 1_753_507
-    year = (4 * past + 3) // 1461
-    past -= 1461 * year // 4
-    month = (5 * past + 2) // 153
-    day = past - (153 * month + 2) // 5 + 1
-    return f"{year - 4800 + month // 10:04d}-{month + 3 - 12 * (month // 10):02d}-{day:02d}"
+def _date(days: int) -> str:
+    # The calendar repeats itself after 400 years, and Python's ends with the year 9999.
+    ages, days = divmod(days + _EPOCH_DAY - 1, _DAYS_IN_400_YEARS)
+    date = datetime.date.fromordinal(days + 1)
+    return f"{date.year + 400 * ages:04d}-{date.month:02d}-{date.day:02d}"
 
 
 def _timestamp(value: int, per_second: int) -> str:
     seconds, fraction = divmod(value, per_second)
     days, seconds = divmod(seconds, 86400)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    text = f"{_date(days, julian=False)} {clock}"
+    text = f"{_date(days)} {clock}"
     digits = f"{fraction:0{len(str(per_second)) - 1}d}".rstrip("0") if fraction else ""
     return f"{text}.{digits}" if digits else text
 
 
-def _null_safe(kind: pa.DataType, julian: bool) -> Convert:
-    convert = _converter(kind, julian)
+def _null_safe(kind: pa.DataType) -> Convert:
+    convert = _converter(kind)
     if convert is None:
         return lambda value: value
     return lambda value: None if value is None else convert(value)
 
 
-def _list_converter(kind: pa.DataType, julian: bool) -> Convert:
-    element = _null_safe(kind.value_type, julian)
+def _list_converter(kind: pa.DataType) -> Convert:
+    element = _null_safe(kind.value_type)
     return lambda values: [element(value) for value in values]
 
 
-def _struct_converter(kind: pa.DataType, julian: bool) -> Convert:
-    fields = {field.name: _null_safe(field.type, julian) for field in kind}
+def _struct_converter(kind: pa.DataType) -> Convert:
+    fields = {field.name: _null_safe(field.type) for field in kind}
     return lambda values: {name: field(values[name]) for name, field in fields.items()}
 
 
-def _map_converter(kind: pa.DataType, julian: bool) -> Convert:
-    key, item = _null_safe(kind.key_type, julian), _null_safe(kind.item_type, julian)
+def _map_converter(kind: pa.DataType) -> Convert:
+    key, item = _null_safe(kind.key_type), _null_safe(kind.item_type)
     if pa.types.is_string(kind.key_type):
         return lambda pairs: {_text(k): item(v) for k, v in pairs}
     return lambda pairs: [[key(k), item(v)] for k, v in pairs]

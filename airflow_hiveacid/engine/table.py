@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
@@ -25,6 +26,7 @@ from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseObserver
+from airflow_hiveacid.scan.table_scan import TableScan
 
 
 class AcidTable(TableChanges[RunReport]):
@@ -149,6 +151,22 @@ class AcidTable(TableChanges[RunReport]):
         txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
         reader = TableReader(self._client, txn)
         return in_session(reader.changes(scan_session(self._spark), table, source), self._spark)
+
+    def scan(self, **options: Any) -> TableScan:
+        """The visible rows as batches of Arrow, read here and now, without Spark.
+
+        Args:
+            options: Those of ``TableScan``: columns, partitions, a version, the unit of timestamps.
+        """
+        return TableScan(self.ref.full_name, self._client.options, **options)
+
+    def to_arrow(self, **options: Any) -> pa.Table:
+        """The visible rows as a table of Arrow; see ``scan``."""
+        return self.scan(**options).to_arrow()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """The visible rows as a frame of pandas; see ``scan``."""
+        return self.scan(**options).to_pandas()
 
     def compact(
         self, type: str | None = None, *, partitions: Sequence[str] | None = None

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import orc, parquet
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.storage import Storage
 from tests.cli.acid_files import ids, write_events
 
@@ -146,16 +148,25 @@ def test_a_table_that_cannot_be_shown_is_a_clear_error(client, database, hiveaci
     assert hiveacid(command, "missing")[0] == 20
 
 
-def test_an_insert_only_table_is_inspected_but_not_printed(client, database, hiveacid):
+@pytest.mark.parametrize("form", [StorageFormat.ORC, StorageFormat.PARQUET, StorageFormat.JSON])
+def test_an_insert_only_table_is_inspected_and_printed(client, database, hiveacid, form):
     ref = TableRef(database, "i")
-    client.create_table(HiveTable.new(ref, [ID], kind=TableKind.INSERT_ONLY))
+    columns = [HiveColumn("more", "string"), ID]
+    client.create_table(HiveTable.new(ref, columns, kind=TableKind.INSERT_ONLY, format=form))
     delta = folder(client.get_table(ref).location) / "delta_0000001_0000001_0000"
     delta.mkdir()
-    (delta / "000000_0").write_text("1\n")
+    written = pa.table({"ID": pa.array([1, 2], pa.int32())})
+    if form is StorageFormat.ORC:
+        orc.write_table(written, delta / "000000_0")
+    else:
+        parquet.write_table(written, delta / "000000_0")
     write(client, ref, end=client.commit_txn)
     (state,) = rows(hiveacid("inspect", ref.full_name, "--json"))
     assert state["deltas"] == [delta.name]
-    status, said = hiveacid("cat", ref.full_name)
-    assert status == 20
-    assert f"{ref.full_name} is insert-only" in said
-    assert "to_df()" in said
+    if form is StorageFormat.JSON:
+        status, said = hiveacid("cat", ref.full_name)
+        assert (status, "to_df()" in said) == (20, True)
+        return
+    assert hiveacid("cat", ref.full_name) == (0, "more\tid\nNULL\t1\nNULL\t2\n")
+    status, said = hiveacid("cat", ref.full_name, "--row-ids")
+    assert (status, "its rows have no ids" in said) == (20, True)

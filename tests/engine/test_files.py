@@ -20,7 +20,6 @@ from airflow_hiveacid.acid.names import Base, Delta, parse_directory, parse_file
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.cli.rows import visible_rows
 from airflow_hiveacid.engine.read.acid_snapshot import (
     ACID_FIELDS,
     BUCKET,
@@ -43,6 +42,7 @@ from airflow_hiveacid.orc.compression import Codec
 from airflow_hiveacid.orc.streams import StreamKind
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage import Storage
 
 COLUMNS = [

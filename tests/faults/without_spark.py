@@ -19,7 +19,6 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.rows import visible_rows
 from airflow_hiveacid.engine import run as application
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
@@ -38,6 +37,7 @@ from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage import Storage
 from tests.faults.rows import Row, change
 

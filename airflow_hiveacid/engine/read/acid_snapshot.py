@@ -366,10 +366,8 @@ def _read(
 def _orc(
     spark: SparkSession, schema: StructType, paths: Sequence[str], search: SearchArgument | None
 ) -> DataFrame:
-    reader = file_reader(spark).schema(schema)
-    if search is not None:
-        reader = reader.options(**search.read_options())
-    return reader.orc([escape_glob(path) for path in paths])
+    options = {} if search is None else search.read_options()
+    return file_reader(spark).schema(schema).options(**options).orc(list(map(escape_glob, paths)))
 
 
 def _pack(keys: KeyRange | None, last_partition: int) -> Column | None:

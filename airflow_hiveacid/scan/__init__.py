@@ -1,0 +1,1 @@
+"""Reading tables without Spark and without Java, as batches of Arrow."""

@@ -1,0 +1,244 @@
+"""The columns of a table: their types in Arrow, and what rows of its files become.
+
+Columns, and fields of structs, are found by name, as Hive finds them: what a file lacks is null, and
+what the table lacks is left out. Of the types only those changes are made here whose outcome is
+beyond doubt; for all others there is Spark's reader.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa  # noqa: TID253
+from pyarrow import compute, types  # noqa: TID253
+
+from airflow_hiveacid.acid.schema import (
+    LOCAL_ZONE,
+    Array,
+    Char,
+    Decimal,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    Varchar,
+    parse_type,
+)
+from airflow_hiveacid.errors import UnsupportedFile, UnsupportedTable
+from airflow_hiveacid.metastore.catalog import HiveColumn
+from airflow_hiveacid.scan.times import (
+    TIMESTAMP,
+    as_unit,
+    elements,
+    entries,
+    list_of,
+    map_of,
+)
+
+_PRIMITIVES = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+}
+_TIMES = {"timestamp": None, LOCAL_ZONE: "UTC"}
+# An integer of 64 bits has so many digits, and Arrow's decimals as many as Hive's.
+_DIGITS, _MOST_DIGITS = 19, 38
+_REMEDY = "Read the table with AcidTable(...).to_df(), or with Hive."
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """Some columns of a table, as batches have them.
+
+    Attributes:
+        columns: Those that files hold.
+        keys: Those that the names of partitions tell.
+        unit: What timestamps are counted in, "us" or "ns"; None keeps the type of ``scan.times``.
+    """
+
+    columns: Sequence[HiveColumn]
+    keys: Sequence[HiveColumn] = ()
+    unit: str | None = "us"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their types.
+
+        Raises:
+            UnsupportedTable: There is a type that Arrow lacks.
+        """
+        return pa.schema(
+            [
+                pa.field(column.name, self._type(parse_type(column.type), column.name))
+                for column in (*self.columns, *self.keys)
+            ]
+        )
+
+    def values(self, texts: Mapping[str, str | None]) -> list[pa.Scalar]:
+        """The values of the partition keys, from their texts."""
+        return [self._value(key, texts[key.name]) for key in self.keys]
+
+    def batch(self, rows: pa.RecordBatch, keys: Sequence[pa.Scalar]) -> pa.RecordBatch:
+        """Rows of a file as those of the table.
+
+        Args:
+            rows: Some columns of a file, under any names.
+            keys: The values of the partition keys.
+
+        Raises:
+            UnsupportedFile: A column has a type in the file whose values are not for us to change.
+        """
+        given = reversed(list(enumerate(rows.schema.names)))
+        places = {name.lower(): place for place, name in given}
+        arrays = []
+        for column, field in zip(self.columns, self.schema, strict=False):
+            place = places.get(column.name.lower())
+            if place is None:
+                arrays.append(pa.nulls(len(rows), field.type))
+                continue
+            try:
+                arrays.append(self._converted(rows.column(place), parse_type(column.type)))
+            except pa.ArrowInvalid as error:
+                raise UnsupportedFile(
+                    f"The column {column.name} has values that are none of its type {column.type}:"
+                    f" {error}",
+                    remedy=_REMEDY,
+                ) from error
+        arrays += [pa.repeat(value, len(rows)) for value in keys]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _type(self, type_: HiveType, name: str) -> pa.DataType:
+        match type_:
+            case Primitive(known) if known in _PRIMITIVES:
+                return _PRIMITIVES[known]
+            case Primitive(known) if known in _TIMES:
+                return TIMESTAMP if self.unit is None else pa.timestamp(self.unit, _TIMES[known])
+            case Char() | Varchar():
+                return pa.string()
+            case Decimal(precision, scale):
+                return pa.decimal128(precision, scale)
+            case Array(element):
+                return pa.list_(self._type(element, name))
+            case Map(key, value):
+                return pa.map_(self._type(key, name), self._type(value, name))
+            case Struct(fields):
+                return pa.struct([(field, self._type(inside, name)) for field, inside in fields])
+        raise UnsupportedTable(
+            f"The column {name} is of type {type_}, which Arrow lacks.", remedy="Read the others."
+        )
+
+    def _value(self, key: HiveColumn, text: str | None) -> pa.Scalar:
+        kind = self._type(parse_type(key.type), key.name)
+        if text is None:
+            return pa.scalar(None, kind)
+        written = pa.array([text.rstrip(" ") if kind != pa.string() else text])
+        try:
+            if kind == TIMESTAMP:
+                nanos = written.cast(pa.timestamp("us")).cast(pa.int64())[0].as_py()
+                seconds, rest = divmod(nanos, 10**6)
+                return pa.scalar({"seconds": seconds, "nanos": rest * 1000}, kind)
+            if types.is_timestamp(kind):
+                return written.cast(pa.timestamp(kind.unit)).cast(pa.int64()).cast(kind)[0]
+            value = written.cast(kind)
+        except pa.ArrowInvalid as error:
+            raise UnsupportedTable(
+                f"There is a partition whose {key.name} is {text!r}, which is no {key.type}.",
+                remedy="Name the partitions that are to be read.",
+            ) from error
+        return (
+            compute.ascii_rtrim(value, " ")[0]
+            if isinstance(parse_type(key.type), Char)
+            else value[0]
+        )
+
+    def _converted(self, values: pa.Array, type_: HiveType) -> pa.Array:
+        match type_:
+            case Struct(fields) if types.is_struct(values.type) and values.type != TIMESTAMP:
+                return self._struct(values, fields)
+            case Array(element) if types.is_list(values.type):
+                changed = list_of(values, self._converted(elements(values), element))
+                return changed.cast(self._type(type_, ""))
+            case Map(key, value) if types.is_map(values.type):
+                keys, items = entries(values)
+                changed = map_of(values, self._converted(keys, key), self._converted(items, value))
+                return changed.cast(self._type(type_, ""))
+            case Char(length) | Varchar(length) if types.is_string(values.type):
+                texts = compute.ascii_rtrim(values, " ") if isinstance(type_, Char) else values
+                longest = compute.max(compute.utf8_length(texts)).as_py()
+                if longest is not None and longest > length:
+                    texts = compute.utf8_slice_codeunits(texts, 0, length)
+                    return compute.ascii_rtrim(texts, " ") if isinstance(type_, Char) else texts
+                return texts
+            case Primitive(name) if name in _TIMES:
+                return self._times(values, name)
+            case Primitive("string") | Char() | Varchar():
+                texts = _text_of(values, type_)
+                return texts if type_ == Primitive("string") else self._converted(texts, type_)
+        return _number(values, self._type(type_, ""), type_)
+
+    def _struct(self, values: pa.Array, fields: Sequence[tuple[str, HiveType]]) -> pa.Array:
+        # Of names that differ by nothing but case the first one counts.
+        given = [field.name.lower() for field in values.type]
+        parts = [
+            self._converted(values.field(given.index(name.lower())), inside)
+            if name.lower() in given
+            else pa.nulls(len(values), self._type(inside, name))
+            for name, inside in fields
+        ]
+        kinds = [pa.field(name, part.type) for (name, _), part in zip(fields, parts, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=kinds, mask=values.is_null())
+
+    def _times(self, values: pa.Array, name: str) -> pa.Array:
+        if types.is_date32(values.type):
+            days = values.cast(pa.int32()).cast(pa.int64())
+            seconds = compute.multiply(days, 86_400)
+            nanos = pa.nulls(len(values), pa.int32()).fill_null(0)
+            parts = [seconds.fill_null(0), nanos]
+            values = pa.StructArray.from_arrays(
+                parts, fields=list(TIMESTAMP), mask=values.is_null()
+            )
+        if values.type != TIMESTAMP:
+            raise _changed(values.type, Primitive(name))
+        return values if self.unit is None else as_unit(values, self.unit, _TIMES[name])
+
+
+def _number(values: pa.Array, wanted: pa.DataType, type_: HiveType) -> pa.Array:
+    """Values of a type in a wider one, or a narrower one that has room for all of them."""
+    old = values.type
+    if old == wanted:
+        return values
+    real = types.is_floating(wanted)
+    if types.is_integer(old) and (types.is_integer(wanted) or real):
+        return values.cast(wanted, safe=not real)
+    if types.is_float32(old) and types.is_float64(wanted):
+        return values.cast(wanted)
+    if types.is_integer(old) and types.is_decimal(wanted):
+        room = pa.decimal128(min(_DIGITS + wanted.scale, _MOST_DIGITS), wanted.scale)
+        return values.cast(room).cast(wanted)
+    if types.is_decimal(old) and types.is_decimal(wanted):
+        return values.cast(wanted)
+    if types.is_binary(wanted) and types.is_string(old):
+        return values.cast(wanted)
+    raise _changed(old, type_)
+
+
+def _text_of(values: pa.Array, type_: HiveType) -> pa.Array:
+    """Values as Hive writes them where they became texts."""
+    if types.is_string(values.type):
+        return values
+    if types.is_boolean(values.type):
+        return compute.if_else(values, "TRUE", "FALSE")
+    if types.is_integer(values.type) or types.is_date32(values.type):
+        return values.cast(pa.string())
+    raise _changed(values.type, type_)
+
+
+def _changed(old: pa.DataType, new: HiveType) -> UnsupportedFile:
+    shown = "timestamp" if old == TIMESTAMP else old
+    return UnsupportedFile(f"A column was {shown} and has become {new}.", remedy=_REMEDY)

@@ -1,0 +1,173 @@
+"""The rows of one ORC file as batches of Arrow, some of the columns only, with times of every age."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np  # noqa: TID253
+import pyarrow as pa  # noqa: TID253
+
+from airflow_hiveacid.errors import CorruptFile, DataError, UnsupportedFile
+from airflow_hiveacid.filesystems import storage_error
+from airflow_hiveacid.listing import DataFile, open_data, read_tail
+from airflow_hiveacid.orc.batches import read_batches
+from airflow_hiveacid.orc.chosen_columns import only_columns
+from airflow_hiveacid.orc.envelope import EnvelopeColumn, TypeField, TypeKind, kind_of
+from airflow_hiveacid.orc.envelope import with_column_names as named
+from airflow_hiveacid.orc.keys import key_names
+from airflow_hiveacid.orc.protobuf import Message
+from airflow_hiveacid.orc.source_and_sink import Source
+from airflow_hiveacid.orc.stripe_footer import UTC
+from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.timestamps import split_timestamps, timestamp_clock
+from airflow_hiveacid.scan.times import of_orc
+from airflow_hiveacid.storage import ReadOnlyStorage
+
+_MOST_ROWS = 65_536
+# The parts of a row id, and by which write id it was written or deleted.
+_KEY = (
+    EnvelopeColumn.ORIGINAL_TRANSACTION,
+    EnvelopeColumn.BUCKET,
+    EnvelopeColumn.ROW_ID,
+    EnvelopeColumn.CURRENT_TRANSACTION,
+)
+
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class KeyedRows(NamedTuple):
+    """Some rows of a file that has row ids: the parts of `_KEY`, and the table's own columns."""
+
+    key: tuple[Int64s, Int64s, Int64s, Int64s]
+    columns: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class OrcFile:
+    """A file of a transactional table.
+
+    Attributes:
+        storage: The folder of its partition.
+        file: Which it is.
+        names: All columns of the table, for a file that has no names for its own.
+    """
+
+    storage: ReadOnlyStorage
+    file: DataFile
+    names: Sequence[str] = ()
+
+    def keyed(self, columns: Collection[str] | None = None) -> Iterator[KeyedRows]:
+        """The rows of a file with row ids.
+
+        Args:
+            columns: Those that are wanted, in any case, of the table's own; None is all.
+
+        Raises:
+            CorruptFile: It cannot be read.
+            UnsupportedFile: It has other columns than an ACID file.
+        """
+        tail = self._tail()
+        if not tail.is_acid:
+            fields = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
+            own = ", ".join(name.decode(errors="replace") for name in fields)
+            raise UnsupportedFile(
+                f"{self._path} has the columns {own} instead of those of an ACID file.",
+                remedy="Look who wrote it: its name says that it has row ids.",
+            )
+        wanted = [*_KEY, *_columns_of(tail, EnvelopeColumn.ROW, columns)]
+        with self._errors():
+            key_names(tail.types)
+        for batch in self._batches(tail, wanted):
+            keys = batch.columns[: len(_KEY)]
+            if any(key.null_count for key in keys):
+                raise CorruptFile(f"{self._path}: There are rows whose row id is null.")
+            row = batch.columns[len(_KEY) :]
+            fields = row[0].flatten() if row else []
+            names = [field.name for field in row[0].type] if row else []
+            write_ids, buckets, numbers, current = map(_int64s, keys)
+            key = (write_ids, buckets, numbers, current)
+            yield KeyedRows(key, _record_batch(fields, names, len(batch)))
+
+    def flat(self, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of a file that has no row ids; see ``keyed``.
+
+        There is always a column, since batches without any have no length.
+        """
+        tail = self._tail()
+        wanted = _columns_of(tail, EnvelopeColumn.ROOT, columns)
+        yield from self._batches(tail, wanted or [1])
+
+    def _tail(self) -> OrcTail:
+        tail = read_tail(self.storage, self.file.path, self.file.size)
+        return replace(tail, types=named(tail.types, self.names))
+
+    def _batches(self, tail: OrcTail, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        with self._errors(), open_data(self.storage, self.file) as opened:
+            source, tail = only_columns(opened, tail, columns)
+            clocks = _clocks(source, tail)
+            for clock, stripes in groupby(range(len(tail.stripes)), key=clocks.__getitem__):
+                view, split = split_timestamps(source, tail, list(stripes))
+                with closing(read_batches(view, split, rows=_MOST_ROWS)) as batches:
+                    for batch in batches:
+                        yield pa.RecordBatch.from_arrays(
+                            [
+                                of_orc(column, julian=tail.is_julian, clock=clock)
+                                for column in batch.columns
+                            ],
+                            names=batch.schema.names,
+                        )
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Name the file in what is wrong with it."""
+        try:
+            yield
+        except OSError as error:
+            raise storage_error(error, self._path) from error
+        except DataError as error:
+            if error.what.startswith(self._path):
+                raise
+            raise type(error)(f"{self._path}: {error.what}", remedy=error.remedy) from error
+
+    @property
+    def _path(self) -> str:
+        return f"{self.storage.location.rstrip('/')}/{self.file.path}"
+
+
+def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
+    """By which clock the timestamps of each stripe are counted."""
+    clocks = [timestamp_clock(source, tail, number) for number in range(len(tail.stripes))]
+    if {*clocks} - {None, "", UTC} and TypeKind.TIMESTAMP_INSTANT in map(kind_of, tail.types):
+        raise UnsupportedFile(
+            "There are timestamps by the clock of their writer beside others with a time zone.",
+            remedy="Read the table with Spark.",
+        )
+    return clocks
+
+
+def _columns_of(tail: OrcTail, root: int, names: Collection[str] | None) -> list[int]:
+    """The numbers of the columns of some names, the first of those that differ by case alone."""
+    if names is None:
+        return [root]
+    numbers = Message.decode(tail.types[root]).all_numbers(TypeField.SUBTYPES)
+    given = [name.decode(errors="replace").lower() for name in _field_names(tail, root)]
+    places = dict(reversed(list(zip(given, numbers, strict=False))))
+    return [places[name] for name in {name.lower() for name in names} if name in places]
+
+
+def _field_names(tail: OrcTail, column: int) -> list[bytes]:
+    return Message.decode(tail.types[column]).all_data(TypeField.FIELD_NAMES)
+
+
+def _record_batch(arrays: Sequence[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+    # Without a column nobody could say how many rows there are.
+    return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
+
+
+def _int64s(column: pa.Array) -> Int64s:
+    result: Int64s = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return result

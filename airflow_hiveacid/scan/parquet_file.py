@@ -1,0 +1,77 @@
+"""The rows of one Parquet file of an insert-only table as batches of Arrow."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa  # noqa: TID253
+from pyarrow import parquet, types  # noqa: TID253
+
+from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.filesystems import storage_error
+from airflow_hiveacid.orc.stripe_footer import UTC
+from airflow_hiveacid.scan.times import of_parquet
+from airflow_hiveacid.storage import ReadOnlyStorage
+
+_MOST_ROWS = 65_536
+# Under this name Hive 4 notes the zone of its clock in a file.
+_ZONE = b"writer.time.zone"
+_NAMES_OF_UTC = frozenset({b"UTC", b"Etc/UTC", b"GMT", b"Z"})
+# Hive writes times in the calendar that was in use and does not say so; Spark says it.
+_SPARK, _SPARK_HYBRID = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """A file of an insert-only table.
+
+    Attributes:
+        storage: The folder of its partition.
+        path: The file in it.
+    """
+
+    storage: ReadOnlyStorage
+    path: str
+
+    def batches(self, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """The rows.
+
+        Args:
+            columns: Those that are wanted, in any case. There is always one.
+
+        Raises:
+            CorruptFile: It cannot be read.
+            UnsupportedFile: Its timestamps are nested and by a clock of another zone.
+        """
+        path = f"{self.storage.location.rstrip('/')}/{self.path}"
+        try:
+            with self.storage.open_input(self.path) as source:
+                yield from _batches(
+                    parquet.ParquetFile(source, coerce_int96_timestamp_unit="us"),
+                    {name.lower() for name in columns},
+                    path,
+                )
+        except pa.ArrowException as error:
+            raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+        except OSError as error:
+            raise storage_error(error, path) from error
+
+
+def _batches(file: parquet.ParquetFile, wanted: set[str], path: str) -> Iterator[pa.RecordBatch]:
+    said = file.metadata.metadata or {}
+    julian = _SPARK not in said or _SPARK_HYBRID in said
+    clock = said.get(_ZONE, b"UTC")
+    zone = UTC if clock in _NAMES_OF_UTC else clock.decode(errors="replace")
+    names = [name for name in file.schema_arrow.names if name.lower() in wanted]
+    names = names or file.schema_arrow.names[:1]
+    for name in names if zone != UTC else ():
+        kind = file.schema_arrow.field(name).type
+        if not types.is_timestamp(kind) and "timestamp" in str(kind):
+            raise UnsupportedFile(
+                f"{path}: {name} holds timestamps within other values, by the clock of {zone}.",
+                remedy="Let Hive copy the rows into an ORC table.",
+            )
+    for batch in file.iter_batches(_MOST_ROWS, columns=names, use_threads=False):
+        yield pa.RecordBatch.from_arrays(
+            [of_parquet(column, julian=julian, clock=zone) for column in batch.columns],
+            names=batch.schema.names,
+        )

@@ -1,0 +1,146 @@
+"""TableScan: a table for Arrow, pandas, DuckDB and Polars, without Spark and without Java."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa  # noqa: TID253
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.versions import AsOf
+from airflow_hiveacid.errors import UnknownColumn, UserError
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.scan.columns import TableColumns
+from airflow_hiveacid.scan.visible_table import snapshot_of
+
+_UNITS = ("us", "ns")
+
+
+class TableScan:
+    """The visible rows of a transactional table, as Arrow's batches.
+
+    Every call reads under a transaction of its own, which keeps cleaners away from the files and
+    ends with the last batch, with an error, or when the batches are let go. So each sees the table
+    as of the moment in which its first batch is asked for.
+
+    DuckDB and Polars take a scan as it is::
+
+        orders = TableScan("sales.orders", "thrift://hms:9083", columns=["id", "price"])
+        duckdb.sql("SELECT sum(price) FROM orders")
+        polars.DataFrame(orders)
+
+    Args:
+        name: The table, ``"database.table"``.
+        metastore: The metastore's uri, or all its options.
+        columns: The names of the columns, in their order; all by default.
+        partitions: The names of the partitions, ``"day=2026-05-01"``; all by default.
+        as_of_write_id: Read the table as it was after this write id, without what came later.
+        as_of_time: Read the table as it was then; a text is in ISO form, and a time without a
+            zone in UTC.
+        timestamps: What they are counted in: microseconds, ``"us"``, or nanoseconds, ``"ns"``, which
+            years before 1677 or after 2262 have none of.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        metastore: str | MetastoreOptions,
+        *,
+        columns: Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        as_of_write_id: int | None = None,
+        as_of_time: datetime | str | None = None,
+        timestamps: str = "us",
+    ) -> None:
+        if timestamps not in _UNITS:
+            raise UserError(f"Timestamps are counted in {' or '.join(_UNITS)}, not {timestamps!r}.")
+        if columns is not None and not columns:
+            raise UserError("Rows without any column cannot be counted.", remedy="Name one.")
+        self.ref = TableRef.parse(name)
+        self._metastore = MetastoreOptions.of(metastore)
+        self._columns = columns
+        self._partitions = partitions
+        self._as_of = AsOf.of(as_of_write_id, as_of_time)
+        self._unit = timestamps
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types, the partition keys last.
+
+        Raises:
+            UnsupportedTable: There is a type that Arrow lacks.
+        """
+        with MetastoreClient(self._metastore) as client:
+            return self._asked(client.get_table(self.ref))[1]
+
+    def batches(self) -> pa.RecordBatchReader:
+        """The rows, some at a time.
+
+        A reader that is not read to its end has to be closed, or let go: until then the transaction
+        stays open.
+
+        Raises:
+            UnknownColumn: The table lacks a column that is asked for.
+            UnsupportedTable: Its files hold lines of text, or a type that Arrow lacks.
+        """
+        reading = self._read()
+        schema: pa.Schema = next(reading)
+        return pa.RecordBatchReader.from_batches(schema, reading)
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as a table of Arrow; see ``batches``."""
+        return self.batches().read_all()
+
+    def to_pandas(self) -> Any:
+        """All rows as a frame of pandas, its columns being Arrow's; see ``batches``.
+
+        So nulls, decimals and days stay what they are.
+        """
+        from pandas import ArrowDtype  # type: ignore[import-untyped]
+
+        return self.to_arrow().to_pandas(types_mapper=ArrowDtype)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows, for all that understands Arrow."""
+        return self.batches().__arrow_c_stream__(requested_schema)
+
+    def _read(self) -> Iterator[Any]:
+        """First the schema, then the batches."""
+        with (
+            MetastoreClient(self._metastore) as client,
+            snapshot_of(client, self.ref, as_of=self._as_of, partitions=self._chosen) as visible,
+        ):
+            assert visible.table is not None
+            wanted, schema = self._asked(visible.table)
+            yield schema
+            for partition in visible.partitions:
+                for _, batch in visible.rows(partition, wanted):
+                    yield batch.select(schema.names)
+
+    def _asked(self, table: HiveTable) -> tuple[TableColumns, pa.Schema]:
+        """What is to be read, and the columns in the order in which they are asked for."""
+        known = {column.name.lower(): column for column in (*table.columns, *table.partition_keys)}
+        names = list(known) if self._columns is None else [name.lower() for name in self._columns]
+        if unknown := [name for name in names if name not in known]:
+            raise UnknownColumn(
+                f"{table.ref.full_name} has no column {', '.join(unknown)}.",
+                remedy=f"Its columns are {', '.join(each.name for each in known.values())}.",
+            )
+        wanted = TableColumns(
+            [column for column in table.columns if column.name.lower() in names],
+            [key for key in table.partition_keys if key.name.lower() in names],
+            self._unit,
+        )
+        return wanted, pa.schema([wanted.schema.field(known[name].name) for name in names])
+
+    def _chosen(self, table: HiveTable, names: Sequence[str]) -> Sequence[str]:
+        if self._partitions is None:
+            return names
+        if unknown := sorted({*self._partitions} - {*names}):
+            raise UserError(
+                f"{table.ref.full_name} has no partition {', '.join(unknown)}.",
+                remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
+            )
+        return [name for name in names if name in self._partitions]

@@ -1,0 +1,254 @@
+"""Timestamps and days of every age, as the calendar of today counts them.
+
+Arrow's timestamps of nanoseconds end with the year 2262, and those of microseconds lack digits. So
+what is read from a file has its timestamps in the type TIMESTAMP, which holds all of them exactly;
+`as_unit` makes Arrow's own of them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np  # noqa: TID253
+import pyarrow as pa  # noqa: TID253
+from pyarrow import compute, types  # noqa: TID253
+
+from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.orc.column_ranges import FIRST_GREGORIAN_DAY
+from airflow_hiveacid.orc.stripe_footer import UTC
+from airflow_hiveacid.orc.timestamps import SECONDS_OF_2015
+
+# Seconds since 1970 on a clock without a zone, rounded down, and the rest. No type in a file is
+# equal to it: there everything may be null.
+TIMESTAMP = pa.struct(
+    [
+        pa.field("seconds", pa.int64(), nullable=False),
+        pa.field("nanos", pa.int32(), nullable=False),
+    ]
+)
+# What `orc.timestamps` makes of a timestamp.
+_SPLIT = pa.struct({"seconds": pa.int64(), "nanos": pa.timestamp("ns")})
+_DAY = 86_400
+_NANOS = 10**9
+# No calendar reaches as far.
+_MOST_SECONDS = 1 << 45
+# Java knows zones from here on; before, it takes their offset of today.
+_YEAR_1900 = -2_208_988_800
+# Files of zones list what happened up to then, and a rule for all that comes after.
+_LAST_KNOWN_YEAR = 2036
+_WINTER_AND_SUMMER = (1_420_070_400, 1_435_708_800)
+
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def of_orc(array: pa.Array, *, julian: bool, clock: str | None) -> pa.Array:
+    """Bring the times in a column of an ORC file to the calendar of today.
+
+    Args:
+        array: The column, its timestamps taken apart by ``split_timestamps``.
+        julian: Whether days before October 1582 are counted by the calendar of that time.
+        clock: The zone that timestamps are counted by.
+    """
+
+    def change(leaf: pa.Array) -> pa.Array | None:
+        if leaf.type == _SPLIT:
+            return _joined(leaf, julian, clock or UTC)
+        return today(leaf) if julian and types.is_date32(leaf.type) else None
+
+    return _changed(array, change)
+
+
+def of_parquet(array: pa.Array, *, julian: bool, clock: str) -> pa.Array:
+    """Bring the times in a column of a Parquet file to the calendar of today; see ``of_orc``."""
+
+    def change(leaf: pa.Array) -> pa.Array | None:
+        if types.is_timestamp(leaf.type):
+            micros = _numbers(leaf.cast(pa.timestamp("us", leaf.type.tz)))
+            seconds = micros // 10**6
+            rest = (micros - seconds * 10**6) * 1000
+            return _timestamps(
+                _as_today(_on_the_wall(seconds, clock)) if julian else _on_the_wall(seconds, clock),
+                rest,
+                leaf.is_null(),
+            )
+        return today(leaf) if julian and types.is_date32(leaf.type) else None
+
+    return _changed(array, change)
+
+
+def as_unit(array: pa.Array, unit: str, zone: str | None = None) -> pa.Array:
+    """Arrow's own timestamps.
+
+    Args:
+        array: Of the type TIMESTAMP.
+        unit: "us" cuts to microseconds, "ns" cannot hold all years.
+        zone: Theirs, if they are moments.
+
+    Raises:
+        UnsupportedFile: There is one that Arrow cannot hold.
+    """
+    seconds, nanos = (_numbers(part) for part in (array.field(0), array.field(1)))
+    per_second = {"us": 10**6, "ns": _NANOS}[unit]
+    known = seconds[~np.asarray(array.is_null())]
+    limit = (1 << 63) // per_second - 1
+    if len(known) and not -limit < known.min() <= known.max() < limit:
+        raise UnsupportedFile(
+            "There is a timestamp before 1677 or after 2262, which has no number of nanoseconds.",
+            remedy="Ask for microseconds.",
+        )
+    numbers = seconds * per_second + nanos // (_NANOS // per_second)
+    mask = np.asarray(array.is_null())
+    return pa.array(numbers, pa.int64(), mask=mask).view(pa.timestamp(unit, zone))
+
+
+def today(days: pa.Array) -> pa.Array:
+    """Days of which those before October 1582 were counted by the calendar of that time."""
+    numbers = days.cast(pa.int32())
+    counted = _numbers(numbers)
+    mask = np.asarray(days.is_null())
+    return pa.array(_rebased(counted).astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
+
+
+def _rebased(days: Int64s) -> Int64s:
+    old = days < FIRST_GREGORIAN_DAY
+    if not old.any():
+        return days
+    # The usual count of days in years that begin in March, first of one calendar, then of the other.
+    past = np.where(old, days, 0) + 719_163 + 1_753_507
+    year = (4 * past + 3) // 1461
+    past -= 1461 * year // 4
+    month = (5 * past + 2) // 153
+    day = past - (153 * month + 2) // 5
+    year -= 4800
+    age = year // 400
+    year -= age * 400
+    of_year = (153 * month + 2) // 5 + day
+    rebased = age * 146_097 + year * 365 + year // 4 - year // 100 + of_year - 719_468
+    return np.where(old, rebased, days)
+
+
+def _as_today(seconds: Int64s) -> Int64s:
+    days = seconds // _DAY
+    return (_rebased(days) - days) * _DAY + seconds
+
+
+def _joined(pairs: pa.Array, julian: bool, clock: str) -> pa.Array:
+    """Timestamps out of what stands in an ORC file, as its readers in Java take it."""
+    seconds = _numbers(pairs.field(0))
+    nanos = _numbers(pairs.field(1).cast(pa.int64())) - SECONDS_OF_2015 * _NANOS
+    missing = np.asarray(pairs.is_null())
+    seconds, nanos = np.where(missing, 0, seconds), np.where(missing, 0, nanos)
+    if len(nanos) and np.abs(nanos).max() >= _NANOS:
+        raise CorruptFile("A timestamp has more nanoseconds than a second has.")
+    if len(seconds) and np.abs(seconds).max() > _MOST_SECONDS:
+        raise CorruptFile("A timestamp is of a year that no calendar has.")
+    moments = seconds + SECONDS_OF_2015 - _offset(np.array([SECONDS_OF_2015]), clock)
+    # Java's writers round towards 1970, unless what is left is less than a millisecond. Others
+    # round so as well, and count what is left backwards.
+    moments -= ((moments < 0) & (nanos > 999_999)) | (nanos < 0)
+    nanos = np.where(nanos < 0, nanos + _NANOS, nanos)
+    walls = _on_the_wall(moments, clock)
+    return _timestamps(_as_today(walls) if julian else walls, nanos, pairs.is_null())
+
+
+def _on_the_wall(moments: Int64s, clock: str) -> Int64s:
+    """What a clock in a zone shows, in seconds."""
+    return moments if clock == UTC else moments + _offset(moments, clock)
+
+
+def _offset(moments: Int64s, clock: str) -> Int64s:
+    """By how many seconds a clock in a zone is ahead of UTC."""
+    if clock == UTC:
+        return np.zeros_like(moments)
+
+    def local(seconds: Int64s) -> Int64s:
+        try:
+            stamps = pa.array(seconds, pa.int64()).view(pa.timestamp("s", clock))
+            return _numbers(compute.local_timestamp(stamps)) - seconds
+        except pa.ArrowInvalid as error:
+            raise UnsupportedFile(f"There are timestamps by an unknown zone: {error}") from error
+
+    standard = local(np.array(_WINTER_AND_SUMMER)).min()
+    return np.where(moments < _YEAR_1900, standard, local(_in_known_years(moments)))
+
+
+def _in_known_years(moments: Int64s) -> Int64s:
+    """Moments with those for which nobody lists the rules moved into a year with the same days."""
+    stamps = moments.astype("datetime64[s]")
+    years = stamps.astype("datetime64[Y]").astype(np.int64) + 1970
+    if not len(years) or years.max() <= _LAST_KNOWN_YEAR:
+        return moments
+    starts = _start_of(years)
+    leap = (_start_of(years + 1) - starts) // _DAY - 365
+    weekday = starts // _DAY % 7
+    like = years.copy()
+    for year in range(_LAST_KNOWN_YEAR - 27, _LAST_KNOWN_YEAR + 1):
+        first = _start_of(np.array([year, year + 1]))
+        same = (first[0] // _DAY % 7 == weekday) & ((first[1] - first[0]) // _DAY - 365 == leap)
+        like[same & (years > _LAST_KNOWN_YEAR)] = year
+    return moments - starts + _start_of(like)
+
+
+def _start_of(years: Int64s) -> Int64s:
+    starts: Int64s = (years - 1970).astype("datetime64[Y]").astype("datetime64[s]").astype(np.int64)
+    return starts
+
+
+def _timestamps(seconds: Int64s, nanos: Int64s, missing: pa.Array) -> pa.Array:
+    parts = [pa.array(seconds, pa.int64()), pa.array(nanos.astype(np.int32), pa.int32())]
+    return pa.StructArray.from_arrays(parts, fields=list(TIMESTAMP), mask=missing)
+
+
+def _numbers(array: pa.Array) -> Int64s:
+    """The numbers of an array, zero for null."""
+    numbers: Int64s = compute.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _changed(array: pa.Array, change: Callable[[pa.Array], pa.Array | None]) -> pa.Array:
+    """An array with some of what is nested in it replaced."""
+    if not _has_times(array.type):
+        return array
+    if (changed := change(array)) is not None:
+        return changed
+    if types.is_struct(array.type):
+        parts = [_changed(array.field(number), change) for number in range(array.type.num_fields)]
+        fields = [field.with_type(part.type) for field, part in zip(array.type, parts, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null())
+    if types.is_map(array.type):
+        keys, items = (_changed(part, change) for part in entries(array))
+        return map_of(array, keys, items)
+    if types.is_list(array.type):
+        return list_of(array, _changed(elements(array), change))
+    return array
+
+
+def _has_times(kind: pa.DataType) -> bool:
+    if types.is_timestamp(kind) or types.is_date32(kind):
+        return True
+    return any(_has_times(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def elements(array: pa.Array) -> pa.Array:
+    """The elements of all lists, without what others have of the same memory."""
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return array.values.slice(first, last - first)
+
+
+def list_of(array: pa.Array, values: pa.Array) -> pa.Array:
+    """The same lists with other elements."""
+    return pa.ListArray.from_arrays(_offsets(array), values, mask=array.is_null())
+
+
+def entries(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The keys and the values of all maps; see ``elements``."""
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return array.keys.slice(first, last - first), array.items.slice(first, last - first)
+
+
+def map_of(array: pa.Array, keys: pa.Array, items: pa.Array) -> pa.Array:
+    """The same maps with other keys and values."""
+    return pa.MapArray.from_arrays(_offsets(array), keys, items, mask=array.is_null())
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    return pa.array(np.asarray(array.offsets) - array.offsets[0].as_py(), pa.int32())

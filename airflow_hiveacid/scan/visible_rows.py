@@ -1,0 +1,200 @@
+"""The visible rows of one directory of an ACID table, some at a time.
+
+Rows come out in the order of buckets, then of directories, then of the files themselves. In memory
+are some rows and the delete events of one bucket, never a whole table.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np  # noqa: TID253
+import pyarrow as pa  # noqa: TID253
+
+from airflow_hiveacid.acid.directory import AcidDirectory, Rules
+from airflow_hiveacid.acid.names import Base, Delta, delete_applies
+from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.acid.write_ids import WriteIdList
+from airflow_hiveacid.listing import DataFile, data_files, read_tail
+from airflow_hiveacid.scan.orc_file import OrcFile
+from airflow_hiveacid.storage import ReadOnlyStorage
+
+# Rows of a file without a bucket number in its name have no row ids; nothing can delete them.
+_NO_BUCKET = -1
+
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Some visible rows: the three parts of their row ids, and the table's own columns.
+
+    Timestamps are of the type that ``airflow_hiveacid.scan.times`` has for them.
+    """
+
+    write_ids: Int64s
+    buckets: Int64s
+    rows: Int64s
+    columns: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def row_ids(self) -> list[RowId]:
+        """Spell out the row ids."""
+        parts = (self.write_ids.tolist(), self.buckets.tolist(), self.rows.tolist())
+        return [RowId(*key) for key in zip(*parts, strict=True)]
+
+
+class DeleteEvents:
+    """The delete events of one file, found by the key of the row they delete."""
+
+    def __init__(self, write_ids: Int64s, buckets: Int64s, rows: Int64s) -> None:
+        order = np.lexsort((rows, buckets, write_ids))
+        write_ids, buckets, rows = write_ids[order], buckets[order], rows[order]
+        self._rows = {
+            (int(write_ids[start]), int(buckets[start])): rows[start:end]
+            for start, end in _runs(write_ids, buckets)
+        }
+
+    def hits(self, write_id: int, bucket: int, rows: Int64s) -> Bools:
+        """Tell which of these rows of one write id and bucket property are deleted."""
+        deleted = self._rows.get((write_id, bucket))
+        if deleted is None:
+            return np.zeros(len(rows), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(deleted, rows), len(deleted) - 1)
+        hits: Bools = deleted[at] == rows
+        return hits
+
+
+def visible_rows(
+    storage: ReadOnlyStorage,
+    directory: AcidDirectory,
+    write_ids: WriteIdList,
+    rules: Rules,
+    columns: Collection[str] | None = None,
+    names: Sequence[str] = (),
+) -> Iterator[RowBatch]:
+    """Read every visible row of one table or partition directory.
+
+    Args:
+        storage: The directory that holds the base and the deltas.
+        directory: What the snapshot makes of that directory.
+        write_ids: The snapshot's write ids; single rows are checked against them as well, since
+            a directory of several write ids can hold rows of aborted ones.
+        rules: Whose rules say which delete delta applies to which file.
+        columns: Those that are wanted, in any case; None is all that each file has.
+        names: All columns of the table, for files that have no names for theirs.
+
+    Raises:
+        CorruptFile: A file is not a readable ORC file.
+        UnsupportedFile: A file holds what Arrow cannot read.
+    """
+    return _Rows(storage, write_ids, rules, columns, names).of(data_files(storage, directory))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    storage: ReadOnlyStorage
+    write_ids: WriteIdList
+    rules: Rules
+    columns: Collection[str] | None
+    names: Sequence[str]
+
+    def of(self, files: Iterable[DataFile]) -> Iterator[RowBatch]:
+        data: dict[int, list[DataFile]] = {}
+        deletes: dict[int, list[tuple[Delta, DataFile]]] = {}
+        for file in files:
+            bucket = _NO_BUCKET if file.bucket is None else file.bucket
+            if isinstance(file.directory, Delta) and file.directory.is_delete:
+                deletes.setdefault(bucket, []).append((file.directory, file))
+            else:
+                data.setdefault(bucket, []).append(file)
+        ids = self._synthetic_ids([file for group in data.values() for file in group if file.raw])
+        for bucket in sorted(data):
+            loaded = [(delete, self._events(file)) for delete, file in deletes.get(bucket, ())]
+            for file in data[bucket]:
+                # Hive 3 tries every delete delta on every file.
+                applied = [
+                    events
+                    for delete, events in loaded
+                    if self.rules is Rules.HIVE3 or delete_applies(file.directory, delete)
+                ]
+                batches = self._numbered(file, ids[file.path]) if file.raw else self._acid(file)
+                for batch, keep in batches:
+                    yield from _visible(batch, keep, applied)
+
+    def _synthetic_ids(self, raw: Sequence[DataFile]) -> dict[str, SyntheticIds]:
+        """The row ids of files that have none in them, by their paths."""
+        rows: dict[Base | Delta | None, dict[str, int]] = {}
+        for file in raw:
+            tail = read_tail(self.storage, file.path, file.size)
+            rows.setdefault(file.directory, {})[file.path] = tail.rows
+        counted = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
+        return {ids.path: ids for group in counted for ids in group}
+
+    def _open(self, file: DataFile) -> OrcFile:
+        return OrcFile(self.storage, file, self.names)
+
+    def _events(self, file: DataFile) -> DeleteEvents:
+        empty = np.empty(0, dtype=np.int64)
+        parts = [(empty, empty, empty)]
+        for batch in self._open(file).keyed([]):
+            *key, current = batch.key
+            keep = _valid(current, self.write_ids)
+            parts.append((key[0][keep], key[1][keep], key[2][keep]))
+        return DeleteEvents(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Bools]]:
+        """The rows of a file that has row ids, and which of them were written visibly."""
+        for batch in self._open(file).keyed(self.columns):
+            write_ids, buckets, numbers, current = batch.key
+            rows = RowBatch(write_ids, buckets, numbers, batch.columns)
+            yield rows, _valid(current, self.write_ids)
+
+    def _numbered(self, file: DataFile, ids: SyntheticIds) -> Iterator[tuple[RowBatch, Bools]]:
+        """The rows of a file without row ids, all visible, with the ids that Hive counts."""
+        first = ids.first_row
+        for columns in self._open(file).flat(self.columns):
+            rows = len(columns)
+            write_id = np.full(rows, ids.write_id, dtype=np.int64)
+            bucket = np.full(rows, _NO_BUCKET if ids.bucket is None else ids.bucket, np.int64)
+            number = np.arange(first, first + rows, dtype=np.int64)
+            first += rows
+            yield RowBatch(write_id, bucket, number, columns), np.ones(rows, np.bool_)
+
+
+def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> Iterator[RowBatch]:
+    """What is left of some rows."""
+    for start, end in _runs(batch.write_ids, batch.buckets):
+        for events in deletes:
+            keep[start:end] &= ~events.hits(
+                int(batch.write_ids[start]), int(batch.buckets[start]), batch.rows[start:end]
+            )
+    if not keep.any():
+        return
+    if keep.all():
+        yield batch
+        return
+    columns = batch.columns.filter(pa.array(keep))
+    keys = (batch.write_ids[keep], batch.buckets[keep], batch.rows[keep])
+    yield RowBatch(*keys, columns)
+
+
+def _valid(current: Int64s, write_ids: WriteIdList) -> Bools:
+    """Tell which rows were written by a visible write id; most files hold a single one."""
+    distinct, which = np.unique(current, return_inverse=True)
+    visible = np.array([write_ids.is_valid(int(w)) for w in distinct], dtype=np.bool_)
+    return visible[which]
+
+
+def _runs(write_ids: Int64s, buckets: Int64s) -> Iterator[tuple[int, int]]:
+    """Cut rows into runs of equal write id and bucket property: few, since files are sorted."""
+    if not len(write_ids):
+        return
+    cuts = np.flatnonzero((np.diff(write_ids) != 0) | (np.diff(buckets) != 0)) + 1
+    edges = [0, *cuts.tolist(), len(write_ids)]
+    yield from pairwise(edges)

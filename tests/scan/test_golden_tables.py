@@ -1,0 +1,80 @@
+"""Tables of real engines, read without Spark, against the rows that these engines selected."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.cli.values import json_values
+from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.scan.columns import TableColumns
+from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable
+from airflow_hiveacid.storage import Storage
+from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
+
+EVERY = [*golden_snapshots(TableKind.FULL_ACID), *golden_snapshots(TableKind.INSERT_ONLY)]
+
+
+def opened(snapshot: GoldenSnapshot) -> VisibleTable:
+    golden = GoldenTable.read(snapshot.table)
+    table = golden.hive_table()
+    directories = [
+        PartitionDirectory(
+            each.name,
+            dict(zip(golden.partition_keys, each.values, strict=True)),
+            Storage.of(each.folder),
+            golden.format,
+        )
+        for each in golden.hive_partitions()
+    ]
+    return VisibleTable(
+        title=snapshot.table,
+        partitioned=bool(golden.partition_keys),
+        partitions=directories
+        or [PartitionDirectory(None, {}, Storage.of(table.folder), golden.format)],
+        write_ids=snapshot.write_ids,
+        txns=snapshot.txns,
+        rules=Rules.HIVE4,
+        strict=True,
+        table=table,
+    )
+
+
+def texts(visible: VisibleTable, names: Sequence[str]) -> list[list[str | None]]:
+    """Some columns of the rows."""
+    assert visible.table is not None
+    wanted = TableColumns(
+        [column for column in visible.table.columns if column.name in names],
+        [key for key in visible.table.partition_keys if key.name in names],
+        unit=None,
+    )
+    rows = []
+    for partition in visible.partitions:
+        for _, batch in visible.rows(partition, wanted):
+            columns = zip(*[json_values(batch[name]) for name in names], strict=True)
+            rows += [[None if v is None else str(v) for v in row] for row in columns]
+    return sorted(rows, key=str)
+
+
+@pytest.mark.parametrize("snapshot", EVERY, ids=str)
+def test_the_rows_are_those_that_the_engine_selected(snapshot: GoldenSnapshot) -> None:
+    golden = GoldenTable.read(snapshot.table)
+    names = [*golden.columns, *golden.partition_keys]
+    expected = [list(row[1:]) for row in snapshot.rows]
+    if golden.format.is_text:
+        with pytest.raises(UnsupportedTable, match="to_df"):
+            texts(opened(snapshot), names)
+        return
+    assert texts(opened(snapshot), names) == sorted(expected, key=str)
+    # Columns by themselves, as few as one, are the same ones.
+    for place, name in enumerate(names):
+        assert texts(opened(snapshot), [name]) == sorted(
+            ([row[place]] for row in expected), key=str
+        )
+
+
+def test_tables_of_every_format_are_among_them() -> None:
+    formats = {GoldenTable.read(snapshot.table).format for snapshot in EVERY}
+    assert formats == set(StorageFormat)
