@@ -51,8 +51,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.sensors.compaction_needed import HiveAcidCompactionNeededSensor
     from airflow_hiveacid.sensors.delta_count import HiveAcidDeltaCountSensor
     from airflow_hiveacid.sensors.delta_size import HiveAcidDeltaSizeSensor
+    from airflow_hiveacid.sensors.new_data import HiveAcidNewDataSensor
     from airflow_hiveacid.sensors.trino import HiveAcidTrinoSensor
     from airflow_hiveacid.triggers.compaction_event import HiveAcidCompactionEventTrigger
+    from airflow_hiveacid.triggers.new_data import HiveAcidNewDataEventTrigger
 
 __all__ = [
     "AcidTable",
@@ -74,6 +76,8 @@ __all__ = [
     "HiveAcidInsertOperator",
     "HiveAcidMergeOperator",
     "HiveAcidMetastoreHook",
+    "HiveAcidNewDataEventTrigger",
+    "HiveAcidNewDataSensor",
     "HiveAcidSqlOperator",
     "HiveAcidTaskConflict",
     "HiveAcidTaskFailure",
@@ -160,8 +164,10 @@ _MODULES = {
     "sensors.compaction_needed": ("HiveAcidCompactionNeededSensor",),
     "sensors.delta_count": ("HiveAcidDeltaCountSensor",),
     "sensors.delta_size": ("HiveAcidDeltaSizeSensor",),
+    "sensors.new_data": ("HiveAcidNewDataSensor",),
     "sensors.trino": ("HiveAcidTrinoSensor",),
     "triggers.compaction_event": ("HiveAcidCompactionEventTrigger",),
+    "triggers.new_data": ("HiveAcidNewDataEventTrigger",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

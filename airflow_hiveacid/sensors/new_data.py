@@ -1,0 +1,131 @@
+"""HiveAcidNewDataSensor: waits for changes that a consumer has not seen yet."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_hiveacid.acid.consumers import require_consumer
+from airflow_hiveacid.assets import state_of_table
+from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.report import ChangesRange, ErrorReport
+from airflow_hiveacid.jobs.sources import ChangesSource
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class HiveAcidNewDataSensor(BaseSensorOperator):
+    """Waits until a table has changes that a consumer has not seen yet, and returns which.
+
+    It takes three small calls of the metastore for each look, and no file is listed. The XCom value
+    is ``{"table": ..., "after": ..., "up_to": ...}``: versions into which nothing can be committed any
+    more. HiveAcidChangesOperator finds them by itself, and moves the consumer on; a job of another
+    operator can take them, too.
+
+    Example::
+
+        changed = HiveAcidNewDataSensor(
+            task_id="changed", table="shop.orders", consumer="audit", mode="reschedule"
+        )
+        log = HiveAcidChangesOperator(task_id="log", consumer="audit", job=...)
+        changed >> log
+
+    Where the consumer's cursor is in Airflow's store for the state of assets, the sensor needs the
+    same asset among its ``inlets``.
+
+    :param table: The table, ``database.table``. (templated)
+    :param consumer: The name of the consumer. (templated)
+    :param after: The version after which a new consumer begins. (templated)
+    :param metastore_conn_id: The metastore.
+    :param deferrable: Wait in the triggerer instead of on a worker.
+    """
+
+    template_fields: Sequence[str] = ("table", "consumer", "after")
+    ui_color = "#e8f1d9"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        consumer: str,
+        after: str = "0",
+        metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        ChangesSource(table, after=after).validate()
+        if not is_template(consumer):
+            require_consumer(consumer)
+        self.table = table
+        self.consumer = consumer
+        self.after = after
+        self.metastore_conn_id = metastore_conn_id
+        self.deferrable = deferrable
+
+    def poke(self, context: "Context") -> PokeReturnValue:
+        """Look once."""
+        found, _ = self._look(context)
+        return PokeReturnValue(found is not None, None if found is None else _value(found))
+
+    def execute(self, context: "Context") -> Any:
+        """Wait on the worker or, when deferrable, in the triggerer."""
+        if not self.deferrable:
+            return super().execute(context)
+        found, after = self._look(context)
+        if found is not None:
+            return _value(found)
+        # It is needed only when a task runs.
+        from airflow_hiveacid.triggers.new_data import HiveAcidNewDataTrigger
+
+        self.defer(
+            trigger=HiveAcidNewDataTrigger(
+                table=self.table,
+                consumer=self.consumer,
+                after=after,
+                metastore_conn_id=self.metastore_conn_id,
+                poke_interval=self.poke_interval,
+            ),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    def execute_complete(self, context: "Context", event: dict[str, Any]) -> dict[str, Any]:
+        """Return what the trigger has found."""
+        if event["status"] == "error":
+            raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
+        return _value(codec.from_record(ChangesRange, event["range"], "event"))
+
+    def _look(self, context: "Context") -> tuple[ChangesRange | None, str]:
+        """What is new, and after which version that begins."""
+        # Thrift is heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.metastore.consumers import Consumer
+
+        try:
+            require_consumer(self.consumer)
+            source = ChangesSource(self.table, after=self.after)
+            source.validate()
+            options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
+            store = state_of_table(context, self.table)
+            with MetastoreClient(options) as client:
+                consumer = Consumer(client, self.table, self.consumer, store)
+                found = consumer.range(source)
+        except HiveAcidError as error:
+            raise task_failure(error) from error
+        if found is None:
+            self.log.info("%s has seen all changes of %s.", self.consumer, self.table)
+        else:
+            self.log.info("%s has changes up to version %d.", self.table, found.up_to)
+        return found, self.after if consumer.after is None else str(consumer.after)
+
+
+def _value(found: ChangesRange) -> dict[str, Any]:
+    return {"table": found.table, "after": found.after, "up_to": found.up_to}

@@ -1,0 +1,174 @@
+"""What waits in the triggerer for changes of a table: for a sensor, and for assets."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
+
+from airflow_hiveacid.acid.consumers import Cursor, last_final_version
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.sources import ChangesSource
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+    from airflow_hiveacid.jobs.report import ChangesRange
+
+log = logging.getLogger(__name__)
+
+_TOLD = "hiveacid_told_version"
+
+
+class HiveAcidNewDataTrigger(BaseTrigger):
+    """Fires once a table has changes that a consumer has not seen; see HiveAcidNewDataSensor.
+
+    :param table: The table.
+    :param consumer: The name of the consumer.
+    :param after: The version that it has seen, where the table itself does not say.
+    :param metastore_conn_id: The metastore.
+    :param poke_interval: Seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        consumer: str,
+        after: str,
+        metastore_conn_id: str,
+        poke_interval: float,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.table = table
+        self.consumer = consumer
+        self.after = after
+        self.metastore_conn_id = metastore_conn_id
+        self.poke_interval = poke_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Say how to build the same trigger again."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "table": self.table,
+                "consumer": self.consumer,
+                "after": self.after,
+                "metastore_conn_id": self.metastore_conn_id,
+                "poke_interval": self.poke_interval,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look again and again, in a thread: Thrift blocks."""
+        event: dict[str, Any]
+        try:
+            options = await _options(self.metastore_conn_id)
+            while (found := await asyncio.to_thread(self._look, options)) is None:
+                await asyncio.sleep(self.poke_interval)
+            event = {"status": "found", "range": codec.to_record(found)}
+        except HiveAcidError as error:
+            event = {"status": "error", "error": codec.encode(ErrorReport.of(error))}
+        yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+
+    def _look(self, options: "MetastoreOptions") -> "ChangesRange | None":
+        # Thrift takes a second to import.
+        from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.metastore.consumers import Consumer
+
+        with MetastoreClient(options) as client:
+            consumer = Consumer(client, self.table, self.consumer)
+            return consumer.range(ChangesSource(self.table, after=self.after))
+
+
+class HiveAcidNewDataEventTrigger(BaseEventTrigger):
+    """Fires whenever a table has a new version into which nothing can be committed any more.
+
+    Example::
+
+        orders = Asset(
+            "hive_orders",
+            watchers=[
+                AssetWatcher(
+                    name="new_data", trigger=HiveAcidNewDataEventTrigger(table="shop.orders")
+                )
+            ],
+        )
+
+    The payload of an event is ``{"table": ..., "after": ..., "up_to": ...}``: the version that was told
+    before, which is null at first, and the new one. Compactions make no versions. Airflow 3.3
+    remembers over restarts of the triggerer what was told; before that, it is told once more then. A
+    HiveAcidChangesOperator, which knows what it has copied, then finds nothing new.
+
+    :param table: The table, ``database.table``.
+    :param metastore_conn_id: The metastore.
+    :param poke_interval: Seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
+        poke_interval: float = 60,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        TableRef.parse(table)
+        self.table = table
+        self.metastore_conn_id = metastore_conn_id
+        self.poke_interval = poke_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Say how to build the same trigger again."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "table": self.table,
+                "metastore_conn_id": self.metastore_conn_id,
+                "poke_interval": self.poke_interval,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look again and again, in a thread, and tell of each new version once."""
+        store = getattr(self, "asset_state_store", None)  # Since Airflow 3.3.
+        told: str | None = None if store is None else await store.aget(_TOLD)
+        while True:
+            try:
+                options = await _options(self.metastore_conn_id)
+                newest = await asyncio.to_thread(self._look, options)
+            except HiveAcidError as error:
+                # A trigger that fails is started again at once, and would fail again.
+                log.error("Looking for new versions failed, will try again: %s", error)
+            else:
+                before = Cursor.parse(told, newest.created)
+                if newest.version and (before is None or before.version < newest.version):
+                    after = None if before is None else before.version
+                    versions = {"after": after, "up_to": newest.version}
+                    yield TriggerEvent({"table": self.table, **versions})  # type: ignore[no-untyped-call]
+                    # Only now: it may be told twice, and must not be lost.
+                    told = str(newest)
+                    if store is not None:
+                        await store.aset(_TOLD, told)
+            await asyncio.sleep(self.poke_interval)
+
+    def _look(self, options: "MetastoreOptions") -> Cursor:
+        from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+
+        ref = TableRef.parse(self.table)
+        with MetastoreClient(options) as client:
+            created = int(client.get_table(ref).raw.createTime)
+            seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+        return Cursor(last_final_version(seen), created)
+
+
+async def _options(metastore_conn_id: str) -> "MetastoreOptions":
+    # Airflow's own calls must go through sync_to_async: in other threads those of 3.1 would wait
+    # for an event loop that isn't the triggerer's.
+    return await sync_to_async(HiveAcidMetastoreHook(metastore_conn_id).options)()
