@@ -32,22 +32,34 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is known of a table's past, the newest first."""
+    ref = TableRef.parse(arguments.table)
+    return print_history(ref, arguments, arguments.limit, directories=arguments.directories)
+
+
+def print_history(
+    ref: TableRef, arguments: argparse.Namespace, limit: int, *, directories: bool = False
+) -> int:
+    """Print the history of a table.
+
+    Args:
+        ref: The table.
+        arguments: Where the metastore is, and whether programs read it.
+        limit: How many entries, at most.
+        directories: Whether to print the directories of each, too.
+    """
     from airflow_hiveacid.maintenance.table_history import table_history
     from airflow_hiveacid.metastore.client import MetastoreClient
 
-    ref = TableRef.parse(arguments.table)
     with closing(MetastoreClient(target.metastore(arguments))) as client:
-        entries = table_history(
-            client, ref, limit=arguments.limit, directories=arguments.directories
-        )
+        entries = table_history(client, ref, limit=limit, directories=directories)
     if arguments.json:
-        if not arguments.directories:
+        if not directories:
             entries = [replace(entry, directories=()) for entry in entries]
         described = [codec.encode(entry) for entry in entries]
         print(json.dumps({"table": ref.full_name, "history": described}, ensure_ascii=False))
     else:
         history = History(ref.full_name, entries)
-        print("\n".join(history.lines(directories=arguments.directories)))
+        print("\n".join(history.lines(directories=directories)))
     return 0
 
 

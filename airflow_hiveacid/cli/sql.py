@@ -1,19 +1,28 @@
 """`hiveacid sql`: run statements of SQL with a Spark of this process."""
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.history import print_history
 from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.sql.commands import Question
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -35,15 +44,19 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the statements and print what each has done.
+    """Run the statements and print what each has done, or what the one has asked.
 
     Returns:
         0, or the exit code of the error of the statement that failed.
     """
     # Reading SQL takes its parser, which no other command needs.
-    from airflow_hiveacid.sql.script import to_script
+    from airflow_hiveacid.sql.script import to_question, to_script
 
-    job = to_script(_text(arguments), arguments.database)
+    text = _text(arguments)
+    question = to_question(text, arguments.database)
+    if question is not None:
+        return _answer(question, arguments)
+    job = to_script(text, arguments.database)
     job = replace(job, metastore=target.metastore(arguments))
     job.validate()
     report = _run(job, arguments.master)
@@ -58,11 +71,24 @@ COMMAND = Command(
     name="sql",
     help="run SQL: INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, CONVERT, COMPACT",
     description="Run statements of SQL on ACID tables with Spark, one after the other, each in a "
-    "transaction of its own.",
+    "transaction of its own; or answer SHOW HISTORY db.t [LIMIT n] or DESCRIBE DETAIL db.t, without.",
     configure=_configure,
     run=run,
     changes=True,
 )
+
+
+def _answer(question: "Question", arguments: argparse.Namespace) -> int:
+    from airflow_hiveacid.maintenance.table_detail import table_detail
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    ref = TableRef.parse(question.table)
+    if question.limit is not None:
+        return print_history(ref, arguments, limit=question.limit)
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        detail = table_detail(client, ref)
+    print(json.dumps(codec.encode(detail), ensure_ascii=False) if arguments.json else detail)
+    return 0
 
 
 def _text(arguments: argparse.Namespace) -> str:

@@ -23,6 +23,9 @@ from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.sources import ChangesSource
+from airflow_hiveacid.maintenance.history_view import History
+from airflow_hiveacid.maintenance.table_detail import TableDetail, table_detail
+from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseObserver
@@ -167,6 +170,20 @@ class AcidTable(TableChanges[RunReport]):
     def to_pandas(self, **options: Any) -> Any:
         """The visible rows as a frame of pandas; see ``scan``."""
         return self.scan(**options).to_pandas()
+
+    def history(self, limit: int = 100, *, directories: bool = False) -> History:
+        """The writes and the compactions of the table, the newest first.
+
+        Args:
+            limit: How many, at most.
+            directories: Whether to look into their directories, too, for the rows of each.
+        """
+        entries = table_history(self._client, self.ref, limit=limit, directories=directories)
+        return History(self.ref.full_name, entries)
+
+    def detail(self) -> TableDetail:
+        """What the table is at the moment: columns, files, and the versions that can be read."""
+        return table_detail(self._client, self.ref)
 
     def compact(
         self, type: str | None = None, *, partitions: Sequence[str] | None = None

@@ -4,7 +4,7 @@ A note has a place of its own, and not only beside the data, because a compactio
 directories away, and because a run that changed nothing has none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -85,7 +85,11 @@ class RunNoteFolder:
         return self._read([name for name in self._names() if not name.marked])
 
     def committed(
-        self, txns: ValidTxnList, valid: Mapping[str, ValidWriteIdList], limit: int
+        self,
+        txns: ValidTxnList,
+        valid: Mapping[str, ValidWriteIdList],
+        limit: int,
+        known: Set[int] = frozenset(),
     ) -> list[RunNote]:
         """The newest notes, of runs that are known to have been committed.
 
@@ -93,8 +97,10 @@ class RunNoteFolder:
             txns: A fresh list of transactions.
             valid: A fresh list of the table's write ids.
             limit: How many notes are looked at.
+            known: The transactions whose notes need not be read.
         """
-        files = self._read(self._names()[-limit:])
+        names = [name for name in self._names() if name.txn_id not in known]
+        files = self._read(names[-limit:])
         applied = (file for file in files if self.judge(file, txns, valid) is RunOutcome.APPLIED)
         notes = [file.note for file in applied if file.note is not None]
         return [note for note in notes if self._table in note.write_ids]

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -82,16 +82,24 @@ def table_history(
         TableNotFound: It does not exist.
     """
     folders = _Folders.of(client, ref, seconds, allowed)
+    if limit < 1:
+        return []
     reading, now = folders.reading, folders.now
     traces = traces_of(folders.located, now, limit)
-    compactions = [trace for trace in traces if trace.write_id is None]
-    notes = reading.notes_of(compactions)
-    # What is known of writes beside their own directories: by compactions of them, and by runs.
+    notes = reading.notes_of(traces)
+    own = {
+        trace.last: WriteFacts.of_note(notes[trace.key], trace.last, ref.full_name)
+        for trace in traces
+        if trace.write_id is not None and trace.key in notes
+    }
+    # What is known of other writes: by compactions of them, and by runs.
     told: dict[int, WriteFacts] = {}
-    for trace in compactions:
-        for merged in merged_writes(trace.directories[0].name, notes.get(trace.key, {})):
-            told.setdefault(merged.write_id, merged)
-    for run in folders.run_notes(limit):
+    for trace in traces:
+        if trace.write_id is None:
+            for merged in merged_writes(trace.directories[0].name, notes.get(trace.key, {})):
+                told.setdefault(merged.write_id, merged)
+    known = {facts.txn_id for facts in own.values() if facts.txn_id is not None}
+    for run in folders.run_notes(limit, known):
         facts = WriteFacts.of_note(_as_sidecar(run), run.write_ids[ref.full_name], ref.full_name)
         if facts.files:
             told[facts.write_id] = facts
@@ -103,20 +111,14 @@ def table_history(
         for write_id in told
         if write_id not in there and write_id >= oldest and now.is_valid(write_id)
     ]
-    traces = newest_first([*traces, *gone], limit)
-    writes = [trace for trace in traces if trace.write_id is not None]
-    notes |= reading.notes_of(writes)
     overwrites = Overwrites(folders.located)
     entries = []
-    for trace in traces:
-        note = notes.get(trace.key)
+    for trace in newest_first([*traces, *gone], limit):
         if trace.write_id is None:
-            entry = compaction_entry(trace, note, overwrites)
+            entry = compaction_entry(trace, notes.get(trace.key), overwrites)
         else:
-            known = told.get(trace.last)
-            if note is not None:
-                known = WriteFacts.of_note(note, trace.last, ref.full_name)
-            entry = write_entry(trace, known, now, overwrites)
+            known_facts = own.get(trace.last) or told.get(trace.last)
+            entry = write_entry(trace, known_facts, now, overwrites)
         entries.append(replace(entry, directories=tuple(trace.directories)))
     if not directories:
         return entries
@@ -233,10 +235,10 @@ class _Folders:
     def now(self) -> ValidWriteIdList:
         return self.snapshot.write_ids[self.ref.full_name]
 
-    def run_notes(self, limit: int) -> list[RunNote]:
-        """The notes on committed runs."""
+    def run_notes(self, limit: int, known: Set[int]) -> list[RunNote]:
+        """The notes on committed runs, but for those of some transactions."""
         notes = RunNoteFolder(self.home.storage, self.ref.full_name)
-        return notes.committed(self.snapshot.txns, self.snapshot.write_ids, limit)
+        return notes.committed(self.snapshot.txns, self.snapshot.write_ids, limit, known)
 
     def _add(self, folder: DirectorySizes, partitions: Mapping[str, str | None]) -> None:
         for path, sizes in folder.contents(partitions).items():

@@ -1,6 +1,7 @@
-"""ALTER TABLE and CONVERT as jobs, read word by word: sqlglot has no tree for them."""
+"""ALTER TABLE and CONVERT as jobs, and questions, read word by word: sqlglot has no tree for them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -12,6 +13,37 @@ from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.sql.statement import SqlStatement
 
 _COMPACTIONS = ("MINOR", "MAJOR")
+_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A statement that only asks something about a table.
+
+    Attributes:
+        table: The table's full name.
+        limit: How many entries of its history are wanted; None asks for its details.
+    """
+
+    table: str
+    limit: int | None = None
+
+
+def question_of(statement: SqlStatement) -> Question:
+    """SHOW HISTORY ... [LIMIT n], or DESCRIBE DETAIL ..."""
+    words = _Words(statement)
+    if words.take("SHOW"):
+        words.expect("HISTORY")
+        table = words.table()
+        limit = words.count() if words.take("LIMIT") else _SHOWN
+        words.end()
+        return Question(table, limit)
+    if not words.take("DESC"):
+        words.expect("DESCRIBE")
+    words.expect("DETAIL")
+    table = words.table()
+    words.end()
+    return Question(table)
 
 
 def alter_job(statement: SqlStatement) -> CompactJob | ConvertJob:
@@ -135,6 +167,13 @@ class _Words:
 
     def string(self) -> str:
         return self._of(TokenType.STRING)
+
+    def count(self) -> int:
+        at = self.next
+        number = self._of(TokenType.NUMBER)
+        if not number.isdecimal() or len(number) > 9:
+            self._statement.refuse(at, f"{number} is no number of lines.")
+        return int(number)
 
     def _name(self) -> str:
         if not self.done and self.next.token_type is not TokenType.STRING:

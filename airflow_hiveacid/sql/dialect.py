@@ -7,6 +7,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.errors import SqlError
 
@@ -22,6 +23,11 @@ class HiveAcidSql(Spark):
     sqlglot translates between databases: it knows what functions mean, and writes some of them in
     other words. Between Spark and Spark that could only change a meaning, so it is told of none.
     """
+
+    class Tokenizer(Spark.Tokenizer):
+        """Takes SHOW apart into words, which Spark's passes on as one text."""
+
+        COMMANDS: ClassVar[set[TokenType]] = Spark.Tokenizer.COMMANDS - {TokenType.SHOW}
 
     class Parser(SparkParser):
         """Takes every function for one that it does not know."""

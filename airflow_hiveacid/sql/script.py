@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
-from airflow_hiveacid.sql.commands import alter_job, convert_job
+from airflow_hiveacid.sql.commands import Question, alter_job, convert_job, question_of
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
 from airflow_hiveacid.sql.tables import create_job, truncate_job
@@ -27,6 +27,7 @@ _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.TruncateTable: truncate_job,
     exp.Create: create_job,
 }
+_QUESTIONS = {"SHOW", "DESCRIBE", "DESC"}
 _FIRST_WORDS = {"INSERT", "FROM", "WITH", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CREATE"}
 
 
@@ -42,6 +43,22 @@ def to_script(text: str, database: str = "default") -> ScriptJob:
         InvalidJob: There is no statement.
     """
     return ScriptJob.of(to_jobs(text, database))
+
+
+def to_question(text: str, database: str = "default") -> Question | None:
+    """What a text asks, if it is a single statement that asks something.
+
+    Args:
+        text: A statement, or several.
+        database: Where tables are that are named without one.
+
+    Raises:
+        SqlError: The question cannot be read, or is not supported.
+    """
+    statements = list(_statements(text, database))
+    if len(statements) != 1 or statements[0].tokens[0].text.upper() not in _QUESTIONS:
+        return None
+    return question_of(statements[0])
 
 
 def to_jobs(text: str, database: str = "default") -> tuple[ScriptedJob, ...]:
@@ -79,6 +96,10 @@ def _job(statement: SqlStatement) -> ScriptedJob:
         return alter_job(statement)
     if word == "CONVERT":
         return convert_job(statement)
+    if word in _QUESTIONS:
+        statement.refuse(
+            first, "It only asks something.", "Let `hiveacid sql` answer it, as its one statement."
+        )
     if word not in _FIRST_WORDS:
         statement.refuse(first, f"{word} is not supported.", f"There are {_SUPPORTED}.")
     tree = statement.parse()

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
+from tests.maintenance.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
@@ -29,9 +30,25 @@ def test_statements_come_from_a_file(hiveacid, client, database, tmp_path) -> No
     assert statement["run"]["target"] == f"{database}.t"
 
 
+def test_questions_are_answered_without_spark(hiveacid, client, database) -> None:
+    folders = AcidFolders.create(client, f"{database}.t")
+    for _ in range(3):
+        folders.insert()
+    shown = hiveacid("sql", f"SHOW HISTORY {database}.t LIMIT 2;")
+    assert shown == hiveacid("history", f"{database}.t", "--limit", "2")
+    assert shown[1].startswith(f"{database}.t: 2 entries")
+    status, told = hiveacid("sql", "describe detail t", "--database", database, "--json")
+    assert (status, json.loads(told)["newest_version"]) == (0, 3)
+    status, told = hiveacid("sql", f"DESC DETAIL {database}.t")
+    assert ["newest", "version", "3"] in [line.split() for line in told.splitlines()]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["SHOW TABLES"], "Line 1, column 6: Expected HISTORY before 'TABLES'"),
+        (["SHOW HISTORY t LIMIT 1.5"], "1.5 is no number of lines"),
+        (["DESCRIBE DETAIL t x"], "Expected the end before 'X'"),
         (["DROP TABLE t"], "Line 1, column 1: DROP is not supported"),
         ([], "Give the statements as an argument, or a file with --file"),
         (["DELETE FROM t", "--file", "x.sql"], "Give the statements as an argument, or"),

@@ -73,6 +73,11 @@ def test_what_jobs_did_is_told_before_and_after_their_directories_go(
         number: times[number] for number in (1, 2, 3)
     }
     assert after_two[0].merged == ((1, 3),)
+    with case.open() as table:
+        assert list(table.history(limit=2)) == after_two[:2]
+        detail = table.detail()
+    assert (detail.newest_version, detail.oldest_version, detail.files) == (3, 3, 1)
+    assert detail.last_compaction is not None
 
 
 def _rows(entry: HistoryEntry) -> tuple[int | None, int | None]:

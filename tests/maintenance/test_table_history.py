@@ -95,6 +95,7 @@ def test_what_was_written_and_compacted_has_a_state(folders):
     assert (write.bytes, write.kinds, write.rows_inserted) == (FILE_BYTES, ("insert",), None)
     assert write.time is not None
     assert [entry.write_id for entry in history(folders, limit=3)] == [3, None, None]
+    assert history(folders, limit=0) == []
 
 
 def test_notes_of_jobs_tell_who_wrote_what_and_when(folders):

@@ -30,6 +30,7 @@ UNSUPPORTED = [
     ("GRANT SELECT ON t TO someone", 1, 1, "GRANT is not supported"),
     ("EXPLAIN SELECT 1", 1, 1, "EXPLAIN is not supported"),
     ("SELECT 1", 1, 1, "SELECT is not supported"),
+    ("DELETE FROM t;\nSHOW HISTORY t", 2, 1, "It only asks something"),
     ("WITH a AS (SELECT 1) SELECT * FROM a", 1, 1, "A query alone does nothing"),
     ("INSERT INTO t SELECT 1;\n\n  LOAD DATA INPATH '/x' INTO TABLE t", 3, 3, "LOAD is not"),
     ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", 1, 28, "INSERT OVERWRITE DIRECTORY is not"),

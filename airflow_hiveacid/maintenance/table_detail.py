@@ -1,0 +1,214 @@
+"""What a table is at the moment: its columns, what a reader opens of it, and which versions it has."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from airflow_hiveacid.acid.directory import acid_state
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, Delta, parse_directory
+from airflow_hiveacid.acid.quantities import bytes_in_words, timestamp_in_words
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.sidecar import parse_note
+from airflow_hiveacid.acid.text_table import aligned, html_table
+from airflow_hiveacid.acid.versions import newest_version
+from airflow_hiveacid.errors import NotTransactional
+from airflow_hiveacid.listing import list_files, read_marker, versions_of
+from airflow_hiveacid.maintenance.history_directories import Trace, directories_of, traces_of
+from airflow_hiveacid.maintenance.history_entries import HistoryEntry, Overwrites, compaction_entry
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.storage import ReadOnlyStorage
+
+# Partitions are listed at the same time: an object store takes its time for each.
+_READERS = 8
+_MARKER = f"/{METADATA_FILE}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableDetail:
+    """A table, as a new reader finds it. It prints itself, also in notebooks.
+
+    Attributes:
+        name: "database.table".
+        kind: "full_acid" or "insert_only".
+        location: Its folder.
+        columns: The names of the columns with their types.
+        partition_keys: The same of the partition keys.
+        bucket_columns: What rows are distributed over the buckets by.
+        buckets: How many buckets there are; None when rows are not distributed.
+        partitions: How many partitions there are; None for a table without partition keys.
+        files: How many files a reader opens.
+        bytes: Their size.
+        bases: How many of its directories are bases.
+        deltas: How many hold inserted rows.
+        delete_deltas: How many hold delete events.
+        newest_version: The last committed write id.
+        oldest_version: The oldest version from which on all can still be read, in all partitions.
+        last_compaction: The newest compaction that a reader opens something of.
+    """
+
+    name: str
+    kind: str
+    location: str
+    columns: tuple[tuple[str, str], ...]
+    partition_keys: tuple[tuple[str, str], ...] = ()
+    bucket_columns: tuple[str, ...] = ()
+    buckets: int | None = None
+    partitions: int | None = None
+    files: int = 0
+    bytes: int = 0
+    bases: int = 0
+    deltas: int = 0
+    delete_deltas: int = 0
+    newest_version: int = 0
+    oldest_version: int = 0
+    last_compaction: HistoryEntry | None = None
+
+    def __repr__(self) -> str:
+        return "\n".join([self.name, *aligned(self._rows())])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.name, ("", ""), self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        buckets = f"{self.buckets} by {', '.join(self.bucket_columns)}" if self.buckets else "none"
+        partitions = "none" if self.partitions is None else str(self.partitions)
+        return [
+            ("kind", self.kind.replace("_", " ")),
+            ("location", self.location),
+            ("columns", _columns(self.columns)),
+            ("partition keys", _columns(self.partition_keys) or "none"),
+            ("buckets", buckets),
+            ("partitions", partitions),
+            ("files", f"{self.files}, {bytes_in_words(self.bytes)}"),
+            ("bases", str(self.bases)),
+            ("deltas", str(self.deltas)),
+            ("delete deltas", str(self.delete_deltas)),
+            ("newest version", str(self.newest_version)),
+            ("oldest version", str(self.oldest_version)),
+            ("last compaction", _compaction(self.last_compaction)),
+        ]
+
+
+def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
+    """Look at a table.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+
+    Raises:
+        NotTransactional: The table is none that has versions.
+        TableNotFound: It does not exist.
+        StorageError: A folder cannot be listed.
+    """
+    table = client.get_table(ref)
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{ref} is not a transactional table.")
+    snapshot = Snapshot.take(client, [ref])
+    locations: dict[str | None, str] = {None: table.folder}
+    if table.partition_keys:
+        locations = dict(partition_locations(client, table).items())
+    look = partial(_look, snapshot, ref, table.kind is TableKind.INSERT_ONLY)
+    with ThreadPoolExecutor(_READERS) as pool:
+        parts = list(pool.map(look, locations, locations.values()))
+    compacted = [part for part in parts if part.compaction is not None]
+    last = max(compacted, key=lambda part: part.order, default=None)
+    return TableDetail(
+        name=ref.full_name,
+        kind=table.kind.value,
+        location=table.folder,
+        columns=tuple((column.name, column.type) for column in table.columns),
+        partition_keys=tuple((key.name, key.type) for key in table.partition_keys),
+        bucket_columns=table.bucket_columns,
+        buckets=table.num_buckets if table.num_buckets > 0 else None,
+        partitions=len(locations) if table.partition_keys else None,
+        files=sum(part.files for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        bases=sum(part.bases for part in parts),
+        deltas=sum(part.deltas for part in parts),
+        delete_deltas=sum(part.delete_deltas for part in parts),
+        newest_version=newest_version(snapshot.write_ids[ref.full_name]),
+        oldest_version=max((part.oldest for part in parts), default=0),
+        last_compaction=None if last is None else last.entry(),
+    )
+
+
+@dataclass
+class _Partition:
+    """What a reader finds in a partition."""
+
+    storage: ReadOnlyStorage
+    files: int = 0
+    bytes: int = 0
+    bases: int = 0
+    deltas: int = 0
+    delete_deltas: int = 0
+    oldest: int = 0
+    compaction: Trace | None = None
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Later compactions have larger ones; on Hive 3 as far as the names tell."""
+        assert self.compaction is not None
+        return self.compaction.txn, self.compaction.last
+
+    def entry(self) -> HistoryEntry:
+        """The compaction, with what its note says."""
+        assert self.compaction is not None
+        name = self.compaction.directories[0].name
+        content = self.storage.read_small(f"{name}/{SIDECAR_FILE}")
+        note = None if content is None else parse_note(content)
+        return compaction_entry(self.compaction, note, Overwrites([]))
+
+
+def _look(
+    snapshot: Snapshot, ref: TableRef, flat: bool, partition: str | None, location: str
+) -> _Partition:
+    storage = ReadOnlyStorage.of(location)
+    files, now = list_files(storage), snapshot.write_ids[ref.full_name]
+    marked = {file.path.partition("/")[0] for file in files if file.path.endswith(_MARKER)}
+    state = acid_state(
+        files,
+        now,
+        snapshot.txns,
+        metadata_acid=partial(read_marker, storage),
+        strict=False,
+    )
+    found = _Partition(storage)
+    current = [name for name in (state.base, *state.deltas) if name is not None]
+    for name in ("", *current):
+        data = state.files(name)
+        found.files += len(data)
+        found.bytes += sum(file.size for file in data)
+    found.bases = int(state.base is not None)
+    parsed = [each for each in map(parse_directory, state.deltas) if isinstance(each, Delta)]
+    found.delete_deltas = sum(each.is_delete for each in parsed)
+    found.deltas = len(parsed) - found.delete_deltas
+    found.oldest = versions_of(storage, files, now, snapshot.txns, flat=flat).oldest
+    sizes = {name: sum(file.size for file in state.files(name)) for name in current}
+    directories = directories_of(
+        partition,
+        state,
+        sizes,
+        marked=marked,
+        noted=[name for name in current if state.sidecar(name) is not None],
+    )
+    compactions = [each for each in directories if each.compaction]
+    traces = traces_of(compactions, now, len(compactions))
+    found.compaction = max(traces, key=lambda trace: (trace.txn, trace.last), default=None)
+    return found
+
+
+def _columns(columns: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{name} {type_}" for name, type_ in columns)
+
+
+def _compaction(entry: HistoryEntry | None) -> str:
+    if entry is None:
+        return "none"
+    when = "at an unknown time" if entry.time is None else f"at {timestamp_in_words(entry.time)}"
+    where = f" of {entry.partitions[0]}" if entry.partitions else ""
+    return f"{entry.operation}{where}, {when}"
