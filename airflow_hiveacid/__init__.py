@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.assets import asset_of
     from airflow_hiveacid.engine.multi_table import MultiTableTransaction
     from airflow_hiveacid.engine.read_together import read_together
+    from airflow_hiveacid.engine.registered_tables import register
     from airflow_hiveacid.engine.table import AcidTable
     from airflow_hiveacid.engine.write.statement import WriteOptions
     from airflow_hiveacid.errors import HiveAcidError
@@ -107,6 +108,7 @@ __all__ = [
     "hive_acid_retry_policy",
     "mirror_job",
     "read_together",
+    "register",
 ]
 
 _MODULES = {
@@ -125,6 +127,7 @@ _MODULES = {
     "assets": ("asset_of",),
     "engine.multi_table": ("MultiTableTransaction",),
     "engine.read_together": ("read_together",),
+    "engine.registered_tables": ("register",),
     "engine.table": ("AcidTable",),
     "engine.write.statement": ("WriteOptions",),
     "hooks.task_failures": (

@@ -1,7 +1,7 @@
 """The visible rows of one directory of an ACID table, some at a time.
 
 Rows come out in the order of buckets, then of directories, then of the files themselves. In memory
-are some rows and the delete events of one bucket, never a whole table.
+are some rows, and the delete events of one bucket, or of all where rows are not bucketed.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -77,6 +77,8 @@ def visible_rows(
     rules: Rules,
     columns: Collection[str] | None = None,
     names: Sequence[str] = (),
+    *,
+    bucketed: bool = False,
 ) -> Iterator[RowBatch]:
     """Read every visible row of one table or partition directory.
 
@@ -88,34 +90,48 @@ def visible_rows(
         rules: Whose rules say which delete delta applies to which file.
         columns: Those that are wanted, in any case; None is all that each file has.
         names: All columns of the table, for files that have no names for theirs.
+        bucketed: Whether the number of a file says which rows it holds. If not, its deletes may
+            stand anywhere: Trino puts them where the data file is, Hive where the row id says.
 
     Raises:
         CorruptFile: A file is not a readable ORC file.
         UnsupportedFile: A file holds what Arrow cannot read.
     """
-    return _Rows(storage, write_ids, rules, columns, names).of(data_files(storage, directory))
+    rows = VisibleRows(storage, write_ids, rules, columns, names, bucketed)
+    return rows.of(data_files(storage, directory))
 
 
 @dataclass(frozen=True)
-class _Rows:
+class VisibleRows:
+    """What is visible of some files of one directory; see ``visible_rows``."""
+
     storage: ReadOnlyStorage
     write_ids: WriteIdList
     rules: Rules
-    columns: Collection[str] | None
-    names: Sequence[str]
+    columns: Collection[str] | None = None
+    names: Sequence[str] = ()
+    bucketed: bool = False
 
     def of(self, files: Iterable[DataFile]) -> Iterator[RowBatch]:
+        """The rows of some files.
+
+        Args:
+            files: Files of rows, all that may delete some of them, and of those without row ids all.
+        """
         data: dict[int, list[DataFile]] = {}
         deletes: dict[int, list[tuple[Delta, DataFile]]] = {}
         for file in files:
             bucket = _NO_BUCKET if file.bucket is None else file.bucket
             if isinstance(file.directory, Delta) and file.directory.is_delete:
+                bucket = bucket if self.bucketed else 0
                 deletes.setdefault(bucket, []).append((file.directory, file))
             else:
                 data.setdefault(bucket, []).append(file)
         ids = self._synthetic_ids([file for group in data.values() for file in group if file.raw])
+        loaded = [] if self.bucketed else self._loaded(deletes.get(0, ()))
         for bucket in sorted(data):
-            loaded = [(delete, self._events(file)) for delete, file in deletes.get(bucket, ())]
+            if self.bucketed:
+                loaded = self._loaded(deletes.get(bucket, ()))
             for file in data[bucket]:
                 # Hive 3 tries every delete delta on every file.
                 applied = [
@@ -135,6 +151,11 @@ class _Rows:
             rows.setdefault(file.directory, {})[file.path] = tail.rows
         counted = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
         return {ids.path: ids for group in counted for ids in group}
+
+    def _loaded(
+        self, deletes: Iterable[tuple[Delta, DataFile]]
+    ) -> list[tuple[Delta, DeleteEvents]]:
+        return [(delete, self._events(file)) for delete, file in deletes]
 
     def _open(self, file: DataFile) -> OrcFile:
         return OrcFile(self.storage, file, self.names)
@@ -186,6 +207,8 @@ def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> I
 
 def _valid(current: Int64s, write_ids: WriteIdList) -> Bools:
     """Tell which rows were written by a visible write id; most files hold a single one."""
+    if len(current) and (current == current[0]).all():
+        return np.full(len(current), write_ids.is_valid(int(current[0])))
     distinct, which = np.unique(current, return_inverse=True)
     visible = np.array([write_ids.is_valid(int(w)) for w in distinct], dtype=np.bool_)
     return visible[which]

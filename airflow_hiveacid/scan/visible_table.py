@@ -93,7 +93,13 @@ class VisibleTable:
             state = self.state(partition, list_files(partition.storage))
             known = [column.name for column in self.table.columns]
             for batch in visible_rows(
-                partition.storage, state, self.write_ids, self.rules, names, known
+                partition.storage,
+                state,
+                self.write_ids,
+                self.rules,
+                names,
+                known,
+                bucketed=self.table.num_buckets > 0,
             ):
                 yield batch, wanted.batch(batch.columns, keys)
             return

@@ -106,6 +106,13 @@ def test_a_delete_of_the_same_write_id_needs_a_later_statement(
     assert [row["id"] for row in cat(tmp_path, ALL_OF_5, "--rules", rules)] == visible
 
 
+def test_a_delete_counts_in_whatever_file_it_stands(cat, tmp_path):
+    """Trino writes it where the data file is, Hive where the row id says."""
+    write_events(tmp_path / "delta_0000001_0000001/bucket_00000", [(1, 0, 1), (1, 1, 1)], ids(1, 2))
+    write_events(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00001", [(1, 0, 2)])
+    assert cat(tmp_path, ALL_OF_5) == [{"id": 2}]
+
+
 def test_a_base_directory_without_files_hides_the_rows_before_it(cat, tmp_path):
     write_events(tmp_path / "delta_0000001_0000001_0000/bucket_00000", [(1, 0, 1)], ids(1))
     (tmp_path / "base_0000002").mkdir()

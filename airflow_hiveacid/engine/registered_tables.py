@@ -1,0 +1,180 @@
+"""Tables under names that plain Spark SQL knows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.engine.read.row_query import RowQuery
+from airflow_hiveacid.engine.read.table_reader import TableReader
+from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
+from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.sources import TableSource
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.many_tables import tables_of
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+
+Tables = str | Sequence[str | TableSource] | Mapping[str, str | TableSource]
+
+
+def register(
+    metastore: str | MetastoreOptions, tables: Tables, *, spark: SparkSession | None = None
+) -> "RegisteredTables":
+    """Make transactional tables known to ``spark.sql``, all as one transaction sees them.
+
+    Each becomes a temporary view of the session, by the table's own name, since the name of such a
+    view has no dot; or by any name that a mapping gives it. The views are gone when the tables are
+    closed, and with them the transaction that keeps cleaners away from their files.
+
+    Example::
+
+        with register("thrift://hms:9083", "sales.*") as tables:
+            spark.sql("SELECT country, sum(price) FROM orders JOIN lines USING (id) GROUP BY country")
+            tables.refresh()
+
+        before = {"orders": "sales.orders", "before": TableSource("sales.orders", as_of="7")}
+        register("thrift://hms:9083", before)
+
+    Args:
+        metastore: The metastore's uri, or all its options.
+        tables: Their names, ``"database.table"``, or sources that say which version is wanted;
+            ``"database.*"`` is every transactional table of a database that Spark can read. Or such
+            by the names that they shall have.
+        spark: The session that knows them; by default the active one.
+
+    Raises:
+        UserError: There is no such table, two would have the same name, or a view of the user's has
+            it.
+    """
+    return RegisteredTables(metastore, tables, spark or SparkSession.Builder().getOrCreate())
+
+
+class RegisteredTables:
+    """Tables that a session knows; see ``register``.
+
+    Attributes:
+        names: The tables by the names that they have.
+        skipped: Why a table of a pattern has none, by its full name.
+    """
+
+    def __init__(
+        self, metastore: str | MetastoreOptions, tables: Tables, spark: SparkSession
+    ) -> None:
+        """Use ``register``."""
+        self.names: dict[str, TableSource] = {}
+        self.skipped: dict[str, str] = {}
+        self._tables = tables
+        self._spark = spark
+        self._client = MetastoreClient(MetastoreOptions.of(metastore))
+        self._reading = ExitStack()
+        try:
+            self.refresh()
+        except BaseException:
+            self._client.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def refresh(self) -> None:
+        """Show the tables as they are now, and those of a pattern that have come meanwhile.
+
+        Frames that were made of the views before may find their files gone from now on.
+        """
+        wanted, skipped = self._wanted()
+        if not wanted:
+            raise UserError(f"There is no transactional table among {self._tables}.")
+        with ExitStack() as reading:
+            txn = reading.enter_context(
+                Transaction(self._client, reads=sorted({ref for ref, _ in wanted.values()}))
+            )
+            reader, session = TableReader(self._client, txn), scan_session(self._spark)
+            frames: dict[str, DataFrame] = {}
+            for name, (ref, source) in wanted.items():
+                query = RowQuery(as_of=source.version)
+                rows = reader.rows(session, self._client.get_table(ref), query)
+                frames[name] = in_session(rows, self._spark)
+            for name, frame in frames.items():
+                frame.createOrReplaceTempView(_quoted(name))
+            older, self._reading = self._reading, reading.pop_all()
+        gone = self.names.keys() - wanted.keys()
+        self.names = {name: source for name, (_, source) in wanted.items()}
+        self.skipped = skipped
+        self._drop(gone)
+        older.close()
+
+    def close(self) -> None:
+        """Forget the names, and end the transaction."""
+        names, self.names = self.names, {}
+        self._drop(names)
+        self._reading.close()
+        self._client.close()
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._spark.catalog.dropTempView(name)
+
+    def _wanted(self) -> tuple[dict[str, tuple[TableRef, TableSource]], dict[str, str]]:
+        """The tables by their names, and those that a pattern names in vain."""
+        wanted: dict[str, tuple[TableRef, TableSource]] = {}
+        skipped: dict[str, str] = {}
+        theirs = {
+            table.name.lower() for table in self._spark.catalog.listTables() if table.isTemporary
+        }
+        for name, source in self._named():
+            for ref in tables_of(self._client, source.name):
+                try:
+                    table = self._client.get_table(ref)
+                    check_kind(table, Operation.SELECT)
+                    check_readable(self._spark, table)
+                except UserError as error:
+                    if "*" not in source.name:
+                        raise
+                    skipped[ref.full_name] = str(error)
+                    continue
+                view = (name or ref.name).lower()
+                if view in wanted:
+                    raise UserError(
+                        f"{wanted[view][0].full_name} and {ref.full_name} would both be {view}.",
+                        remedy="Give them names: {'a': 'one.t', 'b': 'other.t'}.",
+                    )
+                if view in theirs - self.names.keys():
+                    raise UserError(
+                        f"The session has a temporary view {view} already.",
+                        remedy=f"Drop it, or give {ref.full_name} another name.",
+                    )
+                wanted[view] = (ref, TableSource(ref.full_name, source.as_of))
+        return wanted, skipped
+
+    def _named(self) -> list[tuple[str | None, TableSource]]:
+        given = [self._tables] if isinstance(self._tables, str) else self._tables
+        pairs = (
+            list(given.items())
+            if isinstance(given, Mapping)
+            else [(None, source) for source in given]
+        )
+        sources = [
+            (name, TableSource(source) if isinstance(source, str) else source)
+            for name, source in pairs
+        ]
+        for _, source in sources:
+            if "*" not in source.name:
+                source.validate()
+        return sources
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
