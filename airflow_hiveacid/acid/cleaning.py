@@ -1,7 +1,8 @@
 """What may be removed from a partition, what must stay, and why.
 
 A directory may go when a newer one holds its content, and all transactions have ended that began
-before the newer one appeared. Later ones do not look at the old directory.
+before the newer one appeared. Later ones do not look at the old directory, unless they ask for an
+earlier version: what such may need stays for the time of the retention.
 """
 
 import json
@@ -92,11 +93,15 @@ class Stay:
         path: Its name.
         reason: Why it stays.
         useless_from: The first write id in it, when it only waits to be removed.
+        retained: Whether it stays for those who read earlier versions.
+        bytes: The size of its files.
     """
 
     path: str
     reason: str
     useless_from: int | None = None
+    retained: bool = False
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,7 @@ def plan_cleaning(
     notes: Mapping[str, ReaderNote],
     blockers: Sequence[Blocker],
     forbidden: Mapping[str, str],
+    retained: Mapping[str, str],
     now: datetime,
 ) -> CleaningPlan:
     """Decide on every directory of a partition.
@@ -152,9 +158,10 @@ def plan_cleaning(
         blockers: All open transactions, and the locks on the table; both asked for after the
             listing was made.
         forbidden: What must stay whatever the rules say, with the reason.
+        retained: What stays for earlier versions, with the reason. No request waits for that.
         now: The time, for the age of blockers.
     """
-    rules = _Rules(state, txns, notes, blockers, forbidden, now)
+    rules = _Rules(state, txns, notes, blockers, forbidden, retained, now)
     originals = {
         path.partition("/")[0] for path in state.originals if original_bucket(path) is not None
     }
@@ -213,6 +220,7 @@ class _Rules:
         notes: Mapping[str, ReaderNote],
         blockers: Sequence[Blocker],
         forbidden: Mapping[str, str],
+        retained: Mapping[str, str],
         now: datetime,
     ) -> None:
         # Of thousands of deltas few can hold what others hold.
@@ -226,6 +234,7 @@ class _Rules:
         self._blockers = blockers
         self._on_table = [blocker for blocker in blockers if blocker.lock_id is not None]
         self._forbidden = forbidden
+        self._retained = retained
         self._now = now
         self.remove: list[Removal] = []
         self.keep: list[Stay] = []
@@ -245,7 +254,10 @@ class _Rules:
         readers = self._blockers if note is None else note.remaining(self._blockers)
         why = f"{cover} holds its content"
         if self._may_go(name, parsed, readers, f"{why}, but these may still read it"):
-            self.remove.append(Removal(name, f"{why}.", cover))
+            if name in self._retained:
+                self.keep.append(Stay(name, self._retained[name], retained=True))
+            else:
+                self.remove.append(Removal(name, f"{why}.", cover))
         elif note is None:
             self.unmarked.add(cover)
 

@@ -1,9 +1,15 @@
-"""Sizes, timestamps and lengths of time in words, for messages."""
+"""Sizes, timestamps and lengths of time in words."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
+
+from airflow_hiveacid.errors import InvalidJob
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _LONGEST = 1e12
+_DURATION = re.compile("([0-9]{1,9}) ?(s|min|h|days?)")
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86_400, "days": 86_400}
+_LONGEST_DURATION = timedelta(days=36_500)
 
 
 def bytes_in_words(size: float) -> str:
@@ -37,3 +43,25 @@ def duration_in_words(seconds: float) -> str:
     if seconds < 48 * 3600:
         return f"{seconds // 3600} h"
     return f"{seconds // (24 * 3600)} days"
+
+
+def parse_duration(text: str, what: str) -> timedelta:
+    """Read a length of time, like "7 days", "12 h", "30 min" or "0".
+
+    Args:
+        text: The text.
+        what: What has this value, for the message.
+
+    Raises:
+        InvalidJob: It is none.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None and text != "0":
+        raise InvalidJob(
+            f"{what} cannot be {text!r}.",
+            remedy='Write a length of time in days, h, min or s, like "7 days", or "0" for none.',
+        )
+    duration = timedelta(seconds=int(match[1]) * _SECONDS[match[2]] if match else 0)
+    if duration > _LONGEST_DURATION:
+        raise InvalidJob(f"{what} cannot be {text!r}: that is longer than a hundred years.")
+    return duration

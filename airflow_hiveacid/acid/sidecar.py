@@ -10,6 +10,7 @@ Unknown fields are passed over.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow_hiveacid.acid.directory import FileStatus
@@ -98,6 +99,16 @@ def replaced_by(note: Mapping[str, Any]) -> Replaced | None:
     return Replaced(tuple(paths), tuple(aborted) if known and aborted is not None else None)
 
 
+def written_at(note: Mapping[str, Any]) -> datetime | None:
+    """When a directory was written, as its note says; None when it does not."""
+    text = note.get("time")
+    try:
+        time = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+
+
 def replacing(paths: Iterable[str], write_ids: WriteIdList) -> dict[str, Any]:
     """What the note of a directory says about those that it puts out of use.
 
@@ -105,15 +116,17 @@ def replacing(paths: Iterable[str], write_ids: WriteIdList) -> dict[str, Any]:
         paths: Directories and original files of a partition.
         write_ids: By which write ids it was read.
     """
-    replaced = list(paths)
-    deltas = [parsed for parsed in map(parse_directory, replaced) if isinstance(parsed, Delta)]
-    aborted = {
-        own
-        for delta in deltas
-        if write_ids.range_aborted(delta.min_write_id, delta.max_write_id) is not Range.NONE
-        for own in delta.write_ids
-        if write_ids.is_aborted(own) and not delta.visibility_txn
-    }
+    replaced, aborted = [], set()
+    for path in paths:
+        parsed = parse_directory(path)
+        if isinstance(parsed, Delta) and not parsed.visibility_txn:
+            among = write_ids.range_aborted(parsed.min_write_id, parsed.max_write_id)
+            if among is Range.ALL:
+                # A compaction of Hive 3 takes it along; no version has ever had a row of it.
+                continue
+            if among is Range.SOME:
+                aborted |= {own for own in parsed.write_ids if write_ids.is_aborted(own)}
+        replaced.append(path)
     return {"replaces": replaced, "aborted": sorted(aborted)}
 
 

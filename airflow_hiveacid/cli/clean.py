@@ -27,6 +27,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="remove notes of runs that are older (default: %(default)s)",
     )
+    parser.add_argument(
+        "--retention",
+        metavar="TIME",
+        help='keep what earlier versions need for so long, like "7 days"; "0" is not at all '
+        "(default: the table's property hiveacid.retention)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         partitions=target.partitions(arguments),
         dry_run=arguments.dry_run,
         keep_notes_days=arguments.keep_notes_days,
+        retention=arguments.retention,
     )
     fault = FaultInjector.from_environment()
     phases = PhaseClock([_Progress(), *([fault] if fault else [])])
@@ -87,11 +94,22 @@ class _Progress(PhaseObserver):
 def _as_text(report: CleanReport) -> Iterator[str]:
     done = "to remove" if report.dry_run else "removed"
     size = bytes_in_words(report.bytes)
-    yield f"{report.target}: {len(report.removed)} {done}, {size}; {len(report.kept)} kept"
+    kept = f"{len(report.kept)} kept"
+    if any(directory.retained for directory in report.kept):
+        kept += f", {bytes_in_words(report.bytes_retained)} of it for earlier versions"
+    yield f"{report.target}: {len(report.removed)} {done}, {size}; {kept}"
     yield from aligned(
         [
             *((done, gone.path, bytes_in_words(gone.bytes), gone.why) for gone in report.removed),
-            *(("kept", kept.path, "", kept.reason) for kept in report.kept),
+            *(
+                (
+                    "kept",
+                    kept.path,
+                    bytes_in_words(kept.bytes) if kept.retained else "",
+                    kept.reason,
+                )
+                for kept in report.kept
+            ),
         ],
         right=[2],
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
     is_template,
@@ -78,11 +79,14 @@ class CleanJob(Job):
         partitions: The names of the partitions, "d=1/e=2"; None is all of them.
         dry_run: Only say what would be removed.
         keep_notes_days: Notes of runs that are older are removed too.
+        retention: How long what earlier versions are read from is kept, like "7 days" or "12 h";
+            "0" is not at all, None is as the table's property hiveacid.retention says.
     """
 
     partitions: Sequence[str] | None = None
     dry_run: bool = False
     keep_notes_days: float = 30
+    retention: str | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "partitions")
@@ -92,3 +96,7 @@ class CleanJob(Job):
             require_partition_names(self.partitions)
         if self.keep_notes_days < 0:
             raise InvalidJob("keep_notes_days must not be negative.")
+        if self.retention is not None:
+            require_text(self.retention, "retention")
+            if not is_template(self.retention):
+                parse_duration(self.retention, "retention")

@@ -290,10 +290,14 @@ class KeptDirectory:
     Attributes:
         path: Relative to the folder of the table, or absolute when it lies elsewhere.
         reason: Why it stayed, with whoever still needs it.
+        bytes: The size of its files.
+        retained: It stayed only for those who read earlier versions.
     """
 
     path: str
     reason: str
+    bytes: int = 0
+    retained: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,6 +311,7 @@ class CleanReport(Report):
         removed: What was removed.
         kept: What stayed, and why.
         bytes: The size of what was removed.
+        bytes_retained: The size of what stayed only for those who read earlier versions.
         requests_cleaned: The requests of HMS 4's queue that were marked as cleaned.
         seconds: Time spent in each phase.
         warnings: What a reader should know although the run succeeded.
@@ -320,6 +325,7 @@ class CleanReport(Report):
     removed: tuple[RemovedDirectory, ...] = ()
     kept: tuple[KeptDirectory, ...] = ()
     bytes: int = 0
+    bytes_retained: int = 0
     requests_cleaned: tuple[int, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

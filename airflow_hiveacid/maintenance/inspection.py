@@ -2,32 +2,28 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.cleaning import (
     CleaningPlan,
-    ReaderNote,
     Stay,
     plan_cleaning,
     stale_staging,
 )
-from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
+from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import (
-    READER_NOTE_FILE,
     RUN_NOTES,
-    UNFINISHED_PREFIX,
-    is_hidden,
-    parse_directory,
 )
+from airflow_hiveacid.acid.retention import RETENTION, retained
 from airflow_hiveacid.acid.run_notes import NoteName
 from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
+from airflow_hiveacid.maintenance.folder_listing import FolderListing
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder
-from airflow_hiveacid.maintenance.reader_notes import read_reader_note
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, RunNoteFolder, RunOutcome
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -80,51 +76,6 @@ class InspectedFolder:
     committed_notes: tuple[NoteFile, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """The files of a folder, and what a new reader makes of them."""
-
-    folder: PartitionFolder
-    storage: ReadOnlyStorage
-    files: Sequence[FileStatus]
-    state: AcidDirectory
-
-    @property
-    def names(self) -> set[str]:
-        """The directories in the folder."""
-        return {file.path.partition("/")[0] for file in self.files if "/" in file.path}
-
-    @property
-    def useless(self) -> set[str]:
-        """What waits to be removed."""
-        return {*self.state.obsolete, *self.state.aborted}
-
-    @property
-    def unread(self) -> set[str]:
-        """What a new reader does not look at."""
-        shown = {name for name in self.names if not is_hidden(name)}
-        originals = {path.partition("/")[0] for path in self.state.originals}
-        return (shown | self.useless) - {self.state.base, *self.state.deltas, *originals}
-
-    @property
-    def unfinished(self) -> list[FileStatus]:
-        """Beginnings of notes in directories; who may still be at one does without it."""
-        return [
-            file
-            for file in self.files
-            if file.path.rpartition("/")[2].startswith(UNFINISHED_PREFIX)
-            and file.path.endswith(READER_NOTE_FILE)
-            and parse_directory(file.path.partition("/")[0]) is not None
-        ]
-
-    def reader_notes(self) -> dict[str, ReaderNote]:
-        """The notes in the directories on who was there when they appeared."""
-        paths = [file.path for file in self.files if file.path.endswith(f"/{READER_NOTE_FILE}")]
-        directories = [path.removesuffix(f"/{READER_NOTE_FILE}") for path in paths]
-        notes = {directory: read_reader_note(self.storage, directory) for directory in directories}
-        return {directory: note for directory, note in notes.items() if note is not None}
-
-
 class Inspection:
     """One look at a table.
 
@@ -133,7 +84,12 @@ class Inspection:
     """
 
     def __init__(
-        self, client: MetastoreClient, table: HiveTable, *, besides: int | None = None
+        self,
+        client: MetastoreClient,
+        table: HiveTable,
+        *,
+        besides: int | None = None,
+        retention: timedelta = timedelta(0),
     ) -> None:
         """Take the snapshot that a new reader would take.
 
@@ -141,6 +97,7 @@ class Inspection:
             client: The metastore.
             table: The table.
             besides: A transaction that is in nobody's way: one's own.
+            retention: How long what earlier versions need is kept.
         """
         snapshot = Snapshot.take(client, [table.ref])
         self.txns = snapshot.txns
@@ -149,6 +106,7 @@ class Inspection:
         self._client = client
         self._table = table
         self._besides = besides
+        self._retention = retention
         self._now = datetime.now(UTC)
 
     def look(self, folders: Sequence[PartitionFolder]) -> list[InspectedFolder]:
@@ -157,7 +115,7 @@ class Inspection:
         dirty = [
             listing
             for listing in listings
-            if isinstance(listing, _Listing) and (listing.unread or listing.unfinished)
+            if isinstance(listing, FolderListing) and (listing.unread or listing.unfinished)
         ]
         # Only now: whoever looked at a folder before something appeared in it is either still
         # there, or needs it no more.
@@ -231,7 +189,7 @@ class Inspection:
             valid |= self._client.get_valid_write_ids(asked, self.txns)
         return [(note, notes.judge(note, self.txns, valid)) for note in unmarked]
 
-    def _list(self, folder: PartitionFolder) -> "_Listing | InspectedFolder":
+    def _list(self, folder: PartitionFolder) -> FolderListing | InspectedFolder:
         if folder.leads_through_link():
             return InspectedFolder(folder, keep=(Stay("", "It lies behind a symbolic link."),))
         storage = ReadOnlyStorage.of(folder.location)
@@ -242,14 +200,16 @@ class Inspection:
             )
         except DataError as error:
             return InspectedFolder(folder, keep=(Stay("", str(error)),))
-        return _Listing(folder, storage, files, state)
+        return FolderListing(folder, storage, files, state)
 
     def _blockers(self) -> list[Blocker]:
         return blockers_of(self._client, self._table.ref, everywhere=True, besides=self._besides)
 
     def _protected(self, folders: Sequence[PartitionFolder]) -> dict[str | None, str]:
         """The partitions, or the table without, whose properties forbid cleaning, and why."""
-        if reason := _forbids("table", self._table.parameters):
+        # Who sets both keeps only the metastore's own cleaner away: it knows of no retention.
+        told = RETENTION in self._table.parameters
+        if not told and (reason := _forbids("table", self._table.parameters)):
             return {folder.partition: reason for folder in folders}
         names = [folder.partition for folder in folders if folder.partition is not None]
         partitions = self._client.get_partitions(self._table.ref, names) if names else ()
@@ -259,7 +219,10 @@ class Inspection:
         return {name: reason for name, reason in reasons.items() if reason is not None}
 
     def _judge(
-        self, listing: "_Listing", blockers: Sequence[Blocker], protected: Mapping[str | None, str]
+        self,
+        listing: FolderListing,
+        blockers: Sequence[Blocker],
+        protected: Mapping[str | None, str],
     ) -> InspectedFolder:
         folder, state, storage = listing.folder, listing.state, listing.storage
         if folder.partition in protected:
@@ -279,6 +242,7 @@ class Inspection:
             notes=listing.reader_notes() if state.obsolete else {},
             blockers=blockers,
             forbidden=forbidden,
+            retained=self._retained(listing),
             now=self._now,
         )
         garbage = [
@@ -297,7 +261,27 @@ class Inspection:
             if folder.partition not in protected and not storage.is_link(file.path)
         ]
         staging = self._stale_staging(storage, sorted(names), listing.files)
-        return InspectedFolder(folder, (*garbage, *staging), plan.keep, plan)
+        keep = tuple(replace(stay, bytes=sizes[stay.path]) for stay in plan.keep)
+        return InspectedFolder(folder, (*garbage, *staging), keep, plan)
+
+    def _retained(self, listing: FolderListing) -> dict[str, str]:
+        """What versions need that are young enough, and why."""
+        if not self._retention or not listing.state.obsolete:
+            return {}
+        replacements = [
+            # Anybody may have written the note, and clocks differ.
+            one
+            if one.since is not None and one.since <= self._now
+            else replace(one, since=listing.modified(one.directory))
+            for one in listing.replacements()
+        ]
+        return retained(
+            replacements,
+            listing.paths,
+            write_ids=self._write_ids,
+            retention=self._retention,
+            now=self._now,
+        )
 
     def _stale_staging(
         self, storage: ReadOnlyStorage, names: Sequence[str], files: Sequence[FileStatus]
@@ -322,7 +306,7 @@ def _forbids(owner: str, parameters: Mapping[str, str]) -> str | None:
     return None if name is None else f"The {owner} has the property {name}."
 
 
-def _damage(listing: _Listing) -> str | None:
+def _damage(listing: FolderListing) -> str | None:
     """Why nothing may be removed that others should hold: not all of them are whole."""
     state = listing.state
     if not state.obsolete:

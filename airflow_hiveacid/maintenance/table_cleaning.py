@@ -6,9 +6,12 @@ Only here something is removed, under a lock that makes a DROP of the table wait
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from airflow_hiveacid.acid.cleaning import CleaningPlan, Stay
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.quantities import parse_duration
+from airflow_hiveacid.acid.retention import RETENTION
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.errors import (
@@ -52,17 +55,19 @@ def clean(
         NotTransactional: It is no ACID table.
         SharedLocation: Its files lie together with those of another table or partition.
         TableReplaced: The table was dropped and created again meanwhile.
+        InvalidJob: The table's retention is no length of time.
     """
     job.validate()
     phases = phases or PhaseClock()
     table = client.get_table(TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not transactional.")
+    retention = _retention(table, job)
     with phases(Phase.READ):
         folders = partition_folders(client, table, job.partitions)
     if job.dry_run:
         with phases(Phase.READ):
-            inspection = Inspection(client, table)
+            inspection = Inspection(client, table, retention=retention)
             waiting = inspection.look(folders)
             waiting.append(inspection.look_beside(job.keep_notes_days))
         return _report(job, waiting, phases)
@@ -76,7 +81,7 @@ def clean(
         max_restarts=job.max_restarts,
         phases=phases,
     ) as txn:
-        cleaner = _Cleaner(client, table, txn, phases)
+        cleaner = _Cleaner(client, table, txn, phases, retention)
         cleaned = cleaner.clean(folders, job)
     return replace(
         _report(job, cleaned, phases),
@@ -94,7 +99,12 @@ class _Cleaner:
     """
 
     def __init__(
-        self, client: MetastoreClient, table: HiveTable, txn: Transaction, phases: PhaseClock
+        self,
+        client: MetastoreClient,
+        table: HiveTable,
+        txn: Transaction,
+        phases: PhaseClock,
+        retention: timedelta,
     ) -> None:
         self.requests_cleaned: list[int] = []
         self.warnings: list[str] = []
@@ -102,12 +112,15 @@ class _Cleaner:
         self._table = table
         self._txn = txn
         self._phases = phases
+        self._retention = retention
         self._queue = CompactionQueue(client)
 
     def clean(self, folders: Sequence[PartitionFolder], job: CleanJob) -> list[InspectedFolder]:
         """Go through the folders, one after the other."""
         requests = self._requests()
-        inspection = Inspection(self._client, self._table, besides=self._txn.txn_id)
+        inspection = Inspection(
+            self._client, self._table, besides=self._txn.txn_id, retention=self._retention
+        )
         # Before any request is marked as cleaned: then the metastore forgets who was aborted. What
         # is not staged any more can't be published by a writer that was only asleep, and a note
         # on a run is not mistaken for one that was committed.
@@ -198,21 +211,32 @@ class _Cleaner:
         self.requests_cleaned.append(request.id)
 
 
+def _retention(table: HiveTable, job: CleanJob) -> timedelta:
+    """How long what earlier versions need is kept: as the job says, else the table."""
+    if job.retention is not None:
+        return parse_duration(job.retention, "retention")
+    return parse_duration(
+        table.parameters.get(RETENTION, "0"), f"The property {RETENTION} of {table.ref}"
+    )
+
+
 def _report(job: CleanJob, folders: Sequence[InspectedFolder], phases: PhaseClock) -> CleanReport:
     removed = tuple(
         RemovedDirectory(inspected.folder.show(garbage.path), garbage.bytes, garbage.why)
         for inspected in folders
         for garbage in inspected.garbage
     )
+    kept = tuple(
+        KeptDirectory(inspected.folder.show(stay.path), stay.reason, stay.bytes, stay.retained)
+        for inspected in folders
+        for stay in inspected.keep
+    )
     return CleanReport(
         target=job.target,
         dry_run=job.dry_run,
         removed=removed,
-        kept=tuple(
-            KeptDirectory(inspected.folder.show(stay.path), stay.reason)
-            for inspected in folders
-            for stay in inspected.keep
-        ),
+        kept=kept,
         bytes=sum(directory.bytes for directory in removed),
+        bytes_retained=sum(directory.bytes for directory in kept if directory.retained),
         seconds=phases.seconds,
     )

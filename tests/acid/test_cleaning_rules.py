@@ -16,7 +16,9 @@ def reader(txn_id=None, lock_id=None, **more):
     return Blocker(txn_id=txn_id, lock_id=lock_id, user="ann", **more)
 
 
-def plan(*names, open_=(), aborted=(), txns=None, notes=None, blockers=(), forbidden=None):
+def plan(
+    *names, open_=(), aborted=(), txns=None, notes=None, blockers=(), forbidden=None, retained=None
+):
     """Plan for directories with one file each; a name with a dot is a file of its own."""
     listing = [FileStatus(name if "." in name else f"{name}/bucket_00000", 1) for name in names]
     write_ids = ValidWriteIdList("db.t", 100, min(open_, default=NO_OPEN), open_, aborted)
@@ -29,6 +31,7 @@ def plan(*names, open_=(), aborted=(), txns=None, notes=None, blockers=(), forbi
         notes=notes or {},
         blockers=blockers,
         forbidden=forbidden or {},
+        retained=retained or {},
         now=NOW,
     )
 
@@ -61,6 +64,7 @@ def test_what_a_base_holds_may_go_when_nobody_is_there(newer):
         notes={},
         blockers=[],
         forbidden={},
+        retained={},
         now=NOW,
     )
     assert removed(planned) == sorted(OLD)
@@ -202,6 +206,7 @@ def plan_originals(*directories, blockers=()):
         notes={},
         blockers=blockers,
         forbidden={},
+        retained={},
         now=NOW,
     )
 
@@ -239,6 +244,21 @@ def test_what_is_forbidden_stays_and_is_not_done():
     assert not planned.is_clean_up_to(3)
     assert not planned.is_clean_up_to(1)
     assert planned.is_clean_up_to(0)
+
+
+def test_what_versions_need_stays_and_no_request_waits_for_it():
+    names = ("delta_1_1_0000", "delta_2_2_0000", "base_2_v0000020")
+    needed = dict.fromkeys(names[:2], "Versions need it.")
+    planned = plan(*names, retained=needed)
+    assert removed(planned) == []
+    assert kept(planned) == needed
+    assert all(stay.retained for stay in planned.keep)
+    assert planned.is_clean_up_to(2)
+    waiting = plan(*names, retained=needed, blockers=[reader(txn_id=1)])
+    assert not any(stay.retained for stay in waiting.keep)
+    assert not waiting.is_clean_up_to(2)
+    aborted = plan(*names, retained=needed, aborted=(1,))
+    assert removed(aborted) == ["delta_1_1_0000"]
 
 
 def test_a_live_directory_is_neither_removed_nor_explained():

@@ -1,6 +1,7 @@
 """The notes in directories: what older versions left, what we leave, and what is none."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,12 @@ from airflow_hiveacid.acid.sidecar import (
     directory_note,
     disagreements,
     parse_note,
+    replacing,
+    written_at,
     written_files,
 )
 from airflow_hiveacid.acid.write_facts import WriteFacts
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 
 NOTES = Path(__file__).parents[1] / "data" / "notes"
 FILES = (WrittenFile("bucket_00000", 5, 1234), WrittenFile("bucket_00001", 0, 567))
@@ -116,3 +120,22 @@ def test_what_is_there_is_compared_with_what_was_written():
         "d/bucket_00001 has 0 bytes, and was written with 567.",
         "d/bucket_00002 was put there by somebody else.",
     ]
+
+
+def test_what_was_aborted_as_a_whole_has_replaced_nothing():
+    write_ids = ValidWriteIdList("db.t", 9, aborted=(3, 6))
+    told = replacing(["delta_3_3_0000", "delta_4_4_0000", "delta_5_7", "base_2", "0_0"], write_ids)
+    assert told == {"replaces": ["delta_4_4_0000", "delta_5_7", "base_2", "0_0"], "aborted": [6]}
+    assert replacing(["delta_5_7_v0000010"], write_ids)["aborted"] == []
+
+
+@pytest.mark.parametrize("time", [None, 7, "", "yesterday", "2026-13-01"])
+def test_a_time_that_makes_no_sense_is_none(time):
+    assert written_at({"time": time}) is None
+    assert written_at({}) is None
+
+
+def test_a_time_without_a_zone_is_in_utc():
+    told = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert written_at({"time": "2026-03-01T12:00:00"}) == told
+    assert written_at({"time": "2026-03-01T13:00:00.000+01:00"}) == told

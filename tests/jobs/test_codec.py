@@ -72,7 +72,7 @@ JOBS = (
         budget=st.builds(Budget, max_bytes=st.none() | st.integers()),
         parallel=st.integers(),
     )
-    | st.builds(CleanJob, **COMMON, dry_run=st.booleans(), keep_notes_days=st.integers())
+    | st.builds(CleanJob, **COMMON, keep_notes_days=st.integers(), retention=MAYBE)
 )
 
 

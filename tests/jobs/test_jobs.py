@@ -87,6 +87,7 @@ def test_lawful_jobs(job):
         (replace(COMPACT, mode="worker", type="major"), "takes no partitions and no type"),
         (replace(CLEAN, partitions=[""]), r"partitions\[0\] must be a text"),
         (replace(CLEAN, keep_notes_days=-1), "keep_notes_days"),
+        (replace(CLEAN, retention="a week"), "retention"),
         (replace(MERGE, on=""), "on must be a text"),
         (replace(MERGE, when=[MatchedUpdate(), MatchedDelete()]), "never be reached"),
         (replace(MERGE, source_alias="a-b"), "cannot be an alias"),

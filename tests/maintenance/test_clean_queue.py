@@ -1,11 +1,13 @@
 """Cleaning ends the requests of HMS 4's queue for which nothing is left to be done."""
 
 import shutil
+from datetime import UTC, datetime
 
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import STAGING_PREFIX, Base
+from airflow_hiveacid.acid.names import SIDECAR_FILE, STAGING_PREFIX, Base
+from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.errors import PermissionRefused
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
@@ -13,6 +15,8 @@ from airflow_hiveacid.storage import LocalStorage
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 
 pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+# Those of a directory of AcidFolders.
+FILES = [WrittenFile("bucket_00000", 0, 7)]
 
 
 def begin(folders, partition=None):
@@ -61,6 +65,18 @@ def test_a_request_waits_while_somebody_reads_what_was_replaced(folders):
         assert folders.clean().requests_cleaned == ()
         assert set(states(folders).values()) == {READY_FOR_CLEANING}
     assert len(folders.clean().requests_cleaned) == 1
+
+
+def test_a_request_does_not_wait_for_what_earlier_versions_need(folders):
+    old = [folders.insert(), folders.insert()]
+    base = compact(folders)
+    note = {"replaces": old, "aborted": [], "time": datetime.now(UTC).isoformat()}
+    (folders.root / base / SIDECAR_FILE).write_bytes(directory_note(note, FILES))
+    aborted = folders.insert(commit=False)
+    report = folders.clean(retention="7 days")
+    assert removed(report) == [aborted]
+    assert sorted(kept(report)) == old
+    assert len(report.requests_cleaned) == 1
 
 
 def test_a_dry_run_leaves_the_queue_alone(folders):

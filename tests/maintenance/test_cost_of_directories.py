@@ -120,6 +120,7 @@ def judge(files: list[FileStatus], write_ids: ValidWriteIdList, txns: ValidTxnLi
         notes={},
         blockers=(),
         forbidden={},
+        retained={},
         now=NOW,
     )
     assert all(sizes_of[removal.path] == 100 for removal in plan.remove)

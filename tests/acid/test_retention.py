@@ -1,0 +1,109 @@
+"""What a cleaning leaves for those who read earlier versions."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from airflow_hiveacid.acid.quantities import parse_duration
+from airflow_hiveacid.acid.retention import Replacement, retained
+from airflow_hiveacid.acid.versions import Replaced
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.errors import InvalidJob
+
+NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
+WEEK = timedelta(days=7)
+OLD = ("delta_1_1_0000", "delete_delta_2_2_0000")
+NEW = "base_0000002_v0000020"
+
+
+def replacement(*paths, days, by=NEW, aborted=()):
+    since = None if days is None else NOW - timedelta(days=days)
+    return Replacement(by, Replaced(paths, aborted), since)
+
+
+def kept(*replacements, paths=None, aborted=(), retention=WEEK):
+    told = [path for one in replacements for path in one.replaced.paths]
+    write_ids = ValidWriteIdList("db.t", 100, aborted=aborted)
+    return retained(
+        replacements,
+        told if paths is None else paths,
+        write_ids=write_ids,
+        retention=retention,
+        now=NOW,
+    )
+
+
+@pytest.mark.parametrize(("days", "stays"), [(0, True), (6.99, True), (7, False), (8, False)])
+def test_what_was_replaced_stays_until_the_retention_is_over(days, stays):
+    assert sorted(kept(replacement(*OLD, days=days))) == (sorted(OLD) if stays else [])
+
+
+def test_the_reason_says_what_replaced_it_and_when_it_may_go():
+    (reason,) = kept(replacement(OLD[0], days=1)).values()
+    assert NEW in reason
+    assert "until 2026-01-08 12:00:00" in reason
+
+
+@pytest.mark.parametrize("days", [None, -1, -365_000])
+def test_what_appeared_nobody_knows_when_stays_and_the_reason_says_so(days):
+    (reason,) = kept(replacement(OLD[0], days=days)).values()
+    assert "nobody knows since when" in reason
+
+
+def test_of_two_compactions_one_after_the_other_each_keeps_its_own_and_for_its_own_time():
+    first = replacement(*OLD, days=8)
+    second = replacement(NEW, "delta_3_3_0000", days=1, by="base_0000003_v0000030")
+    assert sorted(kept(first, second)) == [NEW, "delta_3_3_0000"]
+
+
+def test_what_two_have_replaced_is_kept_for_the_younger_one():
+    overwrite = replacement(*OLD, days=1, by="base_0000004")
+    for order in ([replacement(*OLD, days=8), overwrite], [overwrite, replacement(*OLD, days=8)]):
+        assert sorted(kept(*order)) == sorted(OLD)
+
+
+def test_what_is_of_no_use_without_a_part_that_has_gone_is_not_kept():
+    assert kept(replacement(*OLD, days=1), paths=OLD[:1]) == {}
+
+
+@pytest.mark.parametrize("told", [(3,), None])
+def test_a_stream_with_aborted_writes_is_not_kept_nor_what_is_of_no_use_without_it(told):
+    assert kept(replacement(*OLD, "delta_3_5", days=1, aborted=told)) == {}
+
+
+def test_a_stream_that_only_the_list_of_write_ids_knows_aborted_writes_of_is_not_kept():
+    assert kept(replacement(*OLD, "delta_3_5", days=1), aborted=(4,)) == {}
+    assert len(kept(replacement(*OLD, "delta_3_5", days=1), aborted=(7,))) == 3
+
+
+def test_what_a_compaction_left_out_is_nothing_that_could_come_to_life():
+    assert kept(replacement("delta_3_5_v0000010", days=1), aborted=(4,)) != {}
+
+
+def test_a_copy_of_a_compacted_delta_is_not_kept_because_hive_reads_both():
+    twin = replacement("delta_1_5_v0000010", days=1, by="delta_1_5_v0000020")
+    assert kept(twin) == {}
+    assert kept(replacement("delta_1_1_0000", days=1, by="delta_1_1_v0000020")) != {}
+
+
+def test_original_files_are_kept_by_the_name_that_they_are_judged_by():
+    old = replacement("000000_0", "HIVE_UNION_SUBDIR_1/000000_0", days=1)
+    assert sorted(kept(old)) == ["000000_0", "HIVE_UNION_SUBDIR_1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"),
+    [("0", 0), ("7 days", 168), ("1 day", 24), ("12 h", 12), ("12h", 12), ("90 min", 1.5)],
+)
+def test_a_length_of_time_is_read(text, hours):
+    assert parse_duration(text, "it") == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "7", "-1 days", "1.5 days", "7 Days", "7  days", " 7 days", "7 days\n", "1 week", "7 d",
+     "\u0667 days", "36501 days", "999999999 days", "1 day 2 h"],
+)  # fmt: skip
+def test_what_is_no_length_of_time_is_refused(text):
+    with pytest.raises(InvalidJob, match="retention"):
+        parse_duration(text, "retention")

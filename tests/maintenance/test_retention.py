@@ -1,0 +1,105 @@
+"""What a cleaning leaves for those who read earlier versions, and for how long."""
+
+import os
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from airflow_hiveacid.acid.names import SIDECAR_FILE, Base
+from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
+from airflow_hiveacid.errors import InvalidJob
+from tests.maintenance.acid_folders import AcidFolders, kept, removed
+
+# Those of a directory of AcidFolders.
+FILES = [WrittenFile("bucket_00000", 0, 7)]
+
+
+@pytest.fixture
+def folders(client, database):
+    return AcidFolders.create(client, f"{database}.t")
+
+
+@pytest.fixture
+def compacted(folders):
+    """A table with two deltas and the base that they became; the names of all three."""
+    return [folders.insert(), folders.insert(), folders.compact(Base(2))]
+
+
+def tell(folders, name, replaced, *, days=0.0, modified=0.0):
+    """Leave a note in a directory, as our compactions and overwrites do."""
+    told = datetime.now(UTC) - timedelta(days=days)
+    note = {"replaces": replaced, "aborted": [], "time": told.isoformat()}
+    (folders.root / name / SIDECAR_FILE).write_bytes(directory_note(note, FILES))
+    then = time.time() - 86_400 * modified
+    for file in (folders.root / name).iterdir():
+        os.utime(file, (then, then))
+
+
+@pytest.mark.parametrize("owner", ["job", "table"])
+def test_what_versions_need_is_kept_as_long_as_the_job_or_the_table_says(client, database, owner):
+    told = {"job": "1 h", "table": "7 days", owner: "7 days"}
+    folders = AcidFolders.create(
+        client, f"{database}.r", parameters={"hiveacid.retention": told["table"]}
+    )
+    options = {"retention": told["job"]} if owner == "job" else {}
+    old = [folders.insert(), folders.insert()]
+    base = folders.compact(Base(2))
+    tell(folders, base, old, days=6.9, modified=30)
+    for dry_run in (True, False):
+        report = folders.clean(dry_run=dry_run, **options)
+        assert report.removed == ()
+        assert [(kept.bytes, kept.retained) for kept in report.kept] == [(8, True)] * 2
+        assert report.bytes_retained == 16
+    tell(folders, base, old, days=7)
+    report = folders.clean(**options)
+    assert (removed(report), report.kept, report.bytes_retained) == (old, (), 0)
+
+
+def test_a_job_may_keep_nothing_whatever_the_table_says(client, database):
+    week = {"hiveacid.retention": "7 days"}
+    folders = AcidFolders.create(client, f"{database}.r", parameters=week)
+    old = [folders.insert(), folders.insert()]
+    tell(folders, folders.compact(Base(2)), old)
+    assert removed(folders.clean(retention="0")) == old
+
+
+@pytest.mark.parametrize(("modified", "stays"), [(30, False), (1, True), (-3650, True)])
+def test_a_note_of_the_future_is_not_believed(folders, compacted, modified, stays):
+    *old, base = compacted
+    tell(folders, base, old, days=-3650, modified=modified)
+    report = folders.clean(retention="7 days")
+    assert removed(report) == ([] if stays else old)
+    unknown = ["nobody knows since when" in reason for reason in kept(report).values()]
+    assert unknown == ([modified < 0] * 2 if stays else [])
+
+
+def test_what_no_version_is_read_from_is_not_kept(folders, compacted):
+    assert removed(folders.clean(retention="7 days")) == compacted[:2]
+
+
+def test_whoever_keeps_versions_lets_us_clean_where_the_metastore_may_not(client, database):
+    both = {"hiveacid.retention": "7 days", "no_cleanup": "true"}
+    folders = AcidFolders.create(client, f"{database}.r", partitions=[], parameters=both)
+    folders.add("p=1")
+    folders.add("p=2", parameters={"no_cleanup": "true"})
+    for partition in ("p=1", "p=2"):
+        folders.insert(partition)
+        folders.compact(Base(2), partition)
+    report = folders.clean()
+    assert removed(report) == ["p=1/delta_0000001_0000001_0000"]
+    assert kept(report) == {
+        "p=2/delta_0000002_0000002_0000": "The partition has the property no_cleanup."
+    }
+
+
+def test_a_retention_that_nobody_understands_removes_nothing(client, database):
+    folders = AcidFolders.create(
+        client, f"{database}.r", parameters={"hiveacid.retention": "7 dayz"}
+    )
+    folders.insert()
+    folders.compact(Base(1))
+    before = folders.tree()
+    with pytest.raises(InvalidJob, match=f"hiveacid.retention of {database}.r cannot be '7 dayz'"):
+        folders.clean()
+    assert folders.tree() == before
