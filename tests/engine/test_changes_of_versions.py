@@ -17,9 +17,10 @@ from tests.engine.compaction_case import Case
 
 WHOLE, PARTITIONED = None, {"p": "string"}
 CASES = [("fake 4.0.1", WHOLE), ("fake 4.0.1", PARTITIONED), ("fake 3.1.3", WHOLE)]
-pytestmark = pytest.mark.parametrize(
+ALL = pytest.mark.parametrize(
     ("hms", "keys"), CASES, ids=["4.0.1", "4.0.1 partitioned", "3.1.3"], indirect=["hms"]
 )
+ONE = pytest.mark.parametrize(("hms", "keys"), CASES[:1], ids=["4.0.1"], indirect=["hms"])
 
 A, B, C, D, E = (1, "a", "x"), (2, "b", "x"), (3, "c", "y"), (2, "B", "x"), (4, "e", "y")
 Change = tuple[Any, ...]
@@ -64,11 +65,13 @@ def check_all(case: Case) -> None:
         assert changes(case, then, later) == wanted, (then, later)
 
 
+@ALL
 def test_every_step_is_told(told: Case) -> None:
     check_all(told)
     assert changes(told, 2) == STEPS[3:]
 
 
+@ONE
 def test_only_what_is_left_is_told(told: Case) -> None:
     assert changes(told, 0, net=True) == [(2, "insert", *C), (3, "insert", *D)]
     assert changes(told, 1, net=True) == [
@@ -80,6 +83,7 @@ def test_only_what_is_left_is_told(told: Case) -> None:
     assert changes(told, 4, net=True) == []
 
 
+@ONE
 def test_keys_tell_updates(told: Case) -> None:
     updated = [(3, "update_after", *D), (3, "update_before", *B)]
     assert changes(told, 2, 3, keys=["ID"]) == updated
@@ -89,6 +93,7 @@ def test_keys_tell_updates(told: Case) -> None:
         changes(told, 2, 3, keys=["nr"])
 
 
+@ONE
 def test_compactions_change_nothing(told: Case) -> None:
     told.compact("minor")
     check_all(told)
@@ -101,6 +106,7 @@ def test_compactions_change_nothing(told: Case) -> None:
         changes(told, 5, 6)
 
 
+@ALL
 def test_an_overwrite_deletes_what_was_there(told: Case) -> None:
     told.change(lambda table: table.overwrite(told.frame(A, C)))
     steps = [(7, "delete", *D), (7, "delete", *C), (7, "insert", *A), (7, "insert", *C)]
@@ -113,12 +119,14 @@ def test_an_overwrite_deletes_what_was_there(told: Case) -> None:
     )
 
 
+@ONE
 def test_row_ids_are_those_of_hive(told: Case) -> None:
     with told.open() as table:
         (row,) = table.changes(1, 2).collect()
     assert row["_row_id"].asDict() == {"writeid": 2, "bucketid": 536870912, "rowid": 0}
 
 
+@ONE
 def test_jobs_and_statements_read_changes(told: Case, make: Callable[..., Case]) -> None:
     copy, metastore = make("copy"), told.client.options
     source = ChangesSource(told.name, after="2", up_to="4")

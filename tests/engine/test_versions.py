@@ -28,7 +28,8 @@ from airflow_hiveacid.sql.script import to_script
 from tests.engine.acid_tables import create, rows_of
 from tests.engine.compaction_case import Case
 
-pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+HIVE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 A, B, C, D = (1, "a", "x"), (2, "b", "x"), (3, "c", "y"), (2, "B", "x")
 # What each version shows.
@@ -61,6 +62,7 @@ def check_all(case: Case) -> None:
         assert seen(case, as_of_write_id=version) == sorted(rows), version
 
 
+@BOTH
 def test_every_version_can_be_read_until_its_directories_are_gone(told: Case) -> None:
     check_all(told)
     told.append(B)
@@ -74,6 +76,7 @@ def test_every_version_can_be_read_until_its_directories_are_gone(told: Case) ->
     assert seen(told, where="id = 3", columns=["v"], as_of_write_id=6) == [("c",)]
 
 
+@BOTH
 def test_a_minor_compaction_keeps_all_versions_for_good(make: Callable[..., Case]) -> None:
     case = make()
     case.append(A, B)
@@ -90,6 +93,7 @@ def test_a_minor_compaction_keeps_all_versions_for_good(make: Callable[..., Case
     assert seen(case, as_of_write_id=3) == [B, C]
 
 
+@HIVE4
 def test_a_time_is_that_of_a_reader(told: Case) -> None:
     times = {
         entry.write_id: datetime.fromtimestamp(entry.time, UTC)
@@ -105,6 +109,7 @@ def test_a_time_is_that_of_a_reader(told: Case) -> None:
     assert seen(told, as_of_time=times[3]) == sorted(VERSIONS[3])
 
 
+@HIVE4
 def test_versions_that_do_not_exist_are_refused(told: Case) -> None:
     with pytest.raises(VersionUnknown, match="no version 6: its newest one is 5"):
         seen(told, as_of_write_id=6)
@@ -117,6 +122,7 @@ def test_versions_that_do_not_exist_are_refused(told: Case) -> None:
         seen(told, as_of_write_id=1, as_of_time="2020-01-01")
 
 
+@HIVE4
 def test_jobs_and_statements_read_versions(told: Case, make: Callable[..., Case]) -> None:
     copy, metastore = make("copy"), told.client.options
     old = TableSource(told.name, as_of="2")
@@ -139,6 +145,7 @@ def test_jobs_and_statements_read_versions(told: Case, make: Callable[..., Case]
     assert copy.rows() == [A, B]
 
 
+@HIVE4
 def test_plain_tables_have_no_versions(told: Case, client: MetastoreClient) -> None:
     name = f"{told.ref.database}.plain"
     create(client, name, {"id": "int"}, kind=TableKind.NOT_ACID)
@@ -147,6 +154,7 @@ def test_plain_tables_have_no_versions(told: Case, client: MetastoreClient) -> N
         run(told.spark, InsertJob(target=told.name, source=source, metastore=client.options))
 
 
+@BOTH
 @pytest.mark.parametrize("form", [StorageFormat.ORC, StorageFormat.PARQUET])
 def test_versions_of_an_insert_only_table(
     client: MetastoreClient, database: str, spark: SparkSession, form: StorageFormat
@@ -172,6 +180,7 @@ def test_versions_of_an_insert_only_table(
             table.to_df(as_of_write_id=2)
 
 
+@HIVE4
 def test_several_tables_are_read_as_of_one_moment(told: Case, make: Callable[..., Case]) -> None:
     other = make("other")
     metastore = told.client.options
@@ -192,6 +201,7 @@ def test_several_tables_are_read_as_of_one_moment(told: Case, make: Callable[...
         assert rows_of(frames[other.name]) == [A, B]
 
 
+@HIVE4
 def test_the_command_line_prints_versions(told: Case, capsys: pytest.CaptureFixture[str]) -> None:
     for version in (1, 4):
         assert (
