@@ -12,6 +12,9 @@ from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 MINOR, MAJOR = "minor", "major"
 INSERT, DELETE, BASE = "insert", "delete", "base"
 
+_COMPACTED = "compacted"
+_EMPTIED = ("truncated", "dropped")
+
 
 class DirectoryState(StrEnum):
     """What a new reader makes of a directory."""
@@ -31,7 +34,8 @@ class HistoryDirectory:
         partition: The partition's name; None for a table without.
         first_write_id: The first write id in it.
         last_write_id: The last one; a streaming writer's has several.
-        kind: "insert", "delete", "base" (of an overwrite), "minor" or "major".
+        kind: "insert", "delete", "base" (of an overwrite), "truncated", "dropped", "minor" or
+            "major".
         state: Whether it counts.
         bytes: The size of its data files.
         rows: How many rows, or delete events, its writer has left in it; None when nobody says, or
@@ -91,7 +95,7 @@ def directories_of(
     state: AcidDirectory,
     sizes: Mapping[str, int],
     *,
-    marked: Iterable[str] = (),
+    markers: Mapping[str, str] | None = None,
     noted: Iterable[str] = (),
     times: Mapping[str, float | None] | None = None,
 ) -> list[HistoryDirectory]:
@@ -101,7 +105,8 @@ def directories_of(
         partition: Its name; None for a table without.
         state: What a new reader makes of it.
         sizes: The directories, with the sizes of their data files.
-        marked: Those with the marker file of a base, as Hive 3 leaves it in compactions.
+        markers: What the marker files of bases say: "compacted", as Hive 3 leaves it, or what
+            Hive has put an empty base there for, "truncated" or "dropped".
         noted: Those with a note of ours.
         times: When their files were written.
     """
@@ -118,14 +123,17 @@ def directories_of(
         and own.min_write_id == own.max_write_id
         and known.get(name) is DirectoryState.OBSOLETE
     }
-    marked, noted, times = set(marked), set(noted), times or {}
+    markers, noted, times = markers or {}, set(noted), times or {}
     found = []
     for name, own in parsed.items():
         if isinstance(own, Base):
-            compaction = own.visibility_txn > 0 or name in marked
+            marker = markers.get(name, "").lower()
+            compaction = own.visibility_txn > 0 or marker == _COMPACTED
             # The base of a converted table is older than every write id.
             last = max(0, own.write_id)
-            first, kind = (0, MAJOR) if compaction else (last, BASE)
+            first, kind = (
+                (0, MAJOR) if compaction else (last, marker if marker in _EMPTIED else BASE)
+            )
         else:
             first, last = own.min_write_id, own.max_write_id
             kind = DELETE if own.is_delete else INSERT

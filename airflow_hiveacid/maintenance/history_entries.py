@@ -22,7 +22,6 @@ from airflow_hiveacid.acid.write_facts import (
 )
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.maintenance.history_directories import (
-    BASE,
     DirectoryState,
     HistoryDirectory,
     Trace,
@@ -61,7 +60,8 @@ class HistoryEntry:
         last_write_id: The last one.
         operation: What it was: "merge", "insert", "overwrite", "update", "delete", "transaction"
             (several statements), "minor" or "major".
-        kinds: What its directories hold, as far as they are there: "insert", "delete", "base".
+        kinds: What its directories hold, as far as they are there: "insert", "delete",
+            "base", "truncated" or "dropped".
         state: What has become of it.
         time: When it was published, in seconds since 1970; of others' writes the time of their
             files, which a streaming writer may have gone on to write.
@@ -115,7 +115,7 @@ class Overwrites:
         self._last: dict[str | None, int] = {}
         for each in directories:
             counts = each.state in (DirectoryState.CURRENT, DirectoryState.OBSOLETE)
-            if each.kind == BASE and counts:
+            if counts and not each.compaction and each.name.startswith("base_"):
                 last = self._last.get(each.partition, 0)
                 self._last[each.partition] = max(last, each.last_write_id)
 

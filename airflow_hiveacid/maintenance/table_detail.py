@@ -169,12 +169,13 @@ def _look(
 ) -> _Partition:
     storage = ReadOnlyStorage.of(location)
     files, now = list_files(storage), snapshot.write_ids[ref.full_name]
-    marked = {file.path.partition("/")[0] for file in files if file.path.endswith(_MARKER)}
+    marked = [file.path.partition("/")[0] for file in files if file.path.endswith(_MARKER)]
+    markers = {name: read_marker(storage, name) for name in marked if name.startswith("base_")}
     state = acid_state(
         files,
         now,
         snapshot.txns,
-        metadata_acid=partial(read_marker, storage),
+        metadata_acid=markers,
         strict=False,
     )
     found = _Partition(storage)
@@ -193,7 +194,7 @@ def _look(
         partition,
         state,
         sizes,
-        marked=marked,
+        markers=markers,
         noted=[name for name in current if state.sidecar(name) is not None],
     )
     compactions = [each for each in directories if each.compaction]

@@ -1,5 +1,6 @@
 """The history of a table, put together from its directories and the notes of their writers."""
 
+import re
 import sys
 import time
 from collections import defaultdict
@@ -7,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Self
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
@@ -50,6 +52,7 @@ from airflow_hiveacid.storage import ReadOnlyStorage
 _READERS = 8
 # Ours have some hundred bytes; whoever forges them may take a megabyte for each.
 _MOST_BYTES = 32 << 20
+_UNCLEAR = re.compile(r"base_[0-9]+")
 # What ORC files say of their writers; many programs write them with the library of 0.
 _ORC_JAVA, _ENGINES = 0, {2: "Presto", 4: "Trino"}
 
@@ -246,6 +249,7 @@ class _Folders:
             names = sorted(name for name in sizes if name != ORIGINALS)
             marked = [name for name in names if f"{prefix}{name}" in folder.marked]
 
+            @cache
             def data_format(directory: str, prefix: str = prefix) -> str:
                 return read_marker(folder.storage, f"{prefix}{directory}")
 
@@ -264,7 +268,8 @@ class _Folders:
                 partitions[path],
                 state,
                 {name: sizes[name] for name in names},
-                marked=marked,
+                # With a transaction in its name a base is of a compaction anyway.
+                markers={name: data_format(name) for name in marked if _UNCLEAR.fullmatch(name)},
                 noted=noted,
                 times={name: None if own is None else own / 1e9 for name, own in written},
             )

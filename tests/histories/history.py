@@ -1,6 +1,7 @@
 """The random history of one table, and what its readers see all along."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from random import Random
 
 from pyspark.sql import SparkSession
@@ -10,7 +11,9 @@ from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.errors import LockTimeout, VersionGone
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.maintenance.history_entries import HistoryState, later_than
 from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -21,6 +24,7 @@ from tests.histories.table_model import Row, RowAddress
 from tests.histories.writers import Writers
 
 _MOST_READERS = 3
+_UNCOMMITTED = (HistoryState.OPEN, HistoryState.ABORTED)
 
 
 class History:
@@ -53,8 +57,12 @@ class History:
         # What readers saw once, and whether everything that they read is still there.
         self._versions: list[tuple[ValidWriteIdList, Mapping[RowAddress, Row]]] = []
         self._all_there = True
+<<<<<<< HEAD
         # All of a history takes less time.
         self._retention = Random(f"retention {seed}").choice([None, "1 h"])
+=======
+        self._overwritten = 0
+>>>>>>> 0723cf3 (Hold the history of tables against an oracle, and tell truncates and other engines' writes apart)
         # What can happen, and how often it does.
         self._steps: dict[Callable[[], None], int] = {
             writers.insert: 6,
@@ -119,6 +127,8 @@ class History:
         self._writers.overwrite()
         # Hive's overwrites do not tell what they have replaced.
         self._all_there = False
+        newest = Snapshot.take(self._table.client, [self._table.ref])
+        self._overwritten = newest.write_ids[self._table.ref.full_name].high_watermark
 
     # Readers
 
@@ -154,6 +164,7 @@ class History:
             reader.check()
         self._new_reader().check()
         self._check_versions()
+        self._check_entries()
 
     def _check_versions(self) -> None:
         """Who reads the table as it was once sees what was seen then, or is told that it is gone."""
@@ -170,6 +181,31 @@ class History:
             else:
                 reader.check()
         self._versions.append((now, self._table.model.snapshot()))
+
+    def _check_entries(self) -> None:
+        """Every write is told once, and what was known of it once is known for ever."""
+        table = self._table
+        snapshot = Snapshot.take(table.client, [table.ref])
+        entries = table_history(table.client, table.ref, limit=10**6)
+        writes = {entry.write_id: entry for entry in entries if entry.write_id is not None}
+        order = [entry.last_write_id for entry in entries]
+        assert order == sorted(order, reverse=True)
+        assert len(writes) == sum(entry.write_id is not None for entry in entries)
+        committed = {own for own, entry in writes.items() if entry.state not in _UNCOMMITTED}
+        assert committed <= table.model.committed
+        notes = self._writers.notes
+        for write_id, entry in writes.items():
+            report = notes.get(write_id, {}).get("report", {})
+            counts = report.get("rows_inserted"), report.get("rows_deleted")
+            assert (entry.rows_inserted, entry.rows_deleted) == counts
+            assert entry.user == notes.get(write_id, {}).get("user")
+        # What an overwrite has replaced and a cleaner has removed nobody has taken over.
+        kept = {own for own in notes if own in table.model.committed and own > self._overwritten}
+        assert kept <= committed
+        for write_id in sorted(kept)[-1:]:
+            time = datetime.fromisoformat(notes[write_id]["time"]) - timedelta(minutes=1)
+            later = later_than(time, entries, snapshot.write_ids[table.ref.full_name])
+            assert {own for own in kept if own >= write_id} == kept & set(later)
 
     def _new_reader(self, snapshot: Snapshot | None = None) -> Reader:
         return Reader(

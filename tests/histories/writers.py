@@ -1,11 +1,14 @@
 """Those who write into the table of a history, now and then several at a time."""
 
+import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from airflow_hiveacid.acid.locks import (
     DataOperation,
@@ -16,7 +19,7 @@ from airflow_hiveacid.acid.locks import (
     Target,
     lock_components,
 )
-from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.metastore.thrift.answers import LockState
@@ -33,6 +36,7 @@ from tests.histories.random_table import RandomTable
 from tests.histories.table_model import Change, Row, RowAddress
 
 _MOST_WRITERS = 2
+_BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 _WHO = ("somebody", "host", None)
 
 
@@ -46,14 +50,35 @@ class Writer:
     directories: Sequence[Path]
 
 
+def note_of(change: Change, operation: Operation) -> dict[str, Any]:
+    """The note of a write of ours, at a time that only it tells."""
+    return {
+        "format": 1,
+        "write_id": change.write_id,
+        "operation": operation.value.lower(),
+        "time": (_BEGIN + timedelta(hours=change.write_id)).isoformat(),
+        "user": f"user {change.write_id}",
+        "report": {
+            "rows_inserted": len(change.inserts),
+            "rows_deleted": len(change.deletes),
+            "seconds": {"write": change.write_id / 4},
+        },
+    }
+
+
 class Writers:
-    """Writes at random; a transaction ends at once or some time later."""
+    """Writes at random; a transaction ends at once or some time later.
+
+    Attributes:
+        notes: What the writes say of themselves that look like ours, by their write ids.
+    """
 
     def __init__(self, table: RandomTable, random: Random) -> None:
         self._table = table
         self._random = random
         self._open: list[Writer] = []
         self._rows_written = 0
+        self.notes: dict[int, Mapping[str, Any]] = {}
 
     def insert(self) -> None:
         """An INSERT of one or several statements."""
@@ -87,6 +112,12 @@ class Writers:
         for statement in range(self._random.choice([1, 1, 1, 2])):
             for partition in partitions:
                 written += self._write_statement(operation, statement, partition, change)
+        if written and change.write_id % 3:
+            # As if it were ours: what it says has to be told as long as anybody could know it.
+            note = note_of(change, operation)
+            for directory in written:
+                (directory / SIDECAR_FILE).write_text(json.dumps(note))
+            self.notes[change.write_id] = note
         abort = partial(txn.abort, "the history wants it")
         writer = Writer(change, txn.commit, abort, written)
         self._begun(f"{operation}", writer, goes_on=goes_on)

@@ -20,13 +20,13 @@ from airflow_hiveacid.maintenance.history_view import History
 NOW = ValidWriteIdList.parse("a.t:9:9223372036854775807::")
 
 
-def told(*names, now=NOW, marked=(), noted=(), notes=None, times=None, facts=None, limit=100):
+def told(*names, now=NOW, markers=None, noted=(), notes=None, times=None, facts=None, limit=100):
     """The entries that some directories of a table make."""
     files = [FileStatus(f"{name}/", 0) for name in names]
-    files += [FileStatus(f"{name}/_metadata_acid", 1) for name in marked]
-    state = acid_state(files, now, ValidTxnList(300), metadata_acid=lambda _: "compacted")
+    files += [FileStatus(f"{name}/_metadata_acid", 1) for name in markers or {}]
+    state = acid_state(files, now, ValidTxnList(300), metadata_acid=markers)
     sizes = dict.fromkeys(names, 5)
-    found = directories_of(None, state, sizes, marked=marked, noted=noted, times=times)
+    found = directories_of(None, state, sizes, markers=markers, noted=noted, times=times)
     overwrites = Overwrites(found)
     return [
         compaction_entry(trace, (notes or {}).get(trace.directories[0].name), overwrites)
@@ -49,8 +49,10 @@ def test_a_write_is_one_entry_however_many_directories_it_has():
 def test_the_base_of_an_overwrite_is_a_write_and_that_of_a_compaction_none():
     (overwrite,) = told("base_0000007")
     assert (overwrite.write_id, overwrite.kinds) == (7, ("base",))
-    (compacted,) = told("base_0000007", marked=["base_0000007"])
+    (compacted,) = told("base_0000007", markers={"base_0000007": "compacted"})
     assert (compacted.write_id, compacted.operation, compacted.merged) == (None, "major", ((1, 7),))
+    (truncated,) = told("base_0000007", markers={"base_0000007": "truncated"})
+    assert (truncated.write_id, truncated.kinds, truncated.merged) == (7, ("truncated",), ())
     (converted,) = told(f"base_{CONVERTED_BASE}_v0000009")
     assert (converted.last_write_id, converted.txn_id, converted.merged) == (0, 9, ())
 
