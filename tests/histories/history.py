@@ -57,12 +57,9 @@ class History:
         # What readers saw once, and whether everything that they read is still there.
         self._versions: list[tuple[ValidWriteIdList, Mapping[RowAddress, Row]]] = []
         self._all_there = True
-<<<<<<< HEAD
         # All of a history takes less time.
         self._retention = Random(f"retention {seed}").choice([None, "1 h"])
-=======
         self._overwritten = 0
->>>>>>> 0723cf3 (Hold the history of tables against an oracle, and tell truncates and other engines' writes apart)
         # What can happen, and how often it does.
         self._steps: dict[Callable[[], None], int] = {
             writers.insert: 6,
