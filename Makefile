@@ -16,9 +16,9 @@ WORKERS ?= 2
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
-UNIT := not server and not interop and not live and not differential and not faults and not fuzz
+UNIT := not server and not interop and not live and not differential and not faults and not fuzz and not consumers
 
-.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults fuzz live bench docs lock clean
+.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults consumers fuzz live bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,10 @@ faults: setup ## Kill, stop, starve and garble every operation at every step (an
 	@# Some take minutes, most of them a second: who is idle takes from the others.
 	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal \
 		tests/faults tests/crash
+
+consumers: setup ## Kill consumers of changes twenty times in each of 20 histories, on each version (hours)
+	@$(RUN) python -m pytest -m consumers --numprocesses $(WORKERS) --dist worksteal \
+		tests/airflow/test_killed_consumers.py
 
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live

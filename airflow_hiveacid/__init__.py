@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         HiveAcidTaskRefused,
         HiveAcidTaskTrouble,
     )
+    from airflow_hiveacid.jobs.export_job import ExportChangesJob
     from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
     from airflow_hiveacid.jobs.mirror import mirror_job
@@ -65,6 +66,7 @@ __all__ = [
     "CompactJob",
     "CompactionPolicy",
     "DeleteJob",
+    "ExportChangesJob",
     "HiveAcidChangesOperator",
     "HiveAcidCleanOperator",
     "HiveAcidCompactOperator",
@@ -137,6 +139,7 @@ _MODULES = {
         "HiveAcidTaskTrouble",
     ),
     "hooks.metastore": ("HiveAcidMetastoreHook",),
+    "jobs.export_job": ("ExportChangesJob",),
     "jobs.maintenance_jobs": ("CleanJob", "CompactJob"),
     "jobs.metastore_options": ("MetastoreOptions",),
     "jobs.mirror": ("mirror_job",),

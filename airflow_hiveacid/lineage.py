@@ -11,6 +11,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.assets import asset_of, to_openlineage
 from airflow_hiveacid.column_lineage import SOURCE, TARGET, column_origins
 from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
@@ -66,13 +67,18 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
     reports = [] if report is None else _reports(report)
     inputs: dict[str, Dataset] = {}
     written: dict[str, list[tuple[Job, dict[str, Dataset]]]] = {}
+    files: list[Dataset] = []
     for statement, sources in statements:
         for source in sources.values():
             key = _key(source)
             if key not in inputs:
                 inputs[key] = _input(source, job.metastore, tables)
         read = {name: inputs[_key(source)] for name, source in sources.items()}
-        written.setdefault(statement.target, []).append((statement, read))
+        if isinstance(statement, ExportChangesJob):
+            exported = PathSource(statement.path, statement.format)
+            files.append(_input(exported, job.metastore, tables))
+        else:
+            written.setdefault(statement.target, []).append((statement, read))
     asked = [_query(statement) for statement, _ in statements]
     queries = [query.text for query in asked if query is not None]
     return import_module("airflow.providers.openlineage.extractors").OperatorLineage(
@@ -86,7 +92,8 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
                 tables,
             )
             for target, changes in written.items()
-        ],
+        ]
+        + files,
         job_facets={"sql": SQLJobFacet(query=";\n".join(queries))} if queries else {},
     )
 
@@ -110,7 +117,7 @@ def _sources(job: Job) -> dict[str, Input]:
     """What a job reads besides its table, by the name that its expressions know it under."""
     if isinstance(job, UpdateJob | DeleteJob):
         return {name.lower(): source for name, source in job.inputs.items()}
-    if not isinstance(job, InsertJob | MergeJob):
+    if not isinstance(job, InsertJob | MergeJob | ExportChangesJob):
         return {}
     if isinstance(job.source, QuerySource):
         return {name.lower(): source for name, source in job.source.inputs.items()}

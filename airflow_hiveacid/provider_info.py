@@ -63,6 +63,10 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "task-decorators": [
             {
+                "name": "hive_acid_changes",
+                "class-name": "airflow_hiveacid.decorators.changes.hive_acid_changes_task",
+            },
+            {
                 "name": "hive_acid_merge",
                 "class-name": "airflow_hiveacid.decorators.merge.hive_acid_merge_task",
             },

@@ -6,12 +6,14 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.ddl import run_ddl
 from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.export import export_changes
 from airflow_hiveacid.engine.statements.from_job import statement_of
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -70,6 +72,9 @@ def _run_one(
     watching = [*observers, PhaseLog(), *([fault] if fault else [])]
     if isinstance(job, CompactJob):
         return _compact(spark, metastore, job, watching)
+    if isinstance(job, ExportChangesJob):
+        with MetastoreClient(metastore) as client:
+            return export_changes(spark, client, job, watching)
     done = _write(spark, metastore, job, watching)
     if done.already_done and done.txn_id is not None:
         # What an earlier try has done is told as if this one had: nobody may have heard of it.

@@ -16,6 +16,7 @@ from airflow_hiveacid.acid import merge
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import (
     ddl_jobs,
+    export_job,
     maintenance_jobs,
     multi_table_job,
     script_job,
@@ -41,6 +42,7 @@ _JOBS: dict[str, type] = {
     "create_table": ddl_jobs.CreateTableJob,
     "convert": ddl_jobs.ConvertJob,
     "script": script_job.ScriptJob,
+    "export": export_job.ExportChangesJob,
 }
 _KINDS: dict[str, type] = {
     "table": sources.TableSource,

@@ -9,10 +9,11 @@ from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import ddl_jobs
 from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 TEXT = st.text(max_size=8)
@@ -73,6 +74,13 @@ JOBS = (
         parallel=st.integers(),
     )
     | st.builds(CleanJob, **COMMON, keep_notes_days=st.integers(), retention=MAYBE)
+    | st.builds(
+        ExportChangesJob,
+        **COMMON,
+        source=st.builds(ChangesSource, TEXT, TEXT, MAYBE, st.booleans()),
+        path=TEXT,
+        envelope=TEXT,
+    )
 )
 
 

@@ -1,0 +1,115 @@
+"""@task.hive_acid_changes: a query over the changes of a table that a function tells."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.common.compat.sdk import (
+    DecoratedOperator,
+    TaskDecorator,
+    context_merge,
+    determine_kwargs,
+    task_decorator_factory,
+)
+
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
+from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_VIEW = "changed"
+
+
+class _HiveAcidChangesDecoratedOperator(DecoratedOperator, HiveAcidChangesOperator):
+    """Appends what a function makes of the changes of a table.
+
+    :param python_callable: Returns the query.
+    :param table: The table whose changes it reads. (templated)
+    :param after: The version after which a new consumer begins. (templated)
+    :param net: See ChangesSource.
+    :param keys: See ChangesSource. (templated)
+    :param kwargs: The fields of InsertJob but ``source``, and the parameters of the operator.
+    """
+
+    template_fields: Sequence[str] = (
+        *DecoratedOperator.template_fields,
+        *HiveAcidChangesOperator.template_fields,
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **DecoratedOperator.template_fields_renderers,
+        **HiveAcidChangesOperator.template_fields_renderers,
+    }
+    custom_operator_name = "@task.hive_acid_changes"
+    # The function is called when the task runs: then the page shows what it has returned.
+    overwrite_rtif_after_execution = True
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., Any],
+        table: str,
+        after: str = "0",
+        net: bool = False,
+        keys: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        names = {field.name for field in dataclasses.fields(InsertJob)} - {"source"}
+        described = {name: kwargs.pop(name) for name in names & kwargs.keys()}
+        if "target" not in described:
+            raise InvalidJob(f"{self.custom_operator_name} lacks target.")
+        changed = ChangesSource(table, after=after, net=net, keys=tuple(keys))
+        # Which query it is will be known when the task runs.
+        source = QuerySource(sql=self.custom_operator_name, inputs={_VIEW: changed})
+        super().__init__(
+            python_callable=python_callable, job=InsertJob(source=source, **described), **kwargs
+        )
+
+    def execute(self, context: "Context") -> Any:
+        """Call the function, then append."""
+        context_merge(context, self.op_kwargs)
+        arguments = determine_kwargs(self.python_callable, self.op_args, context)
+        returned = self.python_callable(*self.op_args, **arguments)
+        assert isinstance(self.job, InsertJob)
+        assert isinstance(self.job.source, QuerySource)
+        if not isinstance(returned, str) or not returned.strip():
+            error = InvalidJob(
+                f"The function of {self.custom_operator_name} has returned {returned!r}.",
+                remedy=f"Return a query that reads {_VIEW}.",
+            )
+            raise task_failure(error)
+        source = dataclasses.replace(self.job.source, sql=returned)
+        self.job = dataclasses.replace(self.job, source=source)
+        return super().execute(context)
+
+
+def hive_acid_changes_task(
+    python_callable: Callable[..., Any] | None = None, **kwargs: Any
+) -> TaskDecorator:
+    """Append what a function makes of changes; DAG authors write ``@task.hive_acid_changes(...)``.
+
+    Example::
+
+        @task.hive_acid_changes(
+            table="shop.orders", consumer="audit", target="audit.order_changes", keys=["id"]
+        )
+        def log_changes():
+            return "SELECT id, status, _change_type AS change, _write_id AS version FROM changed"
+
+    The function returns a query, which sees the changes that the consumer has not copied yet as
+    ``changed``.
+
+    :param python_callable: The function.
+    :param kwargs: ``table``, ``after``, ``net`` and ``keys`` of the ChangesSource; the fields of
+        InsertJob but ``source``; the parameters of HiveAcidChangesOperator but ``job``.
+    """
+    return task_decorator_factory(
+        python_callable=python_callable,
+        # The report is one dict, whatever the function's own annotation says.
+        multiple_outputs=False,
+        decorated_operator_class=_HiveAcidChangesDecoratedOperator,
+        **kwargs,
+    )

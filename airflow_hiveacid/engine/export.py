@@ -1,0 +1,200 @@
+"""Writing what was changed in a table to files, a folder for each range of versions, once."""
+
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.changes import (
+    CHANGE,
+    DELETE,
+    INSERT,
+    ROW_ID,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    VERSION,
+)
+from airflow_hiveacid.engine.read.table_reader import TableReader
+from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.errors import CorruptFile, InvalidJob
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.changes_range import ranges_of
+from airflow_hiveacid.jobs.export_job import ExportChangesJob
+from airflow_hiveacid.jobs.report import ChangesRange, RunReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from airflow_hiveacid.storage import Storage
+
+# Says that a folder is whole, and which versions it has. Readers of folders pass over such names.
+RANGE_FILE = "_range.json"
+_OPTIONS = {"json": {"ignoreNullFields": "false"}, "csv": {"header": "true"}}
+
+
+def export_changes(
+    spark: SparkSession,
+    client: MetastoreClient,
+    job: ExportChangesJob,
+    observers: Sequence[PhaseObserver],
+) -> RunReport:
+    """Write the changes of a range, unless a folder begins there already.
+
+    Args:
+        spark: The user's session.
+        client: The metastore.
+        job: The job, of which both ends of the range are write ids.
+        observers: Are told about the phases.
+
+    Raises:
+        InvalidJob: The job does not say which range.
+    """
+    return _Export(spark, client, job, PhaseClock(observers)).run()
+
+
+class _Export:
+    """One export. A lock by the folder's name keeps two of one range apart."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        client: MetastoreClient,
+        job: ExportChangesJob,
+        phases: PhaseClock,
+    ) -> None:
+        ranges = ranges_of(job)
+        if len(ranges) != 1:
+            raise InvalidJob(
+                "An export needs the range of the changes by write ids.",
+                remedy="Run it by HiveAcidChangesOperator, or say after and up_to.",
+            )
+        self._spark = spark
+        self._client = client
+        self._job = job
+        self._phases = phases
+        self._range: ChangesRange = ranges[0]
+        self._storage = Storage.of(job.path)
+        self._name = f"changes_after_{self._range.after}"
+        self._staged = f"_{self._name}_{uuid.uuid4().hex[:8]}"
+
+    def run(self) -> RunReport:
+        """Write the folder, or tell what is in it."""
+        ref = TableRef.parse(self._job.target)
+        token = self._job.token or f"{self._job.path}/{self._name}"
+        folder = hashlib.sha256(f"{self._job.path}/{self._name}".encode()).hexdigest()[:8]
+        lock = TableRef(ref.database, f"{ref.name}#{folder}")
+        wait = self._job.lock_wait_seconds
+        with ExclusiveTable(self._client, lock, token, wait) as exclusive:
+            if (known := self._known()) is not None:
+                return known
+            self._remove_unfinished()
+            path = f"{self._job.path.rstrip('/')}/{self._staged}"
+            exclusive.own(partial(self._storage.delete_directory, self._staged), path)
+            rows = self._write(ref, path)
+            exclusive.confirm_alive()
+            with self._phases(Phase.PUBLISH):
+                return self._publish(rows)
+
+    def _write(self, ref: TableRef, path: str) -> int:
+        table = self._client.get_table(ref)
+        check_kind(table, Operation.SELECT)
+        check_readable(self._spark, table)
+        told = Observation()
+        with Transaction(self._client, reads=[ref], phases=self._phases) as txn:
+            session, reader = scan_session(self._spark), TableReader(self._client, txn)
+            changes = reader.changes(session, table, self._job.source)
+            rows = self._enveloped(changes).observe(told, F.count(F.lit(1)).alias("rows"))
+            writer = rows.write.format(self._job.format)
+            with self._phases(Phase.WRITE), spark_errors_as_ours(f"The export to {path}"):
+                writer.options(**_OPTIONS.get(self._job.format, {})).save(path)
+        return int(told.get["rows"])
+
+    def _enveloped(self, changes: DataFrame) -> DataFrame:
+        if self._job.envelope == "debezium":
+            return _debezium(changes, self._job)
+        if self._job.format == "csv":
+            return changes.withColumn(ROW_ID, F.to_json(ROW_ID))
+        return changes
+
+    def _publish(self, rows: int) -> RunReport:
+        files = self._storage.list_files(self._staged)
+        data = [file for file in files if not file.path.startswith(("_", "."))]
+        report = RunReport(
+            job="export",
+            target=self._job.target,
+            rows_inserted=rows,
+            files=len(data),
+            bytes=sum(file.size for file in data),
+            changes=(self._range,),
+            seconds=self._phases.seconds,
+        )
+        content = json.dumps(codec.to_record(report), indent=1).encode()
+        if self._storage.renames_at_once:
+            self._storage.write_file(f"{self._staged}/{RANGE_FILE}", content)
+            self._storage.rename(self._staged, self._name)
+        else:
+            self._storage.rename(self._staged, self._name)
+            self._storage.write_file(f"{self._name}/{RANGE_FILE}", content)
+        return report
+
+    def _known(self) -> RunReport | None:
+        """What the folder has, if it is there and whole."""
+        content = self._storage.read_small(f"{self._name}/{RANGE_FILE}")
+        if content is None:
+            return None
+        try:
+            report = codec.from_record(RunReport, json.loads(content), RANGE_FILE)
+        except (ValueError, InvalidJob) as error:
+            where = f"{self._job.path.rstrip('/')}/{self._name}/{RANGE_FILE}"
+            raise CorruptFile(f"{where} does not say which versions are there.") from error
+        return replace(report, already_done=True)
+
+    def _remove_unfinished(self) -> None:
+        """Remove what tries have left that were killed, and half a folder of a store of objects."""
+        for name in self._storage.list_directories(missing_ok=True):
+            if name == self._name or name.startswith(f"_{self._name}_"):
+                self._storage.delete_directory(name)
+
+
+def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
+    columns = [name for name in changes.columns if name not in (CHANGE, VERSION, ROW_ID)]
+    row = F.struct(*[F.col(quoted(name)) for name in columns])
+
+    def side(*kinds: str) -> Column:
+        return F.when(F.col(CHANGE).isin(*kinds), row)
+
+    source = F.struct(F.lit(job.target).alias("table"), F.col(VERSION).alias("version"))
+    updates = F.col(CHANGE).isin(UPDATE_BEFORE, UPDATE_AFTER)
+    told = changes.where(~updates).select(
+        side(DELETE).alias("before"),
+        side(INSERT).alias("after"),
+        F.when(F.col(CHANGE) == DELETE, "d").otherwise("c").alias("op"),
+        source.alias("source"),
+    )
+    if job.source.keys:
+        together = [F.col(quoted(key)) for key in job.source.keys]
+        together += [] if job.source.net else [F.col(VERSION)]
+        # One of each: that is what made them an update.
+        pairs = changes.where(updates).groupBy(
+            *[key.alias(f"_k{n}") for n, key in enumerate(together)]
+        )
+        told = told.unionByName(
+            pairs.agg(
+                F.first(side(UPDATE_BEFORE), ignorenulls=True).alias("before"),
+                F.first(side(UPDATE_AFTER), ignorenulls=True).alias("after"),
+                F.lit("u").alias("op"),
+                F.max_by(source, F.col(CHANGE) == UPDATE_AFTER).alias("source"),
+            ).select("before", "after", "op", "source")
+        )
+    now = F.lit(int(time.time() * 1000)).cast("bigint")
+    return told.select("before", "after", "op", now.alias("ts_ms"), "source")

@@ -1,0 +1,66 @@
+"""The job that writes what was changed in a table to files."""
+
+from dataclasses import dataclass
+
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.sources import ChangesSource
+
+_FORMATS = frozenset({"parquet", "json", "csv"})
+_ENVELOPES = frozenset({"flat", "debezium"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportChangesJob(Job):
+    """Write the changes of a table to files, in a folder of its own for each range of versions.
+
+    The folder ``changes_after_3`` appears whole, with a file ``_range.json`` that says which versions
+    it has; there is only one that begins after version 3. Where a store cannot rename a folder in one
+    step, it is whole as soon as that file is there. The operator HiveAcidChangesOperator says which
+    range it is.
+
+    Attributes:
+        source: The changes.
+        path: The folder that gets the folders, with its scheme, like "hdfs://nn/feeds/orders".
+        format: "parquet", "json" or "csv".
+        envelope: "flat" has the columns of the changes; "debezium" has a row for each change with the
+            fields ``before``, ``after``, ``op`` ("c", "u" or "d"), ``ts_ms`` of the export and
+            ``source``, and takes the ``keys`` of the source to tell updates.
+        target: The table that is read, which is filled in.
+    """
+
+    target: str = ""
+    source: ChangesSource
+    path: str
+    format: str = "parquet"
+    envelope: str = "flat"
+
+    def __post_init__(self) -> None:
+        if not self.target and isinstance(self.source, ChangesSource):
+            object.__setattr__(self, "target", self.source.name)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """What is written: no table, but the folder."""
+        return (self.path,)
+
+    def _validate_own(self) -> None:
+        if not isinstance(self.source, ChangesSource):
+            raise InvalidJob("source must be a ChangesSource.")
+        self.source.validate()
+        require_text(self.path, "path")
+        if ":/" not in self.path and not is_template(self.path):
+            raise InvalidJob(
+                f"path {self.path!r} does not say on which file system it is.",
+                remedy=f"Write file:{self.path}, for example.",
+            )
+        require_choice(self.format, _FORMATS, "format")
+        require_choice(self.envelope, _ENVELOPES, "envelope")
+        if self.target != self.source.name and not is_template(self.target):
+            raise InvalidJob("target is the table of the source; leave it out.")
+        if self.envelope == "debezium" and self.format == "csv":
+            raise InvalidJob(
+                "The envelope debezium has rows in rows, which CSV has no room for.",
+                remedy="Write json or parquet, or flat rows.",
+            )
