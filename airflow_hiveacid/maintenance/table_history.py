@@ -50,8 +50,9 @@ from airflow_hiveacid.storage import ReadOnlyStorage
 
 # Notes are small files, and an object store takes its time for each.
 _READERS = 8
-# Ours have some hundred bytes; whoever forges them may take a megabyte for each.
-_MOST_BYTES = 32 << 20
+# Ours have some hundred bytes; whoever forges them may take a megabyte for each. Who waits for all of
+# it waits for the notes of the largest table.
+_MOST_BYTES, _MOST_BYTES_OF_ALL = 32 << 20, 256 << 20
 _UNCLEAR = re.compile(r"base_[0-9]+")
 # What ORC files say of their writers; many programs write them with the library of 0.
 _ORC_JAVA, _ENGINES = 0, {2: "Presto", 4: "Trino"}
@@ -286,8 +287,7 @@ class _Reading:
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
-        # Who waits for all of it waits for the notes of the largest table.
-        self._most = _MOST_BYTES if seconds < float("inf") else sys.maxsize
+        self._most = _MOST_BYTES if seconds < float("inf") else _MOST_BYTES_OF_ALL
         self._bytes = 0
         self._places: dict[str | None, tuple[ReadOnlyStorage, str]] = {}
         self._noted: dict[str | None, set[str]] = defaultdict(set)
@@ -321,7 +321,9 @@ class _Reading:
         else:
             own = trace.directories
         notes = (self._note(each) for each in own)
-        return next((note for note in notes if note is not None), None)
+        note = next((note for note in notes if note is not None), None)
+        # The list of files may be the largest part by far, and there are many notes.
+        return note and {name: part for name, part in note.items() if name != "files"}
 
     def _note(self, directory: HistoryDirectory) -> dict[str, Any] | None:
         if directory.name not in self._noted[directory.partition] or self._enough:
