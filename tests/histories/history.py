@@ -6,9 +6,12 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import Delta, parse_directory
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.read.changes import ChangeReader
+from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import LockTimeout, VersionGone
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.history_entries import HistoryState, later_than
@@ -49,6 +52,8 @@ class History:
         """
         self._spark = spark
         self._random = Random(seed)
+        # Apart, so that a seed goes on to mean the same history whatever is looked at in between.
+        self._looks = Random(-seed)
         self._table = RandomTable(client, database, f"t{seed}", self._random)
         self._writers = writers = Writers(self._table, self._random)
         if self._random.random() < 0.4:
@@ -88,6 +93,7 @@ class History:
                 step()
             self._open_reader_with_hole()
             self._compact(self._random.choice(["minor", "major"]))
+            self._check_changes()
             self._clean()
             self._writers.finish_all()
             while self._readers:
@@ -167,7 +173,7 @@ class History:
         """Who reads the table as it was once sees what was seen then, or is told that it is gone."""
         snapshot = Snapshot.take(self._table.client, [self._table.ref])
         now = snapshot.write_ids[self._table.ref.full_name]
-        for then, rows in self._random.sample(self._versions, min(3, len(self._versions))):
+        for then, rows in self._looks.sample(self._versions, min(3, len(self._versions))):
             try:
                 past = Snapshot(snapshot.txns, {self._table.ref.full_name: then})
                 version = self._table.client.version
@@ -203,6 +209,33 @@ class History:
             time = datetime.fromisoformat(notes[write_id]["time"]) - timedelta(minutes=1)
             later = later_than(time, entries, snapshot.write_ids[table.ref.full_name])
             assert {own for own in kept if own >= write_id} == kept & set(later)
+
+    def _check_changes(self) -> None:
+        """What was changed between two versions is the difference of what was seen then and later."""
+        if self._looks.random() < 0.6:
+            return
+        then, later = sorted(self._looks.sample(range(len(self._versions)), 2))
+        (before, old), (after, new) = self._versions[then], self._versions[later]
+        table = self._table.client.get_table(self._table.ref)
+        partitions = self._table.client.get_partitions(table.ref) if table.partition_keys else []
+        rules = Rules.HIVE4 if self._table.is_hive4 else Rules.HIVE3
+        with Transaction(self._table.client, reads=[table.ref]) as txn:
+            now, session = txn.snapshot.write_ids[table.ref.full_name], scan_session(self._spark)
+            seen = (before, after, now, txn.snapshot.txns)
+            reader = ChangeReader(session, table, *seen, rules, txn)
+            try:
+                rows = reader.changes(partitions, net=True).collect()
+            except VersionGone:
+                if self._all_there:
+                    raise
+                return
+        told = sorted(
+            (row["_change_type"], f"p={row['p']}" if partitions else None, *row["_row_id"])
+            for row in rows
+        )
+        wanted = [("insert", *address) for address in new.keys() - old.keys()]
+        wanted += [("delete", *address) for address in old.keys() - new.keys()]
+        assert told == sorted((kind, partition, *row_id) for kind, partition, row_id in wanted)
 
     def _new_reader(self, snapshot: Snapshot | None = None) -> Reader:
         return Reader(

@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.versions import as_of_write_id
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.acid_snapshot import (
     BUCKET,
@@ -24,6 +25,7 @@ from airflow_hiveacid.engine.read.acid_snapshot import (
     WRITE_ID,
     AcidSnapshot,
 )
+from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import (
     AcidFile,
     KeyRange,
@@ -85,6 +87,7 @@ class ChangeReader:
         now: What a new reader sees.
         txns: What it sees of transactions.
         rules: Whose reading applies.
+        txn: The transaction that reads, and keeps copies of what Spark cannot.
     """
 
     spark: SparkSession
@@ -94,6 +97,7 @@ class ChangeReader:
     now: ValidWriteIdList
     txns: ValidTxnList
     rules: Rules
+    txn: ReadingTransaction
 
     def changes(
         self,
@@ -236,7 +240,7 @@ class ChangeReader:
     def _snapshot(
         self, partitions: Sequence[PartitionFiles], write_ids: ValidWriteIdList
     ) -> AcidSnapshot:
-        return AcidSnapshot(self.table, partitions, write_ids)
+        return AcidSnapshot(self.table, with_copies(self.table, partitions, self.txn), write_ids)
 
 
 def no_changes(spark: SparkSession, table: HiveTable) -> DataFrame:

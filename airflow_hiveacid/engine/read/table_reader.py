@@ -92,6 +92,7 @@ class TableReader:
             now,
             self._txn.snapshot.txns,
             self._rules,
+            self._txn,
         )
         partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
         return reader.changes(partitions, net=source.net, keys=source.keys)
