@@ -193,6 +193,13 @@ def test_three_tables(airflow: Airflow, metastore: EmbeddedMetastore, browser: C
             browser.evaluate(f"{FRAME}.querySelector('.close').click()")
             browser.evaluate(f"{FRAME}.activeElement.blur()")
             browser.screenshot(PICTURES / f"three-{scheme}.png")
+        browser.open(f"{airflow.url}/plugin/hiveacid?table=default.orders")
+        browser.wait_until(f"{FRAME}.querySelector('#versions .opener')")
+        browser.evaluate(f"{FRAME}.querySelector('#versions .opener').click()")
+        browser.wait_until(f"{FRAME}.querySelector('#versions .below table')")
+        # The frame may not leave for the task itself: the window does.
+        browser.evaluate(f"{FRAME}.querySelector('#versions a').click()")
+        browser.wait_until("location.pathname.startsWith('/dags/')")
         status, answer = airflow.ask("api/tables?show=busy")
         assert (status, len(answer["rows"])) == (200, 1)
         assert answer["rows"][0]["oldest_txn"]["run_token"].startswith("nightly_export/")
