@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         NotMatchedInsert,
     )
     from airflow_hiveacid.assets import asset_of
+    from airflow_hiveacid.engine.data_source import HiveAcidDataSource
     from airflow_hiveacid.engine.multi_table import MultiTableTransaction
     from airflow_hiveacid.engine.read_together import read_together
     from airflow_hiveacid.engine.registered_tables import register
@@ -72,6 +73,7 @@ __all__ = [
     "HiveAcidCompactOperator",
     "HiveAcidCompactionEventTrigger",
     "HiveAcidCompactionNeededSensor",
+    "HiveAcidDataSource",
     "HiveAcidDeleteOperator",
     "HiveAcidDeltaCountSensor",
     "HiveAcidDeltaSizeSensor",
@@ -127,6 +129,7 @@ _MODULES = {
         "NotMatchedInsert",
     ),
     "assets": ("asset_of",),
+    "engine.data_source": ("HiveAcidDataSource",),
     "engine.multi_table": ("MultiTableTransaction",),
     "engine.read_together": ("read_together",),
     "engine.registered_tables": ("register",),

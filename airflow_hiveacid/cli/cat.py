@@ -93,7 +93,7 @@ def _batches(snapshot: "VisibleTable") -> "Iterator[tuple[RowBatch | None, Recor
         if (table := snapshot.table) is not None:
             # Timestamps with all their digits.
             wanted = TableColumns(table.columns, table.partition_keys, unit=None)
-            yield from snapshot.rows(partition, wanted)
+            yield from snapshot.part(partition).rows(wanted)
             continue
         state = snapshot.state(partition, list_files(partition.storage))
         for batch in visible_rows(partition.storage, state, snapshot.write_ids, snapshot.rules):

@@ -12,7 +12,7 @@ import pyarrow as pa  # noqa: TID253
 from airflow_hiveacid.errors import CorruptFile, DataError, UnsupportedFile
 from airflow_hiveacid.filesystems import storage_error
 from airflow_hiveacid.listing import DataFile, open_data, read_tail
-from airflow_hiveacid.orc.batches import read_batches
+from airflow_hiveacid.orc.batches import read_batches, with_stripes
 from airflow_hiveacid.orc.chosen_columns import only_columns
 from airflow_hiveacid.orc.envelope import EnvelopeColumn, TypeField, TypeKind, kind_of
 from airflow_hiveacid.orc.envelope import with_column_names as named
@@ -22,6 +22,7 @@ from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.stripe_footer import UTC
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.timestamps import split_timestamps, timestamp_clock
+from airflow_hiveacid.scan.conditions import Condition
 from airflow_hiveacid.scan.times import of_orc
 from airflow_hiveacid.storage import ReadOnlyStorage
 
@@ -52,11 +53,13 @@ class OrcFile:
         storage: The folder of its partition.
         file: Which it is.
         names: All columns of the table, for a file that has no names for its own.
+        conditions: Leave out stripes in which no row can meet all of these.
     """
 
     storage: ReadOnlyStorage
     file: DataFile
     names: Sequence[str] = ()
+    conditions: Sequence[Condition] = ()
 
     def keyed(self, columns: Collection[str] | None = None) -> Iterator[KeyedRows]:
         """The rows of a file with row ids.
@@ -104,8 +107,11 @@ class OrcFile:
         return replace(tail, types=named(tail.types, self.names))
 
     def _batches(self, tail: OrcTail, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        kept = [n for n, maybe in enumerate(self._stripes(tail)) if maybe]
+        if not kept:
+            return
         with self._errors(), open_data(self.storage, self.file) as opened:
-            source, tail = only_columns(opened, tail, columns)
+            source, tail = only_columns(opened, with_stripes(tail, kept), columns)
             clocks = _clocks(source, tail)
             for clock, stripes in groupby(range(len(tail.stripes)), key=clocks.__getitem__):
                 view, split = split_timestamps(source, tail, list(stripes))
@@ -118,6 +124,10 @@ class OrcFile:
                             ],
                             names=batch.schema.names,
                         )
+
+    def _stripes(self, tail: OrcTail) -> list[bool]:
+        maybe = [condition.stripes(tail) for condition in self.conditions]
+        return [all(each) for each in zip(*maybe, [True] * len(tail.stripes), strict=True)]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -73,7 +73,7 @@ class TableScan:
             UnsupportedTable: There is a type that Arrow lacks.
         """
         with MetastoreClient(self._metastore) as client:
-            return self._asked(client.get_table(self.ref))[1]
+            return columns_of(client.get_table(self.ref), self._columns, self._unit)[1]
 
     def batches(self) -> pa.RecordBatchReader:
         """The rows, some at a time.
@@ -113,27 +113,11 @@ class TableScan:
             snapshot_of(client, self.ref, as_of=self._as_of, partitions=self._chosen) as visible,
         ):
             assert visible.table is not None
-            wanted, schema = self._asked(visible.table)
+            wanted, schema = columns_of(visible.table, self._columns, self._unit)
             yield schema
             for partition in visible.partitions:
-                for _, batch in visible.rows(partition, wanted):
+                for _, batch in visible.part(partition).rows(wanted):
                     yield batch.select(schema.names)
-
-    def _asked(self, table: HiveTable) -> tuple[TableColumns, pa.Schema]:
-        """What is to be read, and the columns in the order in which they are asked for."""
-        known = {column.name.lower(): column for column in (*table.columns, *table.partition_keys)}
-        names = list(known) if self._columns is None else [name.lower() for name in self._columns]
-        if unknown := [name for name in names if name not in known]:
-            raise UnknownColumn(
-                f"{table.ref.full_name} has no column {', '.join(unknown)}.",
-                remedy=f"Its columns are {', '.join(each.name for each in known.values())}.",
-            )
-        wanted = TableColumns(
-            [column for column in table.columns if column.name.lower() in names],
-            [key for key in table.partition_keys if key.name.lower() in names],
-            self._unit,
-        )
-        return wanted, pa.schema([wanted.schema.field(known[name].name) for name in names])
 
     def _chosen(self, table: HiveTable, names: Sequence[str]) -> Sequence[str]:
         if self._partitions is None:
@@ -144,3 +128,31 @@ class TableScan:
                 remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
             )
         return [name for name in names if name in self._partitions]
+
+
+def columns_of(
+    table: HiveTable, asked: Sequence[str] | None, unit: str
+) -> tuple[TableColumns, pa.Schema]:
+    """What is to be read of a table, and the columns in the order in which they are asked for.
+
+    Args:
+        table: The table.
+        asked: The names of the columns, in any case; None is all of them.
+        unit: What timestamps are counted in.
+
+    Raises:
+        UnknownColumn: The table lacks one.
+    """
+    known = {column.name.lower(): column for column in (*table.columns, *table.partition_keys)}
+    names = list(known) if asked is None else [name.lower() for name in asked]
+    if unknown := [name for name in names if name not in known]:
+        raise UnknownColumn(
+            f"{table.ref.full_name} has no column {', '.join(unknown)}.",
+            remedy=f"Its columns are {', '.join(each.name for each in known.values())}.",
+        )
+    wanted = TableColumns(
+        [column for column in table.columns if column.name.lower() in names],
+        [key for key in table.partition_keys if key.name.lower() in names],
+        unit,
+    )
+    return wanted, pa.schema([wanted.schema.field(known[name].name) for name in names])

@@ -18,6 +18,7 @@ from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import WriteIdList
 from airflow_hiveacid.listing import DataFile, data_files, read_tail
+from airflow_hiveacid.scan.conditions import Condition
 from airflow_hiveacid.scan.orc_file import OrcFile
 from airflow_hiveacid.storage import ReadOnlyStorage
 
@@ -111,6 +112,7 @@ class VisibleRows:
     columns: Collection[str] | None = None
     names: Sequence[str] = ()
     bucketed: bool = False
+    conditions: Sequence[Condition] = ()
 
     def of(self, files: Iterable[DataFile]) -> Iterator[RowBatch]:
         """The rows of some files.
@@ -171,7 +173,8 @@ class VisibleRows:
 
     def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Bools]]:
         """The rows of a file that has row ids, and which of them were written visibly."""
-        for batch in self._open(file).keyed(self.columns):
+        opened = OrcFile(self.storage, file, self.names, self.conditions)
+        for batch in opened.keyed(self.columns):
             write_ids, buckets, numbers, current = batch.key
             rows = RowBatch(write_ids, buckets, numbers, batch.columns)
             yield rows, _valid(current, self.write_ids)

@@ -5,24 +5,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa  # noqa: TID253
-
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.errors import NotTransactional, UnsupportedTable
-from airflow_hiveacid.listing import DataFile, list_files, read_state
+from airflow_hiveacid.errors import NotTransactional
+from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.maintenance.table_history import version_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.orc_file import OrcFile
-from airflow_hiveacid.scan.parquet_file import ParquetFile
-from airflow_hiveacid.scan.visible_rows import RowBatch, visible_rows
+from airflow_hiveacid.scan.table_part import TablePart
 from airflow_hiveacid.storage import Storage
 
 
@@ -75,60 +70,18 @@ class VisibleTable:
         """Whether rows have ids."""
         return TableKind.FULL_ACID if self.table is None else self.table.kind
 
-    def rows(
-        self, partition: PartitionDirectory, wanted: TableColumns
-    ) -> Iterator[tuple[RowBatch | None, pa.RecordBatch]]:
-        """Read the rows of one directory of a table that the metastore knows.
-
-        Yields:
-            The rows as the files have them, with their row ids if there are any, and as the table has.
+    def part(self, partition: PartitionDirectory) -> TablePart:
+        """One directory of a table that the metastore knows.
 
         Raises:
             UnsupportedTable: Its files hold lines of text.
         """
         assert self.table is not None
-        keys = wanted.values(partition.values)
-        names = [column.name for column in wanted.columns]
-        if self.kind is TableKind.FULL_ACID:
-            state = self.state(partition, list_files(partition.storage))
-            known = [column.name for column in self.table.columns]
-            for batch in visible_rows(
-                partition.storage,
-                state,
-                self.write_ids,
-                self.rules,
-                names,
-                known,
-                bucketed=self.table.num_buckets > 0,
-            ):
-                yield batch, wanted.batch(batch.columns, keys)
-            return
-        for read in self._flat_files(partition):
-            for rows in read(names):
-                yield None, wanted.batch(rows, keys)
-
-    def _flat_files(
-        self, partition: PartitionDirectory
-    ) -> Iterator[Callable[[Sequence[str]], Iterator[pa.RecordBatch]]]:
-        """What reads each file of a directory of an insert-only table."""
-        assert self.table is not None
-        if partition.format.is_text:
-            raise UnsupportedTable(
-                f"{self.title} keeps its rows as lines of text.",
-                remedy="Read it with AcidTable(...).to_df(), or as a source of `hiveacid sql`.",
-            )
-        storage = partition.storage
+        storage, values = partition.storage, partition.values
         state = self.state(partition, list_files(storage))
-        known = [column.name for column in self.table.columns]
-        for directory in ("", *filter(None, (state.base,)), *state.deltas):
-            for file in state.files(directory):
-                if not file.size:  # Not even a file of ORC or Parquet.
-                    continue
-                if partition.format is StorageFormat.PARQUET:
-                    yield ParquetFile(storage, file.path).batches
-                else:
-                    data = DataFile(file.path, file.size, None, None, raw=True)
-                    yield OrcFile(storage, data, known).flat
+        return TablePart.of(
+            self.table, values, partition.format, storage, state, self.write_ids, self.rules
+        )
 
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
         """Sort out one directory's files by this snapshot."""
@@ -168,22 +121,35 @@ def snapshot_of(
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{ref.full_name} is not a transactional table.")
     with Transaction(client, reads=[ref]) as txn:
-        hive3 = client.version is MetastoreVersion.HMS3
-        now = txn.snapshot.write_ids[ref.full_name]
-        names = None
-        if partitions is not None and table.partition_keys:
-            names = partitions(table, client.get_partition_names(ref))
-        yield VisibleTable(
-            title=ref.full_name,
-            partitioned=bool(table.partition_keys),
-            partitions=_partitions_of_table(client, table, names),
-            write_ids=version_of(client, ref, as_of, now),
-            txns=txn.snapshot.txns,
-            rules=rules or (Rules.HIVE3 if hive3 else Rules.HIVE4),
-            strict=rules is None,
-            table=table,
-            now=now,
-        )
+        yield see_table(client, txn, table, rules, as_of, partitions)
+
+
+def see_table(
+    client: MetastoreClient,
+    txn: Transaction,
+    table: HiveTable,
+    rules: Rules | None = None,
+    as_of: AsOf | None = None,
+    partitions: Callable[[HiveTable, Sequence[str]], Sequence[str]] | None = None,
+) -> VisibleTable:
+    """What a transaction sees of a table; see ``snapshot_of``."""
+    ref = table.ref
+    hive3 = client.version is MetastoreVersion.HMS3
+    now = txn.snapshot.write_ids[ref.full_name]
+    names = None
+    if partitions is not None and table.partition_keys:
+        names = partitions(table, client.get_partition_names(ref))
+    return VisibleTable(
+        title=ref.full_name,
+        partitioned=bool(table.partition_keys),
+        partitions=_partitions_of_table(client, table, names),
+        write_ids=version_of(client, ref, as_of, now),
+        txns=txn.snapshot.txns,
+        rules=rules or (Rules.HIVE3 if hive3 else Rules.HIVE4),
+        strict=rules is None,
+        table=table,
+        now=now,
+    )
 
 
 def _partitions_of_table(

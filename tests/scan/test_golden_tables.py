@@ -52,9 +52,10 @@ def texts(visible: VisibleTable, names: Sequence[str]) -> list[list[str | None]]
     )
     rows = []
     for partition in visible.partitions:
-        for _, batch in visible.rows(partition, wanted):
-            columns = zip(*[json_values(batch[name]) for name in names], strict=True)
-            rows += [[None if v is None else str(v) for v in row] for row in columns]
+        for part in visible.part(partition).split():
+            for _, batch in part.rows(wanted):
+                columns = zip(*[json_values(batch[name]) for name in names], strict=True)
+                rows += [[None if v is None else str(v) for v in row] for row in columns]
     return sorted(rows, key=str)
 
 

@@ -1,0 +1,145 @@
+"""Some files of a table that can be read by themselves, in another process, too."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa  # noqa: TID253
+
+from airflow_hiveacid.acid.directory import AcidDirectory, Rules
+from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.listing import DataFile, data_files
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.scan.columns import TableColumns
+from airflow_hiveacid.scan.conditions import Condition
+from airflow_hiveacid.scan.orc_file import OrcFile
+from airflow_hiveacid.scan.parquet_file import ParquetFile
+from airflow_hiveacid.scan.visible_rows import RowBatch, VisibleRows
+from airflow_hiveacid.storage import ReadOnlyStorage
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePart:
+    """Files of one partition, or of a table without partitions.
+
+    Attributes:
+        location: Its folder.
+        values: The texts of the partition keys; None is Hive's null.
+        format: Of its files.
+        files: Which are read.
+        full_acid: Whether rows have ids.
+        bucketed: Whether the number of a file says which rows it holds.
+        names: All columns that files hold.
+        write_ids: Which writes the reader sees.
+        rules: Whose reading applies.
+    """
+
+    location: str
+    values: Mapping[str, str | None]
+    format: StorageFormat
+    files: tuple[DataFile, ...]
+    full_acid: bool
+    bucketed: bool
+    names: tuple[str, ...]
+    write_ids: ValidWriteIdList | CompactorWriteIdList
+    rules: Rules
+
+    @classmethod
+    def of(
+        cls,
+        table: HiveTable,
+        values: Mapping[str, str | None],
+        format: StorageFormat,
+        storage: ReadOnlyStorage,
+        state: AcidDirectory,
+        write_ids: ValidWriteIdList | CompactorWriteIdList,
+        rules: Rules,
+    ) -> "TablePart":
+        """All of a directory.
+
+        Raises:
+            UnsupportedTable: Its files hold lines of text.
+        """
+        full_acid = table.kind is TableKind.FULL_ACID
+        if format.is_text:
+            raise UnsupportedTable(
+                f"{table.ref.full_name} keeps its rows as lines of text.",
+                remedy="Read it with AcidTable(...).to_df(), or as a source of `hiveacid sql`.",
+            )
+        return cls(
+            location=storage.location,
+            values=values,
+            format=format,
+            files=tuple(data_files(storage, state) if full_acid else _flat_files(state)),
+            full_acid=full_acid,
+            bucketed=table.num_buckets > 0,
+            names=tuple(column.name for column in table.columns),
+            write_ids=write_ids,
+            rules=rules,
+        )
+
+    def split(self) -> list["TablePart"]:
+        """As many parts as can be read at once.
+
+        Rows of files that have no row ids are counted together.
+        """
+        if not self.full_acid:
+            return [replace(self, files=(file,)) for file in self.files]
+        deletes = tuple(
+            file
+            for file in self.files
+            if isinstance(file.directory, Delta) and file.directory.is_delete
+        )
+        rows = [file for file in self.files if file not in deletes]
+        raw = tuple(file for file in rows if file.raw)
+        groups = [raw] if raw else []
+        groups += [(file,) for file in rows if not file.raw]
+        return [replace(self, files=(*group, *deletes)) for group in groups]
+
+    def rows(
+        self, wanted: TableColumns, conditions: Sequence[Condition] = ()
+    ) -> Iterator[tuple[RowBatch | None, pa.RecordBatch]]:
+        """Read the rows.
+
+        Args:
+            wanted: The columns.
+            conditions: Rows that do not meet all of these may be left out.
+
+        Yields:
+            The rows as the files have them, with their ids if there are any, and as the table has.
+        """
+        storage = ReadOnlyStorage.of(self.location)
+        keys = wanted.values(self.values)
+        names = [column.name for column in wanted.columns]
+        if self.full_acid:
+            visible = VisibleRows(
+                storage,
+                self.write_ids,
+                self.rules,
+                names,
+                self.names,
+                self.bucketed,
+                conditions,
+            )
+            for batch in visible.of(self.files):
+                yield batch, wanted.batch(batch.columns, keys)
+            return
+        for file in self.files:
+            batches = (
+                ParquetFile(storage, file.path).batches(names)
+                if self.format is StorageFormat.PARQUET
+                else OrcFile(storage, file, self.names, conditions).flat(names)
+            )
+            for rows in batches:
+                yield None, wanted.batch(rows, keys)
+
+
+def _flat_files(state: AcidDirectory) -> Iterator[DataFile]:
+    """The files of a directory of an insert-only table."""
+    for directory in ("", *filter(None, (state.base,)), *state.deltas):
+        for file in state.files(directory):
+            if file.size:  # Without a byte it is not even one of ORC or Parquet.
+                yield DataFile(file.path, file.size, None, None, raw=True)
