@@ -39,13 +39,20 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.mirror import mirror_job
     from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
     from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
-    from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+    from airflow_hiveacid.jobs.write_jobs import (
+        DeleteJob,
+        InsertJob,
+        MergeJob,
+        RestoreJob,
+        UpdateJob,
+    )
     from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
     from airflow_hiveacid.operators.clean import HiveAcidCleanOperator
     from airflow_hiveacid.operators.compact import HiveAcidCompactOperator
     from airflow_hiveacid.operators.delete import HiveAcidDeleteOperator
     from airflow_hiveacid.operators.insert import HiveAcidInsertOperator
     from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
+    from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
     from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
     from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
     from airflow_hiveacid.operators.update import HiveAcidUpdateOperator
@@ -83,6 +90,7 @@ __all__ = [
     "HiveAcidMetastoreHook",
     "HiveAcidNewDataEventTrigger",
     "HiveAcidNewDataSensor",
+    "HiveAcidRestoreOperator",
     "HiveAcidSqlOperator",
     "HiveAcidTaskConflict",
     "HiveAcidTaskFailure",
@@ -103,6 +111,7 @@ __all__ = [
     "NotMatchedInsert",
     "PathSource",
     "QuerySource",
+    "RestoreJob",
     "TableScan",
     "TableSource",
     "UpdateJob",
@@ -157,6 +166,7 @@ _MODULES = {
         "DeleteJob",
         "InsertJob",
         "MergeJob",
+        "RestoreJob",
         "UpdateJob",
     ),
     "operators.changes": ("HiveAcidChangesOperator",),
@@ -165,6 +175,7 @@ _MODULES = {
     "operators.delete": ("HiveAcidDeleteOperator",),
     "operators.insert": ("HiveAcidInsertOperator",),
     "operators.merge": ("HiveAcidMergeOperator",),
+    "operators.restore": ("HiveAcidRestoreOperator",),
     "operators.sql": ("HiveAcidSqlOperator",),
     "operators.transaction": ("HiveAcidTransactionOperator",),
     "operators.update": ("HiveAcidUpdateOperator",),

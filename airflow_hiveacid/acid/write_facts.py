@@ -29,7 +29,7 @@ class WriteFacts:
 
     Attributes:
         write_id: Its write id.
-        operation: What it was: "merge", "insert", "overwrite", "update" or "delete"; "transaction"
+        operation: What it was: "merge", "insert", "overwrite", "update", "delete" or "restore"; "transaction"
             where several statements were committed together.
         time: When its files were published, in seconds since 1970.
         seconds: How long it took.

@@ -1,10 +1,12 @@
-"""Running a job with a Spark of this process, for `hiveacid compact` and `hiveacid sql`."""
+"""Running a job with a Spark of this process, for the commands that need one."""
 
 import argparse
 import os
 import shlex
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
 
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
@@ -24,13 +26,21 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 def run_on_spark(job: Job, master: str, name: str) -> RunReport | CompactReport | ScriptReport:
     """Run a job, its log on stderr: what an application logs is progress here, and no result."""
+    with a_spark(master, name) as spark:
+        from airflow_hiveacid.engine.run import run
+
+        return run(spark, job)
+
+
+@contextmanager
+def a_spark(master: str, name: str) -> Iterator[Any]:
+    """A session of a Spark that is started, with whatever is printed meanwhile on stderr."""
     with redirect_stdout(sys.stderr):
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master {shlex.quote(master)} pyspark-shell"
         # Spark and all that comes with it is only for those who need it.
         from airflow_hiveacid.engine.failures import spark_errors_as_ours
-        from airflow_hiveacid.engine.run import run
         from airflow_hiveacid.engine.session import application_session
 
         with spark_errors_as_ours("Starting Spark"):
             spark = application_session(name)
-        return run(spark, job)
+        yield spark

@@ -10,11 +10,13 @@ from airflow_hiveacid.cli import (
     cat,
     clean,
     compact,
+    diff,
     doctor,
     history,
     inspect,
     locks,
     plan,
+    restore,
     sql,
     tables,
     txns,
@@ -24,7 +26,21 @@ from airflow_hiveacid.cli.command import Command
 DESCRIPTION = "Look at Hive ACID tables, and look after them."
 COMMANDS: Sequence[Command] = tuple(
     module.COMMAND
-    for module in (tables, inspect, history, cat, sql, plan, compact, clean, locks, txns, doctor)
+    for module in (
+        tables,
+        inspect,
+        history,
+        diff,
+        cat,
+        sql,
+        restore,
+        plan,
+        compact,
+        clean,
+        locks,
+        txns,
+        doctor,
+    )
 )
 
 

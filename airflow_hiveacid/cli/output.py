@@ -6,12 +6,15 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from airflow_hiveacid.acid.quantities import duration_in_words
-from airflow_hiveacid.jobs.report import CleanReport, CompactReport
+from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport
 
 
 def print_report(
-    report: CleanReport | CompactReport | ScriptReport, lines: Iterable[str], *, as_json: bool
+    report: CleanReport | CompactReport | RunReport | ScriptReport,
+    lines: Iterable[str],
+    *,
+    as_json: bool,
 ) -> int:
     """Print what a job did to stdout, and to stderr what went wrong.
 

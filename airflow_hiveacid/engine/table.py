@@ -17,11 +17,12 @@ from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.statements.methods import TableChanges
+from airflow_hiveacid.engine.statements.restore import RestoreStatement
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.report import CompactReport, PartitionDifference, RunReport
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.maintenance.history_view import History
 from airflow_hiveacid.maintenance.table_detail import TableDetail, table_detail
@@ -184,6 +185,55 @@ class AcidTable(TableChanges[RunReport]):
     def detail(self) -> TableDetail:
         """What the table is at the moment: columns, files, and the versions that can be read."""
         return table_detail(self._client, self.ref)
+
+    def diff(
+        self, before: int | datetime | str, after: int | datetime | str | None = None
+    ) -> tuple[PartitionDifference, ...]:
+        """How many rows differ between two versions, for each partition in which any do.
+
+        Args:
+            before: The first version: a write id, or a time.
+            after: The second one, which may be the earlier one; by default the newest.
+
+        Raises:
+            VersionGone: Not all of it can be told any more.
+            VersionUnknown: There is no such version.
+        """
+        first = AsOf.parse(_as_text(before))
+        second = None if after is None else AsOf.parse(_as_text(after))
+        table = self._client.get_table(self.ref)
+        check_kind(table, Operation.SELECT)
+        check_readable(self._spark, table)
+        with Transaction(self._client, reads=[self.ref]) as txn:
+            reader = TableReader(self._client, txn)
+            return reader.counted(scan_session(self._spark), table, (first, second))
+
+    def restore(self, as_of: int | datetime | str, *, dry_run: bool = False) -> RunReport:
+        """Write a new version that is equal to an earlier one; all versions between them stay.
+
+        Only the rows that differ are deleted and inserted. The rows that come back get new row ids.
+
+        Args:
+            as_of: The version: a write id, or a time.
+            dry_run: Only count the rows, and name the partitions that would be written.
+
+        Raises:
+            VersionGone: Not all of it can be told any more.
+            VersionUnknown: There is no such version.
+        """
+        if not dry_run:
+            return self._run(
+                RestoreStatement(self.ref, self._orc_codec, AsOf.parse(_as_text(as_of)))
+            )
+        counts = self.diff(as_of)
+        return RunReport(
+            job="restore",
+            target=self.ref.full_name,
+            rows_inserted=sum(partition.deleted for partition in counts),
+            rows_deleted=sum(partition.inserted for partition in counts),
+            partitions=tuple(one.partition for one in counts if one.partition is not None),
+            warnings=("This was a dry run: nothing was written.",),
+        )
 
     def compact(
         self, type: str | None = None, *, partitions: Sequence[str] | None = None

@@ -35,6 +35,7 @@ _JOBS: dict[str, type] = {
     "update": write_jobs.UpdateJob,
     "delete": write_jobs.DeleteJob,
     "merge": write_jobs.MergeJob,
+    "restore": write_jobs.RestoreJob,
     "compact": maintenance_jobs.CompactJob,
     "clean": maintenance_jobs.CleanJob,
     "transaction": multi_table_job.MultiTableJob,

@@ -164,6 +164,21 @@ def by_table(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [{**report, **table, "target": table["table"]} for table in tables]
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionDifference:
+    """How many rows of a partition differ between two versions.
+
+    Attributes:
+        partition: The name of the partition; None when the table has none.
+        inserted: Rows that only the second version has.
+        deleted: Rows that only the first one has.
+    """
+
+    partition: str | None
+    inserted: int
+    deleted: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionProof:
     """What a compaction counted, and compared, before anybody could see its files.

@@ -1,11 +1,13 @@
-"""The jobs that change the rows of one table: INSERT, UPDATE, DELETE and MERGE."""
+"""The jobs that change the rows of one table: INSERT, UPDATE, DELETE, MERGE and restores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_hiveacid.acid.merge import Clause, validate_assignments, validate_clauses
+from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
+    is_template,
     require_alias,
     require_text,
 )
@@ -108,6 +110,22 @@ class DeleteJob(Job):
 
     def _validate_own(self) -> None:
         _validate_condition(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreJob(Job):
+    """Write a new version of a full-ACID table that is equal to an earlier one.
+
+    Attributes:
+        as_of: The earlier version: a write id, or a time in ISO form.
+    """
+
+    as_of: str
+
+    def _validate_own(self) -> None:
+        require_text(self.as_of, "as_of")
+        if not is_template(self.as_of):
+            AsOf.parse(self.as_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

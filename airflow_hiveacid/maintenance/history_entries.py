@@ -58,7 +58,7 @@ class HistoryEntry:
         write_id: The version; None for a compaction.
         first_write_id: The first write id that a compaction covers; for a write its own.
         last_write_id: The last one.
-        operation: What it was: "merge", "insert", "overwrite", "update", "delete", "transaction"
+        operation: What it was: "merge", "insert", "overwrite", "update", "delete", "restore", "transaction"
             (several statements), "minor" or "major".
         kinds: What its directories hold, as far as they are there: "insert", "delete",
             "base", "truncated" or "dropped".

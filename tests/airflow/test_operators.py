@@ -19,6 +19,7 @@ from airflow_hiveacid import (
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
+    HiveAcidRestoreOperator,
     HiveAcidTransactionOperator,
     HiveAcidUpdateOperator,
     InsertJob,
@@ -27,6 +28,7 @@ from airflow_hiveacid import (
     MetastoreOptions,
     MultiTableJob,
     PathSource,
+    RestoreJob,
     UpdateJob,
 )
 from airflow_hiveacid.cluster.packaged import spark_app_path
@@ -55,6 +57,7 @@ JOBS = [
         HiveAcidMergeOperator,
         MergeJob(target="db.t", source=SOURCE, on="t.id = s.id", when=(MatchedUpdate(),)),
     ),
+    (HiveAcidRestoreOperator, RestoreJob(target="db.t", as_of="{{ data_interval_start }}")),
     (HiveAcidTransactionOperator, MultiTableJob(statements=(DELETE,))),
 ]
 

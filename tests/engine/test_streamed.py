@@ -14,6 +14,7 @@ from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.jobs.report import PartitionDifference
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from tests.engine.acid_tables import create, folder, rows_of
 
@@ -73,6 +74,7 @@ def test_a_stream_is_read_and_changed_while_it_goes_on(spark, hms, client, datab
     with AcidTable(ref.full_name, hms.uri, spark=spark) as table:
         assert table.delete("id = 11").rows_deleted == 1
         assert table.delete("id = 20").rows_deleted == 0
+        assert table.diff(1) == (PartitionDifference(None, inserted=0, deleted=1),)
         assert copies(root) == []
         client.commit_txn(txns[1])
         client.abort_txn(txns[2])

@@ -14,7 +14,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 
 TEXT = st.text(max_size=8)
 MAYBE = st.none() | TEXT
@@ -73,6 +73,7 @@ JOBS = (
         budget=st.builds(Budget, max_bytes=st.none() | st.integers()),
         parallel=st.integers(),
     )
+    | st.builds(RestoreJob, **COMMON, as_of=TEXT)
     | st.builds(CleanJob, **COMMON, keep_notes_days=st.integers(), retention=MAYBE)
     | st.builds(
         ExportChangesJob,
@@ -89,7 +90,7 @@ SCRIPTS = st.builds(
     ScriptJob,
     **COMMON,
     statements=st.lists(
-        JOBS.filter(lambda job: not isinstance(job, CleanJob))
+        JOBS.filter(lambda job: not isinstance(job, CleanJob | RestoreJob))
         | st.builds(
             ddl_jobs.TruncateJob, **COMMON, partition=st.none() | st.dictionaries(TEXT, MAYBE)
         )

@@ -76,6 +76,25 @@ class _PartitionChanges:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """How two versions of some partitions differ.
+
+    Attributes:
+        partitions: What the numbers of partitions in the rows stand for.
+        added: The rows that only the later version has, with their row ids; None if there are none.
+        added_from: What these are read from.
+        gone: Those that only the earlier one has; None if there are none.
+        gone_from: What these are read from.
+    """
+
+    partitions: Sequence[PartitionFiles]
+    added: DataFrame | None
+    added_from: AcidSnapshot
+    gone: DataFrame | None
+    gone_from: AcidSnapshot
+
+
+@dataclass(frozen=True)
 class ChangeReader:
     """The changes of a full-ACID table between two versions.
 
@@ -134,6 +153,32 @@ class ChangeReader:
         rows = reduce(DataFrame.unionByName, frames)
         return _with_updates(rows, keys, net=net) if keys else rows
 
+    def differences(self, partitions: Sequence[HivePartition]) -> Iterator[Difference]:
+        """How both versions differ, each row with its row id: what only one of them has.
+
+        Args:
+            partitions: The partitions; none for a table without.
+
+        Raises:
+            VersionGone: Not all of it can be told any more.
+        """
+        told = in_threads(self._look, partitions if self.table.partition_keys else [None])
+        if plain := [changes.spans[0] for changes in told if not changes.overwrites]:
+            yield Difference(
+                [span.after for span in plain],
+                self._inserted(plain, net=True),
+                self._snapshot(self._added(plain, net=True), self.later),
+                self._deleted(plain, net=True),
+                self._snapshot(self._before(plain), self.then),
+            )
+        if overwritten := [changes.spans for changes in told if changes.overwrites]:
+            # Nothing is left of what was there before.
+            after = self._snapshot([spans[-1].after for spans in overwritten], self.later)
+            before = self._snapshot([spans[0].before for spans in overwritten], self.then)
+            yield Difference(
+                after.partitions, after.rows(self.spark), after, before.rows(self.spark), before
+            )
+
     def _look(self, partition: HivePartition | None) -> _PartitionChanges:
         location = (self.table.location if partition is None else partition.location) or ""
         storage = Storage.of(location)
@@ -160,32 +205,46 @@ class ChangeReader:
             return
         if (rows := self._inserted(spans, net=net)) is not None:
             yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
+        if (rows := self._deleted(spans, net=net)) is not None:
+            yield _as_changes(self.table, rows, DELETE, F.col(_DELETED_BY))
+
+    def _deleted(self, spans: Sequence[_Span], *, net: bool) -> DataFrame | None:
+        """The rows that were deleted between two versions, and were in the first if that is asked for."""
         if (events := self._events(spans)) is None:
-            return
-        deletes = [_within(span.after.deletes, span.then) for span in spans]
-        before = [
-            replace(span.before, inserts=self._hit(span.before, own))
-            for span, own in zip(spans, deletes, strict=True)
-        ]
-        rows = self._snapshot(before, spans[0].then).rows(self.spark)
+            return None
+        rows = self._snapshot(self._before(spans), spans[0].then).rows(self.spark)
         if not net and (more := self._inserted(spans, net=False)) is not None:
             rows = rows.unionByName(more)
-        yield _as_changes(self.table, rows.join(events, [*KEY]), DELETE, F.col(_DELETED_BY))
+        return rows.join(events, [*KEY])
+
+    def _before(self, spans: Sequence[_Span]) -> list[PartitionFiles]:
+        """The files that a deleted row may be in."""
+        return [
+            replace(
+                span.before,
+                inserts=self._hit(span.before, _within(span.after.deletes, span.then)),
+            )
+            for span in spans
+        ]
 
     def _inserted(self, spans: Sequence[_Span], *, net: bool) -> DataFrame | None:
         """The rows that were inserted between two versions, and are left if that is asked for."""
         then, later = spans[0].then, spans[0].later
-        added = [
+        added = self._added(spans, net=net)
+        if not any(partition.inserts for partition in added):
+            return None
+        return self._snapshot(added, later).rows(self.spark).where(_is_of(WRITE_ID, then))
+
+    def _added(self, spans: Sequence[_Span], *, net: bool) -> list[PartitionFiles]:
+        """The files that an inserted row may be in."""
+        return [
             replace(
                 span.after,
-                inserts=_within(span.after.inserts, then),
+                inserts=_within(span.after.inserts, span.then),
                 deletes=span.after.deletes if net else (),
             )
             for span in spans
         ]
-        if not any(partition.inserts for partition in added):
-            return None
-        return self._snapshot(added, later).rows(self.spark).where(_is_of(WRITE_ID, then))
 
     def _events(self, spans: Sequence[_Span]) -> DataFrame | None:
         """The row ids that were deleted between two versions, and by which write id."""

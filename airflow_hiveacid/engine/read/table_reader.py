@@ -1,6 +1,6 @@
 """Reading tables of any kind as one transaction sees them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -10,12 +10,14 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.changes import ChangeReader
+from airflow_hiveacid.engine.read.changes import ChangeReader, Difference
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.row_query import RowQuery
-from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.errors import UnsupportedTable, VersionUnknown
+from airflow_hiveacid.jobs.report import PartitionDifference
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.maintenance.table_history import version_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -81,24 +83,71 @@ class TableReader:
         source: ChangesSource,
     ) -> DataFrame:
         """What was changed in a table between two versions; see ``ChangesSource``."""
+        then, later = (self._version(table, as_of) for as_of in source.versions)
+        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
+        reader = self._change_reader(spark, table, then, later)
+        return reader.changes(partitions, net=source.net, keys=source.keys)
+
+    def differences(
+        self,
+        spark: SparkSession,
+        table: HiveTable,
+        partitions: Sequence[HivePartition],
+        versions: tuple[AsOf | None, AsOf | None],
+    ) -> Iterator[Difference]:
+        """How two versions of a table differ, the earlier one first; see ``ChangeReader``."""
+        then, later = (self._version(table, as_of) for as_of in versions)
+        if then.high_watermark > later.high_watermark:
+            raise VersionUnknown(
+                f"{table.ref.full_name} has had version {then.high_watermark} only after version"
+                f" {later.high_watermark}."
+            )
+        yield from self._change_reader(spark, table, then, later).differences(partitions)
+
+    def counted(
+        self,
+        spark: SparkSession,
+        table: HiveTable,
+        versions: tuple[AsOf | None, AsOf | None],
+    ) -> tuple[PartitionDifference, ...]:
+        """How many rows of each partition only one of two versions has."""
+        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
+        first, second = (self._version(table, as_of) for as_of in versions)
+        backwards = first.high_watermark > second.high_watermark
+        if backwards:
+            versions = versions[1], versions[0]
+        found: list[PartitionDifference] = []
+        for each in self.differences(spark, table, partitions, versions):
+            added, gone = (_by_partition(frame) for frame in (each.added, each.gone))
+            for number, partition in enumerate(each.partitions):
+                inserted, deleted = added.get(number, 0), gone.get(number, 0)
+                if backwards:
+                    inserted, deleted = deleted, inserted
+                if inserted or deleted:
+                    found.append(PartitionDifference(partition.name, inserted, deleted))
+        return tuple(sorted(found, key=lambda one: one.partition or ""))
+
+    def _change_reader(
+        self,
+        spark: SparkSession,
+        table: HiveTable,
+        then: ValidWriteIdList,
+        later: ValidWriteIdList,
+    ) -> ChangeReader:
         if table.kind is TableKind.INSERT_ONLY:
             raise UnsupportedTable(f"{table.ref.full_name} is insert-only: its rows have no ids.")
-        now, (then, later) = self._now(table), source.versions
-        reader = ChangeReader(
-            spark,
-            table,
-            self._version(table, then),
-            self._version(table, later),
-            now,
-            self._txn.snapshot.txns,
-            self._rules,
-            self._txn,
-        )
-        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
-        return reader.changes(partitions, net=source.net, keys=source.keys)
+        seen, now = self._txn.snapshot, self._now(table)
+        return ChangeReader(spark, table, then, later, now, seen.txns, self._rules, self._txn)
 
     def _now(self, table: HiveTable) -> ValidWriteIdList:
         return self._txn.snapshot.write_ids[table.ref.full_name]
 
     def _version(self, table: HiveTable, as_of: AsOf | None) -> ValidWriteIdList:
         return version_of(self._client, table.ref, as_of, self._now(table))
+
+
+def _by_partition(rows: DataFrame | None) -> dict[int, int]:
+    """How many rows there are of each partition, by its number."""
+    if rows is None:
+        return {}
+    return {row[0]: row[1] for row in rows.groupBy(PARTITION).count().collect()}

@@ -2,14 +2,16 @@
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import validate_clauses
+from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.engine.statements.insert import InsertPlan, InsertStatement, TruncateStatement
 from airflow_hiveacid.engine.statements.merge import MergeStatement
+from airflow_hiveacid.engine.statements.restore import RestoreStatement
 from airflow_hiveacid.engine.statements.row_change import DeleteStatement, UpdateStatement
 from airflow_hiveacid.engine.write.statement import Statement
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 
 
 def statement_of(job: Job, orc_codec: str | None = None) -> Statement:
@@ -34,6 +36,8 @@ def statement_of(job: Job, orc_codec: str | None = None) -> Statement:
             return UpdateStatement(target, codec, job.where, inputs, job.target_alias, job.set)
         case DeleteJob():
             return DeleteStatement(target, codec, job.where, job.inputs or {}, job.target_alias)
+        case RestoreJob():
+            return RestoreStatement(target, codec, AsOf.parse(job.as_of))
         case MergeJob():
             validate_clauses(job.when)
             return MergeStatement(

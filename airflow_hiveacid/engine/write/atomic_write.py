@@ -206,7 +206,7 @@ class AtomicWrite:
             context = WriteContext(
                 spark, self.client, table, txn, output, self.phases, names, shared, reader
             )
-            description = f"{statement.operation.value.lower()} {table.ref.full_name}"
+            description = f"{statement.name} {table.ref.full_name}"
             with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
                 counts = statement.run(context)
             _check_counts(output, counts)
@@ -283,7 +283,7 @@ class AtomicWrite:
             known = tables.get(part.name)
             tables[part.name] = part.report() if known is None else known + part.report()
         names = list(tables)
-        kinds = {part.statement.operation.value.lower() for part in parts}
+        kinds = {part.statement.name for part in parts}
         return RunReport(
             job=kinds.pop() if len(parts) == 1 else "transaction",
             target=names[0],

@@ -87,6 +87,11 @@ class Statement(ABC):
     def operation(self) -> Operation:
         """What is done to the table."""
 
+    @property
+    def name(self) -> str:
+        """How reports and the history call it."""
+        return self.operation.value.lower()
+
     @abstractmethod
     def prepare(self, preparation: Preparation) -> None:
         """Look up all that is needed, refuse what cannot be done, and find out what to lock."""
