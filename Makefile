@@ -100,6 +100,8 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; mea
 		--rows $(call scaled,4000000) --json build/ladder.json
 	@$(BENCH) bench/peers.py --courses small --rounds 1 --engines hiveacid \
 		--rows $(call scaled,4000000) --json build/small.json
+	@$(BENCH) bench/peers.py --courses changes --rounds 2 --engines iceberg delta hiveacid \
+		--rows $(call scaled,4000000) --json build/changes.json
 	@$(BENCH) bench/peers.py --courses growth --rounds 1 --engines iceberg hiveacid \
 		--rows $(call scaled,4000000) --json build/growth.json
 	@$(BENCH) bench/write.py --rows $(call scaled,4000000) --json build/write.json

@@ -14,6 +14,7 @@ from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 KEY = "l_orderkey"
 ON = f"t.{KEY} = s.{KEY}"
@@ -80,6 +81,31 @@ class ChangingEngine(Engine):
         """Rewrite the table as if it had been written at once."""
 
 
+class ChangeTellingEngine(ChangingEngine):
+    """One that can tell what was changed since a version."""
+
+    @abstractmethod
+    def tell_changes(self) -> None:
+        """Prepare the new table for that, if need be."""
+
+    @abstractmethod
+    def version(self) -> int:
+        """The newest version of the table."""
+
+    @abstractmethod
+    def changes(self, since: int) -> DataFrame:
+        """The rows that were deleted and inserted since a version."""
+
+    @abstractmethod
+    def as_of(self, version: int) -> DataFrame:
+        """All rows of a version."""
+
+    def compared(self, since: int) -> DataFrame:
+        """The same rows, found by comparing the table with that version."""
+        old, new = self.as_of(since), self.frame()
+        return new.exceptAll(old).unionAll(old.exceptAll(new))
+
+
 class FlatOrc(Engine):
     """Spark's own files of ORC, which nobody can change."""
 
@@ -108,7 +134,7 @@ class FlatOrcZstd(FlatOrc):
     codec = "zstd"
 
 
-class HiveAcid(ChangingEngine):
+class HiveAcid(ChangeTellingEngine):
     """Our tables."""
 
     name = "hiveacid"
@@ -149,6 +175,19 @@ class HiveAcid(ChangingEngine):
         if report.error is not None:
             raise RuntimeError(report.error.message)
 
+    def tell_changes(self) -> None:
+        pass
+
+    def version(self) -> int:
+        seen = Snapshot.take(self.client, [self.ref])
+        return seen.write_ids[self.ref.full_name].high_watermark
+
+    def changes(self, since: int) -> DataFrame:
+        return self.table.changes(since, net=True)
+
+    def as_of(self, version: int) -> DataFrame:
+        return self.table.to_df(as_of_write_id=version)
+
     def drop(self) -> None:
         self.table.close()
         self.client.drop_table(self.ref)
@@ -161,7 +200,7 @@ class HiveAcidZstd(HiveAcid):
     parameters: ClassVar[dict[str, str]] = {"orc.compress": "ZSTD"}
 
 
-class SqlEngine(ChangingEngine):
+class SqlEngine(ChangeTellingEngine):
     """One whose tables Spark knows by name, and changes by SQL."""
 
     DDL: ClassVar[str]
@@ -202,6 +241,19 @@ class Delta(SqlEngine):
     def _name(self, table: str) -> str:
         return f"default.{table}_delta"
 
+    def tell_changes(self) -> None:
+        feed = "('delta.enableChangeDataFeed' = 'true')"
+        self.spark.sql(f"ALTER TABLE {self.table} SET TBLPROPERTIES {feed}")
+
+    def version(self) -> int:
+        return self.spark.sql(f"DESCRIBE HISTORY {self.table} LIMIT 1").collect()[0].version
+
+    def changes(self, since: int) -> DataFrame:
+        return self.spark.sql(f"SELECT * FROM table_changes('{self.table}', {since + 1})")
+
+    def as_of(self, version: int) -> DataFrame:
+        return self.spark.sql(f"SELECT * FROM {self.table} VERSION AS OF {version}")
+
     def compact(self) -> None:
         self.spark.sql(f"REORG TABLE {self.table} APPLY (PURGE)").collect()
 
@@ -221,6 +273,28 @@ class Iceberg(SqlEngine):
 
     def _name(self, table: str) -> str:
         return f"{ICEBERG_CATALOG}.bench.{table}"
+
+    def tell_changes(self) -> None:
+        # Of files with deletes it tells no changes.
+        modes = ", ".join(f"'write.{each}.mode' = 'copy-on-write'" for each in ("merge", "update"))
+        self.spark.sql(f"ALTER TABLE {self.table} SET TBLPROPERTIES ({modes})")
+
+    def version(self) -> int:
+        newest = (
+            f"SELECT snapshot_id FROM {self.table}.snapshots ORDER BY committed_at DESC LIMIT 1"
+        )
+        return self.spark.sql(newest).collect()[0].snapshot_id
+
+    def changes(self, since: int) -> DataFrame:
+        self.spark.sql(
+            f"CALL {ICEBERG_CATALOG}.system.create_changelog_view(table => '{self.table}', "
+            f"options => map('start-snapshot-id', '{since}'), net_changes => true, "
+            "changelog_view => 'changelog')"
+        ).collect()
+        return self.spark.table("changelog")
+
+    def as_of(self, version: int) -> DataFrame:
+        return self.spark.sql(f"SELECT * FROM {self.table} VERSION AS OF {version}")
 
     def megabytes(self) -> float:
         files = self.spark.table(f"{self.table}.files")

@@ -5,7 +5,7 @@
 Every engine gets the same frames in the same Spark, in turn, another one first in every round; a round
 on a smaller table comes before, to warm up. After the works all engines have to show the same rows. The
 courses: the works of a warehouse (`works`), reading a table in all its shapes (`ladder`), a hundred small
-merges (`small`), merges into a table and into larger ones (`growth`, as large as `--growth` says), and
+merges (`small`), what the last transaction has changed (`changes`), merges into a table and into larger ones (`growth`, as large as `--growth` says), and
 one merge in a driver of its own, which has merged nothing but a small table so far (`first`). Hive does
 nothing but the compaction of the works, and only where `make interop` has fetched it.
 
@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from batches import Batches
+from change_feed import ChangeFeed
 from course import Course, Shown
 from delta_and_iceberg import session_with_peers
 from engines import (
@@ -55,7 +56,7 @@ ENGINES: dict[str, type[Engine]] = {
     for engine in (HiveAcid, HiveAcidZstd, Delta, Iceberg, FlatOrc, FlatOrcZstd, HiveCompactor)
 }
 COURSES: dict[str, type[Course]] = {
-    course.name: course for course in (Works, Ladder, SmallMerges, Growth)
+    course.name: course for course in (Works, Ladder, SmallMerges, Growth, ChangeFeed)
 }
 FIRST = "first"
 SMALL = 20_000

@@ -62,6 +62,10 @@ SMALL = {
     "small_merge_first_tenth": "of the first tenth",
     "small_merge_last_tenth": "of the last tenth",
 }
+CHANGES = {
+    "changes": "changes of one row in a hundred, as the engine tells them",
+    "compare": "the same by comparing two versions",
+}
 KIND_NAMES = {"neighbours": "2,000 neighbours", "spread": "2,000 rows all over"}
 
 
@@ -83,7 +87,7 @@ class Tables:
         """All of them, one below the other."""
         every = [
             *(self._works(), self._ratios(), self._jobs(), self._zstd()),
-            *(self._ladder(), self._small(), self._growth()),
+            *(self._ladder(), self._small(), self._growth(), self._changes()),
         ]
         return "\n\n".join(_markdown(cells) for cells in every if len(cells) > 1)
 
@@ -142,6 +146,14 @@ class Tables:
         engines = self._engines(SMALL)
         lines = [["Seconds of a merge", *(ENGINES[name][0] for name in engines)]]
         for work, label in SMALL.items():
+            if work in self._medians:
+                lines.append([label, *self._seconds(work, engines)])
+        return lines
+
+    def _changes(self) -> Cells:
+        engines = self._engines(CHANGES)
+        lines = [["", *(ENGINES[name][0] for name in engines)]]
+        for work, label in CHANGES.items():
             if work in self._medians:
                 lines.append([label, *self._seconds(work, engines)])
         return lines
