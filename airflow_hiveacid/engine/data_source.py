@@ -2,8 +2,8 @@
 
 Spark runs the methods of a source in processes of its own, which end when it has planned a query:
 nobody is there to keep a transaction alive, and to end it. So a transaction that holds no lock is left
-open, which keeps version 4's cleaners away from the files. The tasks that read keep it alive, and the
-metastore ends it when there are none any more.
+open, which keeps the cleaner of Hive 4 away from the files; other cleaners wait for locks alone. The
+tasks that read keep it alive, and the metastore ends it when there are none any more.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
