@@ -236,14 +236,17 @@ class BusyTable:
         with AcidTable(name, self.client.options, spark=self.spark) as table:
             return [tuple(row) for row in table.to_df().collect()]
 
-    def _operator(self, name: str) -> HiveAcidChangesOperator:
+    def job(self, name: str) -> Any:
+        """What a consumer does."""
         job: Any = mirror_job(self.table, self.copy, ["id"])
         if name == "log":
             changed = ChangesSource(self.table, after="0")
             sql = "SELECT id, v, _change_type AS change, _write_id AS version FROM changed"
             job = InsertJob(target=self.log, source=QuerySource(sql, {"changed": changed}))
-        job = replace(job, metastore=self.client.options, lock_wait_seconds=20)
-        return HiveAcidChangesOperator(task_id=name, consumer=name, job=job)
+        return replace(job, metastore=self.client.options, lock_wait_seconds=20)
+
+    def _operator(self, name: str) -> HiveAcidChangesOperator:
+        return HiveAcidChangesOperator(task_id=name, consumer=name, job=self.job(name))
 
     def _strike(self, action: Callable[[], None]) -> None:
         place = self.random.choice(PLACES)

@@ -1,9 +1,11 @@
 """A consumer copies every change of a table once; Spark runs in the process of the test."""
 
+import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from airflow_hiveacid import (
     AcidTable,
     ChangesSource,
+    ExportChangesJob,
     HiveAcidChangesOperator,
     InsertJob,
     QuerySource,
@@ -225,6 +228,25 @@ def test_a_range_without_a_change_is_not_copied_again_as_part_of_a_longer_one(
     assert len(failures) == 1
 
 
+def test_files_are_written_range_by_range(feed: Feed, context: Any, tmp_path: Path) -> None:
+    job = ExportChangesJob(
+        source=ChangesSource("{{ params.table }}", after="0"),
+        path=f"file:{tmp_path}",
+        format="json",
+    )
+    for number in (1, 2):
+        feed.write(f"SELECT {number} id, 'a' v")
+        operator = feed.operator(job, consumer="lake")
+        operator.render_template_fields(context(params={"table": feed.table}))
+        operator.execute(context())
+    told = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/part-*"))]
+    assert sorted(row["id"] for row in told) == [1, 2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "changes_after_0",
+        "changes_after_1",
+    ]
+
+
 def test_a_table_of_the_same_name_begins_anew(
     feed: Feed, client: Any, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,19 +271,20 @@ def feed_cursor(raw: Any) -> str:
     return str(raw.parameters["hiveacid.consumer.audit"])
 
 
-def test_consumers_of_a_table_do_not_disturb_one_another(
+def test_a_table_follows_another_one_beside_other_consumers(
     feed: Feed, client: Any, context: Any
 ) -> None:
-    feed.write("SELECT 1 id, 'a' v UNION ALL SELECT 2, 'b' UNION ALL SELECT NULL, 'n'")
-    job = mirror_job(feed.table, feed.copy, ["id"])
-    feed.operator(job, consumer="mirror").execute(context())
-    feed.operator().execute(context())
+    rows = "SELECT 1 id, 'a' v UNION ALL SELECT 2, 'b' UNION ALL SELECT NULL, 'n'"
+    for name in (feed.table, feed.copy):
+        with AcidTable(name, client.options, spark=feed.spark) as table:
+            table.append(feed.spark.sql(rows))
+    Consumer(client, feed.table, "audit").advance(1)
     with AcidTable(feed.table, client.options, spark=feed.spark) as table:
         table.update({"v": "concat(v, '!')"}, "id = 2 OR id IS NULL")
         table.delete("id = 1")
+    job = mirror_job(feed.table, feed.copy, ["id"], after="1")
     feed.operator(job, consumer="mirror").execute(context())
     assert feed.rows(feed.copy) == feed.rows(feed.table) == [(2, "b!"), (None, "n!")]
-    assert len(feed.rows(feed.log)) == 3
     cursors = {name: text.split("@")[0] for name, text in feed.properties.items() if "@" in text}
     assert cursors == {"hiveacid.consumer.audit": "1", "hiveacid.consumer.mirror": "3"}
 
