@@ -169,7 +169,7 @@ class ChangeReader:
                 self._inserted(plain, net=True),
                 self._snapshot(self._added(plain, net=True), self.later),
                 self._deleted(plain, net=True),
-                self._snapshot(self._before(plain), self.then),
+                self._snapshot(self._hit_by_deletes(plain), self.then),
             )
         if overwritten := [changes.spans for changes in told if changes.overwrites]:
             # Nothing is left of what was there before.
@@ -212,12 +212,12 @@ class ChangeReader:
         """The rows that were deleted between two versions, and were in the first if that is asked for."""
         if (events := self._events(spans)) is None:
             return None
-        rows = self._snapshot(self._before(spans), spans[0].then).rows(self.spark)
+        rows = self._snapshot(self._hit_by_deletes(spans), spans[0].then).rows(self.spark)
         if not net and (more := self._inserted(spans, net=False)) is not None:
             rows = rows.unionByName(more)
         return rows.join(events, [*KEY])
 
-    def _before(self, spans: Sequence[_Span]) -> list[PartitionFiles]:
+    def _hit_by_deletes(self, spans: Sequence[_Span]) -> list[PartitionFiles]:
         """The files that a deleted row may be in."""
         return [
             replace(
