@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import UnknownColumn, VersionGone
+from airflow_hiveacid.errors import UnknownColumn, VersionGone, VersionUnknown
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
@@ -117,6 +117,12 @@ def test_an_overwrite_deletes_what_was_there(told: Case) -> None:
     assert changes(told, 2, net=True) == sorted(
         [(3, "delete", *B), (4, "delete", *A), (7, "delete", *C), *steps[2:], (8, "insert", *B)]
     )
+
+
+@ONE
+def test_versions_are_named_in_their_order(told: Case) -> None:
+    with pytest.raises(VersionUnknown, match="has had version 3 only after version 2"):
+        changes(told, 3, 2)
 
 
 @ONE

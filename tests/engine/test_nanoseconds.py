@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import NanosecondsLost, UserError
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -129,11 +129,13 @@ def test_a_copy_into_another_table_is_refused(spark, hms, client, database, fore
     create(client, f"{database}.t", COLUMNS)
     create(client, f"{database}.u", {"id": "bigint"})
     fine = TableSource(f"{database}.fine")
+    changed = ChangesSource(f"{database}.fine", after="0")
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
         for write in (
             lambda: acid.append(fine),
             lambda: acid.overwrite(QuerySource("select id, at from f", {"f": fine})),
             lambda: acid.merge(fine, "t.id = s.id").when_not_matched_insert_all().execute(),
+            lambda: acid.append(QuerySource("select id, at from c", {"c": changed})),
         ):
             with pytest.raises(
                 NanosecondsLost, match=rf"{database}.fine .*write into {database}.t"

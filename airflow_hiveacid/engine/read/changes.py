@@ -6,7 +6,7 @@ hits them.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -107,6 +107,7 @@ class ChangeReader:
         txns: What it sees of transactions.
         rules: Whose reading applies.
         txn: The transaction that reads, and keeps copies of what Spark cannot.
+        snapshots: What rows of changes were read from so far.
     """
 
     spark: SparkSession
@@ -117,6 +118,7 @@ class ChangeReader:
     txns: ValidTxnList
     rules: Rules
     txn: ReadingTransaction
+    snapshots: list[AcidSnapshot] = field(default_factory=list)
 
     def changes(
         self,
@@ -212,7 +214,7 @@ class ChangeReader:
         """The rows that were deleted between two versions, and were in the first if that is asked for."""
         if (events := self._events(spans)) is None:
             return None
-        rows = self._snapshot(self._hit_by_deletes(spans), spans[0].then).rows(self.spark)
+        rows = self._rows(self._hit_by_deletes(spans), spans[0].then)
         if not net and (more := self._inserted(spans, net=False)) is not None:
             rows = rows.unionByName(more)
         return rows.join(events, [*KEY])
@@ -233,7 +235,7 @@ class ChangeReader:
         added = self._added(spans, net=net)
         if not any(partition.inserts for partition in added):
             return None
-        return self._snapshot(added, later).rows(self.spark).where(_is_of(WRITE_ID, then))
+        return self._rows(added, later).where(_is_of(WRITE_ID, then))
 
     def _added(self, spans: Sequence[_Span], *, net: bool) -> list[PartitionFiles]:
         """The files that an inserted row may be in."""
@@ -261,23 +263,23 @@ class ChangeReader:
         """The changes of a partition of which nothing is left that was there before."""
         first, last = changes.spans[0], changes.spans[-1]
         if net:
-            gone = self._snapshot([first.before], first.then).rows(self.spark)
+            gone = self._rows([first.before], first.then)
             by: Column = F.lit(changes.overwrites[0]).cast("bigint")
             if (events := self._events([first])) is not None:
                 gone, by = gone.join(events, [*KEY], "left"), F.coalesce(_DELETED_BY, by)
             yield _as_changes(self.table, gone, DELETE, by)
-            rows = self._snapshot([last.after], last.later).rows(self.spark)
+            rows = self._rows([last.after], last.later)
             yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
             return
         for span, write_id in zip(changes.spans, [*changes.overwrites, None], strict=True):
             if span is not first:
                 base = [file for file in span.before.inserts if isinstance(file.directory, Base)]
                 own = replace(span.before, inserts=tuple(base), deletes=())
-                rows = self._snapshot([own], span.then).rows(self.spark)
+                rows = self._rows([own], span.then)
                 yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
             yield from self._changed([span], net=False)
             if write_id is not None:
-                gone = self._snapshot([span.after], span.later).rows(self.spark)
+                gone = self._rows([span.after], span.later)
                 yield _as_changes(self.table, gone, DELETE, F.lit(write_id).cast("bigint"))
 
     def _hit(self, before: PartitionFiles, deletes: Sequence[AcidFile]) -> tuple[AcidFile, ...]:
@@ -295,6 +297,11 @@ class ChangeReader:
             return any(own is None or keys is None or own.may_share(keys) for keys in theirs)
 
         return tuple(file for file in before.inserts if may_be_hit(file))
+
+    def _rows(self, partitions: Sequence[PartitionFiles], write_ids: ValidWriteIdList) -> DataFrame:
+        snapshot = self._snapshot(partitions, write_ids)
+        self.snapshots.append(snapshot)
+        return snapshot.rows(self.spark)
 
     def _snapshot(
         self, partitions: Sequence[PartitionFiles], write_ids: ValidWriteIdList

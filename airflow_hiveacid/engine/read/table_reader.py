@@ -86,7 +86,9 @@ class TableReader:
         then, later = (self._version(table, as_of) for as_of in source.versions)
         partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
         reader = self._change_reader(spark, table, then, later)
-        return reader.changes(partitions, net=source.net, keys=source.keys)
+        rows = reader.changes(partitions, net=source.net, keys=source.keys)
+        self.snapshots += reader.snapshots
+        return rows
 
     def differences(
         self,
@@ -97,11 +99,6 @@ class TableReader:
     ) -> Iterator[Difference]:
         """How two versions of a table differ, the earlier one first; see ``ChangeReader``."""
         then, later = (self._version(table, as_of) for as_of in versions)
-        if then.high_watermark > later.high_watermark:
-            raise VersionUnknown(
-                f"{table.ref.full_name} has had version {then.high_watermark} only after version"
-                f" {later.high_watermark}."
-            )
         yield from self._change_reader(spark, table, then, later).differences(partitions)
 
     def counted(
@@ -136,6 +133,11 @@ class TableReader:
     ) -> ChangeReader:
         if table.kind is TableKind.INSERT_ONLY:
             raise UnsupportedTable(f"{table.ref.full_name} is insert-only: its rows have no ids.")
+        if then.high_watermark > later.high_watermark:
+            raise VersionUnknown(
+                f"{table.ref.full_name} has had version {then.high_watermark} only after version"
+                f" {later.high_watermark}."
+            )
         seen, now = self._txn.snapshot, self._now(table)
         return ChangeReader(spark, table, then, later, now, seen.txns, self._rules, self._txn)
 
