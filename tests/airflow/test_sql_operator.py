@@ -40,7 +40,7 @@ def test_statements_are_submitted_as_jobs(submitted, context):
         "delete",
         "id IN (SELECT id FROM `shop__gone` AS `gone`)",
     )
-    assert delete["inputs"] == {"shop__gone": {"kind": "table", "name": "shop.gone"}}
+    assert delete["inputs"] == {"shop__gone": {"kind": "table", "name": "shop.gone", "as_of": None}}
     assert (compact["job"], compact["type"]) == ("compact", "major")
     assert [statement["run"] is None for statement in report["statements"]] == [False, True]
     assert report["statements"][0]["run"]["rows_deleted"] == 3
