@@ -5,8 +5,13 @@ import pytest
 from tests.conftest import VERSIONS
 from tests.faults.judge import judge_on_fake
 from tests.faults.operations import OPERATIONS
+from tests.faults.scenario import Scenario
 
 SEEDS = range(24)
+# What has gone wrong once.
+FAILED = [
+    "3.1.3/two tables/read only/127/all is compacted, cleaned and forgotten/fail question/34",
+]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -14,6 +19,11 @@ def test_after_a_fault_what_was_told_is_true_a_retry_makes_it_right_and_nothing_
     seed, places, tmp_path
 ):
     judge_on_fake(places.draw(seed), tmp_path)
+
+
+@pytest.mark.parametrize("scenario", FAILED)
+def test_what_went_wrong_once_goes_well(scenario, tmp_path):
+    judge_on_fake(Scenario.parse(scenario), tmp_path)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

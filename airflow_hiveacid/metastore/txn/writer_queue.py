@@ -128,12 +128,16 @@ class WriterQueue:
     def end(self) -> None:
         """Leave the queue, so that the next writer's turn comes."""
         ticket, self._ticket = self._ticket, None
-        if ticket is not None:
+        if ticket is None:
+            return
+        for is_last in (False, True):
             try:
                 self._client.unlock(ticket.lock_id)
+                return
             except MetastoreError as error:
-                # The ticket expires by itself, as nobody keeps it any more.
-                self._phases.note(f"Could not leave the queue of writers: {error}")
+                # The ticket expires by itself, as nobody keeps it any more, but others wait for that.
+                if is_last:
+                    self._phases.note(f"Could not leave the queue of writers: {error}")
 
     def _wait(self, ahead: list[HeldLock], pauses: Pauses) -> None:
         self._phases.note(f"Waiting for {describe_all(ahead)}")
