@@ -130,6 +130,8 @@ class Transaction(LiveTransaction):
         if self._state is State.OPEN and kind is None and not self._targets:
             self._release()
         super().__exit__(kind, error, traceback)
+        # Nobody else takes away what could not be given back in the beginning, until it expires.
+        self._writer_queue.end()
 
     def register_partitions(
         self, table: TableRef, names: Sequence[str], operation: DataOperation | None = None

@@ -126,18 +126,15 @@ class WriterQueue:
             self._beaten = time.monotonic()
 
     def end(self) -> None:
-        """Leave the queue, so that the next writer's turn comes."""
-        ticket, self._ticket = self._ticket, None
-        if ticket is None:
+        """Leave the queue, so that the next writer's turn comes; once more where that has failed."""
+        if self._ticket is None:
             return
-        for is_last in (False, True):
-            try:
-                self._client.unlock(ticket.lock_id)
-                return
-            except MetastoreError as error:
-                # The ticket expires by itself, as nobody keeps it any more, but others wait for that.
-                if is_last:
-                    self._phases.note(f"Could not leave the queue of writers: {error}")
+        try:
+            self._client.unlock(self._ticket.lock_id)
+            self._ticket = None
+        except MetastoreError as error:
+            # The ticket expires by itself in the end, as nobody keeps it any more.
+            self._phases.note(f"Could not leave the queue of writers: {error}")
 
     def _wait(self, ahead: list[HeldLock], pauses: Pauses) -> None:
         self._phases.note(f"Waiting for {describe_all(ahead)}")
