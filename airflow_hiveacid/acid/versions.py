@@ -289,9 +289,7 @@ class PartitionVersions:
         """
         later = [(name, base) for name, base in self._bases if not self._is_whole(name, base, then)]
         # What is needed below the last write id may have been replaced by one after the other.
-        reaching = (
-            at for at, (_, base) in enumerate(later) if base.write_id >= then.high_watermark
-        )
+        reaching = (at for at, (_, base) in enumerate(later) if base.write_id >= reach)
         hiding: list[tuple[str, Base | Delta]] = [*later[: next(reaching, len(later)) + 1]]
         if self.flat:
             read = [entry for entry in self._bases if entry not in later]

@@ -183,3 +183,20 @@ def test_what_was_aborted_in_the_middle_of_a_file_must_be_known(aborted, is_ther
     assert (held.oldest == 0) is is_there
     if is_there:
         assert len(held.files_of(as_of_write_id(NOW, 4))) == 3
+
+
+def test_changes_need_what_every_base_in_between_has_replaced():
+    first, second = "base_0000004_v0000050", "base_0000007_v0000060"
+    replaced = {first: INSERTS[:3], second: [first, *INSERTS[3:]]}
+    then, later = as_of_write_id(NOW, 1), as_of_write_id(NOW, 7)
+    everything = [*INSERTS, first, second]
+    files = versions(everything, replaced).files_between(then, later)
+    assert [file.path.partition("/")[0] for file in files] == INSERTS
+    for gone in INSERTS:
+        left = [name for name in everything if name != gone]
+        with pytest.raises(VersionGone):
+            versions(left, replaced).files_between(then, later)
+    # What came after the later version is not asked for.
+    left = [name for name in everything if name != INSERTS[-1]]
+    files = versions(left, replaced).files_between(then, as_of_write_id(NOW, 4))
+    assert {file.path.partition("/")[0] for file in files} >= set(INSERTS[:3])
