@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, BinaryIO
 
 from airflow_hiveacid.acid.directory import (
@@ -106,7 +106,8 @@ def versions_of(
     flat: bool,
 ) -> PartitionVersions:
     """The versions that a partition can be read in; see ``PartitionVersions``."""
-    replaced = partial(_read_replaced, storage)
+    # One note is asked for by several rules.
+    replaced = cache(partial(_read_replaced, storage))
     return PartitionVersions(storage.location, files, now, txns, flat, replaced)
 
 

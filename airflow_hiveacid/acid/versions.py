@@ -45,9 +45,6 @@ class AsOf:
     write_id: int | None = None
     time: datetime | None = None
 
-    def __str__(self) -> str:
-        return f"version {self.write_id}" if self.time is None else f"version of {self.time}"
-
     @classmethod
     def of(cls, write_id: int | None, time: datetime | str | None) -> Self | None:
         """A version as it is asked for; None is the newest.
