@@ -139,11 +139,12 @@ def directories_of(
             kind = DELETE if own.is_delete else INSERT
             if own.visibility_txn:
                 kind = MINOR
-            elif own.statement_id is None and first < last:
+            elif own.statement_id is None:
                 # Hive 3 leaves it at this, and a batch of its streaming writers looks the same,
                 # but has no delete events, no note of ours, and nothing that it would put together.
                 twin = own.is_delete or f"delete_{name}" in parsed
-                if twin or name in noted or any(first <= each <= last for each in single):
+                merges = twin or any(first <= each <= last for each in single)
+                if name in noted or (first < last and merges):
                     kind = MINOR
         found.append(
             HistoryDirectory(
