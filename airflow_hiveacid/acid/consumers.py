@@ -5,9 +5,12 @@ nothing may be committed into it later on. A copy is committed under a run token
 consumer and of the version where its range begins: of all runs that begin there only one is applied,
 and its report says how far it has come. So the cursor, which is moved after the commit, may be lost or
 moved back: whoever begins at an old one finds that report, and goes on behind it.
+
+A cursor among the properties of the table also tells cleanings what its consumer has still to read.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,7 +18,7 @@ from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import InvalidJob
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
-_CURSOR = re.compile(r"([0-9]{1,18})@([0-9]{1,18})")
+_CURSOR = re.compile(r"([0-9]{1,18})@([0-9]{1,18})( begins)?")
 # The properties of a table that hold cursors begin with this.
 CONSUMER_PREFIX = "hiveacid.consumer."
 
@@ -27,19 +30,44 @@ class Cursor:
     Attributes:
         version: The last version that it has copied.
         created: When the table was created, in seconds: another table of its name begins anew.
+        begins: Whether it has copied nothing yet, and begins after that version.
     """
 
     version: int
     created: int
+    begins: bool = False
 
     def __str__(self) -> str:
-        return f"{self.version}@{self.created}"
+        return f"{self.version}@{self.created}{' begins' if self.begins else ''}"
+
+    def is_news_after(self, known: "Cursor | None") -> bool:
+        """Whether it takes the place of another one: a cursor never goes back."""
+        if known is None or known.begins:
+            return self != known
+        return not self.begins and self.version > known.version
 
     @classmethod
     def parse(cls, text: object, created: int) -> Self | None:
         """Read a cursor; None if there is none for the table that was created then."""
         match = _CURSOR.fullmatch(text) if isinstance(text, str) else None
-        return cls(int(match[1]), created) if match and int(match[2]) == created else None
+        if not match or int(match[2]) != created:
+            return None
+        return cls(int(match[1]), created, begins=match[3] is not None)
+
+
+def registered(parameters: Mapping[str, str], created: int) -> dict[str, Cursor]:
+    """The cursors among the properties of a table, by the names of the consumers.
+
+    Args:
+        parameters: The properties.
+        created: When the table was created.
+    """
+    cursors = {
+        key.removeprefix(CONSUMER_PREFIX): Cursor.parse(text, created)
+        for key, text in parameters.items()
+        if key.startswith(CONSUMER_PREFIX)
+    }
+    return {name: cursor for name, cursor in sorted(cursors.items()) if cursor is not None}
 
 
 def require_consumer(name: object) -> None:

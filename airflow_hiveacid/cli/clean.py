@@ -33,6 +33,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help='keep what earlier versions need for so long, like "7 days"; "0" is not at all '
         "(default: the table's property hiveacid.retention)",
     )
+    parser.add_argument(
+        "--consumer-retention",
+        metavar="TIME",
+        help="keep what consumers of changes have still to read for so long, at most (default: the "
+        "table's property hiveacid.consumer_retention, else 30 days)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         keep_notes_days=arguments.keep_notes_days,
         retention=arguments.retention,
+        consumer_retention=arguments.consumer_retention,
     )
     fault = FaultInjector.from_environment()
     phases = PhaseClock([_Progress(), *([fault] if fault else [])])

@@ -81,12 +81,15 @@ class CleanJob(Job):
         keep_notes_days: Notes of runs that are older are removed too.
         retention: How long what earlier versions are read from is kept, like "7 days" or "12 h";
             "0" is not at all, None is as the table's property hiveacid.retention says.
+        consumer_retention: How long what consumers of changes have still to read is kept at most;
+            None is as the table's property hiveacid.consumer_retention says, else 30 days.
     """
 
     partitions: Sequence[str] | None = None
     dry_run: bool = False
     keep_notes_days: float = 30
     retention: str | None = None
+    consumer_retention: str | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "partitions")
@@ -96,7 +99,9 @@ class CleanJob(Job):
             require_partition_names(self.partitions)
         if self.keep_notes_days < 0:
             raise InvalidJob("keep_notes_days must not be negative.")
-        if self.retention is not None:
-            require_text(self.retention, "retention")
-            if not is_template(self.retention):
-                parse_duration(self.retention, "retention")
+        for name in ("retention", "consumer_retention"):
+            told = getattr(self, name)
+            if told is not None:
+                require_text(told, name)
+                if not is_template(told):
+                    parse_duration(told, name)

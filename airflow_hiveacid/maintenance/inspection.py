@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.cleaning import (
@@ -17,7 +17,12 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import (
     RUN_NOTES,
 )
-from airflow_hiveacid.acid.retention import RETENTION, retained
+from airflow_hiveacid.acid.retention import (
+    CONSUMER_RETENTION,
+    RETENTION,
+    Retention,
+    retained,
+)
 from airflow_hiveacid.acid.run_notes import NoteName
 from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError
 from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
@@ -89,7 +94,7 @@ class Inspection:
         table: HiveTable,
         *,
         besides: int | None = None,
-        retention: timedelta = timedelta(0),
+        retention: Retention,
     ) -> None:
         """Take the snapshot that a new reader would take.
 
@@ -97,7 +102,7 @@ class Inspection:
             client: The metastore.
             table: The table.
             besides: A transaction that is in nobody's way: one's own.
-            retention: How long what earlier versions need is kept.
+            retention: What is kept for earlier versions and for consumers.
         """
         snapshot = Snapshot.take(client, [table.ref])
         self.txns = snapshot.txns
@@ -208,7 +213,7 @@ class Inspection:
     def _protected(self, folders: Sequence[PartitionFolder]) -> dict[str | None, str]:
         """The partitions, or the table without, whose properties forbid cleaning, and why."""
         # Who sets both keeps only the metastore's own cleaner away: it knows of no retention.
-        told = RETENTION in self._table.parameters
+        told = not {RETENTION, CONSUMER_RETENTION}.isdisjoint(self._table.parameters)
         if not told and (reason := _forbids("table", self._table.parameters)):
             return {folder.partition: reason for folder in folders}
         names = [folder.partition for folder in folders if folder.partition is not None]
@@ -265,7 +270,7 @@ class Inspection:
         return InspectedFolder(folder, (*garbage, *staging), keep, plan)
 
     def _retained(self, listing: FolderListing) -> dict[str, str]:
-        """What versions need that are young enough, and why."""
+        """What versions need that are young enough, or consumers, and why."""
         if not self._retention or not listing.state.obsolete:
             return {}
         replacements = [

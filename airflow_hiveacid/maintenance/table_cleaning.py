@@ -9,9 +9,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 from airflow_hiveacid.acid.cleaning import CleaningPlan, Stay
+from airflow_hiveacid.acid.consumers import registered
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.quantities import parse_duration
-from airflow_hiveacid.acid.retention import RETENTION
+from airflow_hiveacid.acid.retention import (
+    CONSUMER_RETENTION,
+    DEFAULT_CONSUMER_RETENTION,
+    RETENTION,
+    Retention,
+)
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.errors import (
@@ -55,7 +61,7 @@ def clean(
         NotTransactional: It is no ACID table.
         SharedLocation: Its files lie together with those of another table or partition.
         TableReplaced: The table was dropped and created again meanwhile.
-        InvalidJob: The table's retention is no length of time.
+        InvalidJob: A retention of the table is no length of time.
     """
     job.validate()
     phases = phases or PhaseClock()
@@ -104,7 +110,7 @@ class _Cleaner:
         table: HiveTable,
         txn: Transaction,
         phases: PhaseClock,
-        retention: timedelta,
+        retention: Retention,
     ) -> None:
         self.requests_cleaned: list[int] = []
         self.warnings: list[str] = []
@@ -211,12 +217,25 @@ class _Cleaner:
         self.requests_cleaned.append(request.id)
 
 
-def _retention(table: HiveTable, job: CleanJob) -> timedelta:
-    """How long what earlier versions need is kept: as the job says, else the table."""
-    if job.retention is not None:
-        return parse_duration(job.retention, "retention")
-    return parse_duration(
-        table.parameters.get(RETENTION, "0"), f"The property {RETENTION} of {table.ref}"
+def _retention(table: HiveTable, job: CleanJob) -> Retention:
+    """What is kept for earlier versions and for consumers: as the job says, else the table."""
+
+    def told(by_job: str | None, field: str, property_: str, default: str) -> timedelta:
+        if by_job is not None:
+            return parse_duration(by_job, field)
+        by_table = table.parameters.get(property_, default)
+        return parse_duration(by_table, f"The property {property_} of {table.ref}")
+
+    cursors = registered(table.parameters, int(table.raw.createTime))
+    return Retention(
+        versions=told(job.retention, "retention", RETENTION, "0"),
+        consumers=told(
+            job.consumer_retention,
+            "consumer_retention",
+            CONSUMER_RETENTION,
+            DEFAULT_CONSUMER_RETENTION,
+        ),
+        behind={name: cursor.version for name, cursor in cursors.items()},
     )
 
 

@@ -17,6 +17,7 @@ from airflow_hiveacid.listing import list_files, read_marker, versions_of
 from airflow_hiveacid.maintenance.history_directories import Trace, directories_of, traces_of
 from airflow_hiveacid.maintenance.history_entries import HistoryEntry, Overwrites, compaction_entry
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.consumers import KnownConsumer, known_consumers
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage import ReadOnlyStorage
@@ -47,6 +48,7 @@ class TableDetail:
         newest_version: The last committed write id.
         oldest_version: The oldest version from which on all can still be read, in all partitions.
         last_compaction: The newest compaction that a reader opens something of.
+        consumers: The consumers of its changes that cleanings know of.
     """
 
     name: str
@@ -65,6 +67,7 @@ class TableDetail:
     newest_version: int = 0
     oldest_version: int = 0
     last_compaction: HistoryEntry | None = None
+    consumers: tuple[KnownConsumer, ...] = ()
 
     def __repr__(self) -> str:
         return "\n".join([self.name, *aligned(self._rows())])
@@ -89,6 +92,7 @@ class TableDetail:
             ("newest version", str(self.newest_version)),
             ("oldest version", str(self.oldest_version)),
             ("last compaction", _compaction(self.last_compaction)),
+            ("consumers", "; ".join(map(str, self.consumers)) or "none"),
         ]
 
 
@@ -133,6 +137,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
         newest_version=newest_version(snapshot.write_ids[ref.full_name]),
         oldest_version=max((part.oldest for part in parts), default=0),
         last_compaction=None if last is None else last.entry(),
+        consumers=known_consumers(table, snapshot.write_ids[ref.full_name]),
     )
 
 

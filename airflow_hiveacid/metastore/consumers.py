@@ -1,9 +1,16 @@
-"""A consumer of a table's changes, as the metastore knows it; see ``acid.consumers``."""
+"""The consumers of a table's changes, as the metastore knows them; see ``acid.consumers``."""
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from airflow_hiveacid.acid.consumers import CONSUMER_PREFIX, Cursor, last_final_version
+from airflow_hiveacid.acid.consumers import (
+    CONSUMER_PREFIX,
+    Cursor,
+    last_final_version,
+    registered,
+)
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import InvalidJob, VersionUnknown
 from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
@@ -21,6 +28,65 @@ class CursorStore(Protocol):
 
     def set(self, key: str, value: Any) -> None:
         """Keep something under a name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownConsumer:
+    """A consumer whose cursor is in the properties of the table.
+
+    Attributes:
+        name: Its name.
+        version: The last version that it has copied.
+        behind: How many newer ones there are that it could copy.
+    """
+
+    name: str
+    version: int
+    behind: int
+
+    def __str__(self) -> str:
+        behind = f"{self.behind} behind" if self.behind else "up to date"
+        return f"{self.name} at version {self.version}, {behind}"
+
+
+def known_consumers(table: HiveTable, now: ValidWriteIdList) -> tuple[KnownConsumer, ...]:
+    """The consumers of a table that cleanings know of.
+
+    Args:
+        table: The table.
+        now: What a new reader sees of its write ids.
+    """
+    newest = last_final_version(now)
+    return tuple(
+        KnownConsumer(
+            name=name,
+            version=cursor.version,
+            behind=sum(map(now.is_valid, range(cursor.version + 1, newest + 1))),
+        )
+        for name, cursor in registered(table.parameters, int(table.raw.createTime)).items()
+    )
+
+
+def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
+    """Remove the cursor of a consumer from the properties of a table.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        name: The consumer.
+
+    Returns:
+        Whether there was one.
+    """
+    key, found = f"{CONSUMER_PREFIX}{name}", False
+
+    def change(raw: Any) -> bool:
+        nonlocal found
+        found = raw.parameters.pop(key, None) is not None
+        return found
+
+    alter_table(client, ref, change)
+    return found
 
 
 class Consumer:
@@ -52,7 +118,8 @@ class Consumer:
         self.created = int(described.raw.createTime)
         cursors = [self._cursor(described), self._stored()]
         # Where it was kept may have changed meanwhile: it never goes back.
-        self.after = max((cursor.version for cursor in cursors if cursor), default=None)
+        copied = (cursor.version for cursor in cursors if cursor and not cursor.begins)
+        self.after = max(copied, default=None)
         seen = Snapshot.take(client, [self._ref]).write_ids[self._ref.full_name]
         self.newest = last_final_version(seen)
         self.highest = seen.high_watermark
@@ -77,12 +144,25 @@ class Consumer:
             )
         if begin > self.highest:
             raise VersionUnknown(
-                f"{self._ref.full_name} has no version {begin}, after which its consumer goes on."
+                f"{self._ref.full_name} has no version {begin}, after which its consumer goes on.",
+                remedy="If its metastore was set back, begin anew: give the consumer another name, and"
+                " after= the version that its copy holds.",
             )
         up_to = min(limit, self.newest)
         if up_to <= begin:
             return None
         return ChangesRange(table=self._ref.full_name, after=begin, up_to=up_to)
+
+    def begin(self, version: int) -> None:
+        """Let cleanings know of a new consumer, before it has copied anything.
+
+        Where the cursor is kept elsewhere, they never know of it.
+
+        Args:
+            version: The version after which it begins.
+        """
+        if self.after is None and self._store is None:
+            self._keep(Cursor(version, self.created, begins=True))
 
     def advance(self, version: int) -> None:
         """Move the cursor, unless it is there already or beyond.
@@ -91,18 +171,20 @@ class Consumer:
             version: The version that has been copied last.
         """
         cursor = Cursor(version, self.created)
-        if self._store is not None:
-            stored = self._stored()
-            if stored is None or stored.version < version:
-                self._store.set(self._key, str(cursor))
-            return
+        if self._store is None:
+            self._keep(cursor)
+        elif cursor.is_news_after(self._stored()):
+            self._store.set(self._key, str(cursor))
+
+    def _keep(self, cursor: Cursor) -> None:
+        """Keep a cursor in the properties of the table."""
 
         def change(raw: Any) -> bool:
             if int(raw.createTime) != self.created:
                 return False
             known = Cursor.parse(raw.parameters.get(self._key), self.created)
             raw.parameters[self._key] = str(cursor)
-            return known is None or known.version < version
+            return cursor.is_news_after(known)
 
         alter_table(self._client, self._ref, change)
 

@@ -1,12 +1,13 @@
 """HiveAcidChangesOperator: what was changed in a table, copied once, as an Airflow task."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.consumers import consumer_token, require_consumer
 from airflow_hiveacid.assets import state_of_table
-from airflow_hiveacid.errors import InvalidJob, TableReplaced
+from airflow_hiveacid.errors import InvalidJob, TableReplaced, VersionGone
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failure
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.changes_range import changes_in, reading_changes
 from airflow_hiveacid.jobs.field_checks import is_template
@@ -49,8 +50,9 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
     nothing is submitted, and the report says so by having no ``changes``; the task succeeds,
     because an earlier try may have done the work.
 
-    Where the consumer has come to is kept in the properties of the table. Since Airflow 3.3, if the
-    table's asset is one of the task's inlets, it is kept in Airflow's store for the state of assets.
+    Where the consumer has come to is kept in the properties of the table, and cleanings leave what it
+    has still to read. Since Airflow 3.3, if the table's asset is one of the task's inlets, it is kept
+    in Airflow's store for the state of assets, of which cleanings do not know.
 
     The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator; there
     is no ``once_per``, as the consumer says what is applied once.
@@ -78,6 +80,23 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         self._reads: Consumer | None = None
         self._range: ChangesRange | None = None
 
+    def _guarded(
+        self, context: "Context", run: "Callable[[Job, Context], dict[str, Any]]"
+    ) -> dict[str, Any]:
+        try:
+            return super()._guarded(context, run)
+        except HiveAcidTaskFailure as failure:
+            if failure.error.id != VersionGone.__name__ or self._range is None:
+                raise
+            remedy = (
+                f"What {self.consumer!r} had still to copy, after version {self._range.after}, was"
+                " cleaned away. Begin anew under another name of the consumer: with after= the"
+                " oldest version that is left, if its copy may lack what lies between, else with"
+                " after= a version that the copy was filled from anew. So that it does not happen"
+                " again, let it run more often, or raise hiveacid.consumer_retention of the table."
+            )
+            raise task_failure(dataclasses.replace(failure.error, remedy=remedy)) from failure
+
     def _prepare(self, context: "Context") -> Job:
         # Thrift is heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.metastore.client import MetastoreClient
@@ -91,8 +110,9 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         with MetastoreClient(job.metastore) as client:
             self._reads = Consumer(client, source.name, self.consumer, store)
             self._range = self._submitted(context) or self._reads.range(source)
-        if self._range is None:
-            return job
+            if self._range is None:
+                return job
+            self._reads.begin(self._range.after)
         self._tell_range(context)
         after, up_to = self._range.after, self._range.up_to
         token = consumer_token(self._range.table, self._reads.created, self.consumer, after)

@@ -5,13 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_hiveacid.acid.quantities import parse_duration
-from airflow_hiveacid.acid.retention import Replacement, retained
+from airflow_hiveacid.acid.retention import Replacement, Retention, retained
 from airflow_hiveacid.acid.versions import Replaced
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import InvalidJob
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)
+VERSIONS = Retention(WEEK)
 OLD = ("delta_1_1_0000", "delete_delta_2_2_0000")
 NEW = "base_0000002_v0000020"
 
@@ -21,7 +22,7 @@ def replacement(*paths, days, by=NEW, aborted=()):
     return Replacement(by, Replaced(paths, aborted), since)
 
 
-def kept(*replacements, paths=None, aborted=(), retention=WEEK):
+def kept(*replacements, paths=None, aborted=(), retention=VERSIONS):
     told = [path for one in replacements for path in one.replaced.paths]
     write_ids = ValidWriteIdList("db.t", 100, aborted=aborted)
     return retained(
@@ -89,6 +90,52 @@ def test_a_copy_of_a_compacted_delta_is_not_kept_because_hive_reads_both():
 def test_original_files_are_kept_by_the_name_that_they_are_judged_by():
     old = replacement("000000_0", "HIVE_UNION_SUBDIR_1/000000_0", days=1)
     assert sorted(kept(old)) == ["000000_0", "HIVE_UNION_SUBDIR_1"]
+
+
+CONSUMER = {"consumers": WEEK, "behind": {"log": 1}}
+
+
+@pytest.mark.parametrize(
+    ("more", "days", "stays"),
+    [
+        ({}, 6.99, True),
+        ({}, 7, False),
+        # It reads the base itself, or what is newer.
+        ({"behind": {"log": 2}}, 0, False),
+        ({"behind": {"log": 2, "mirror": 1}}, 0, True),
+        ({"behind": {}}, 0, False),
+        ({"consumers": timedelta(0)}, 0, False),
+        ({"versions": timedelta(days=8)}, 7.5, True),
+    ],
+)
+def test_what_a_consumer_has_still_to_read_stays_for_a_while(more, days, stays):
+    found = kept(replacement(*OLD, days=days), retention=Retention(**CONSUMER | more))
+    assert sorted(found) == (sorted(OLD) if stays else [])
+
+
+def test_for_a_consumer_nothing_stays_that_a_minor_compaction_has_replaced():
+    """The rows of its output keep their write ids."""
+    minor = replacement(*OLD, days=0, by="delta_0000001_0000002_v0000020")
+    assert kept(minor, retention=Retention(**CONSUMER)) == {}
+
+
+def test_of_two_bases_a_consumer_needs_those_that_are_newer():
+    first = replacement(*OLD, days=1, by="base_0000002_v0000020")
+    second = replacement("base_0000002_v0000020", "delta_3_3_0000", days=0, by="base_0000003_v30")
+    for at, stays in ((1, 4), (2, 2), (3, 0)):
+        retention = Retention(consumers=WEEK, behind={"log": at})
+        assert len(kept(first, second, retention=retention)) == stays
+
+
+def test_the_reason_says_which_consumers_need_it_and_how_long():
+    behind = {"log": 1, "mirror": 0, "done": 2, "a": 0, "b": 0}
+    reason, *_ = kept(
+        replacement(*OLD, days=1), retention=Retention(consumers=WEEK, behind=behind)
+    ).values()
+    assert "log (at version 1), mirror (at version 0), a (at version 0), 1 more" in reason
+    assert "until 2026-01-08 12:00:00 UTC" in reason
+    assert "done" not in reason
+    assert "earlier versions" not in reason
 
 
 @pytest.mark.parametrize(

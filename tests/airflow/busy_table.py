@@ -12,6 +12,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_hiveacid import (
@@ -25,6 +26,7 @@ from airflow_hiveacid import (
     mirror_job,
 )
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
@@ -34,7 +36,9 @@ from airflow_hiveacid.metastore.consumers import Consumer
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.progress import Phase, PhaseObserver
+from tests.cli.acid_files import write_events
 from tests.engine.acid_tables import create
+from tests.maintenance.acid_folders import path_of
 
 COLUMNS = {"id": "int", "v": "string"}
 BEFORE, AFTER = "before the cursor", "after the cursor"
@@ -89,10 +93,10 @@ class BusyTable:
         self.table, self.log, self.copy = (
             f"{self.database}.{name}" for name in ("busy", "log", "copy")
         )
-        create(self.client, self.table, COLUMNS, parameters={"hiveacid.retention": "7 days"})
+        create(self.client, self.table, COLUMNS)
         create(self.client, self.log, COLUMNS | {"change": "string", "version": "bigint"})
         create(self.client, self.copy, COLUMNS)
-        self._late: list[int] = []
+        self._late: list[tuple[int, int]] = []
         self._dead = False
         self._struck: list[PhaseObserver] = []
         self._at_cursor: dict[str, Callable[[], None]] = {}
@@ -127,10 +131,12 @@ class BusyTable:
 
     def write(self) -> None:
         """Change some rows, or none."""
-        kind = self.random.choice(["insert", "insert", "update", "delete", "nothing", "late"])
+        kinds = ["insert", "insert", "update", "delete", "nothing", "late", "aborted"]
+        kind = self.random.choice(kinds)
         with AcidTable(self.table, self.client.options, spark=self.spark) as table:
             if kind == "insert":
-                new = max(self.rows, default=0) + 1
+                # Those of other engines are negative.
+                new = max((0, *self.rows)) + 1
                 report = table.append(self.spark.sql(f"SELECT {new} id, 'new' v"))
                 self._changed(report, ("insert", new, "new"))
             elif kind == "update" and self.rows:
@@ -143,21 +149,54 @@ class BusyTable:
                 self._changed(table.delete(f"id = {id_}"), ("delete", id_, self.rows[id_]))
             elif kind == "late":
                 # Its write id is lower than those of whoever commits before it.
-                txn = self.client.open_txn("user", "host", None)
-                self.client.allocate_write_id(txn, TableRef.parse(self.table))
-                self._late.append(txn)
+                self._late.append(self.begin())
+            elif kind == "aborted":
+                txn, write_id = self.begin()
+                self._insert(write_id, -write_id, "never")
+                self.client.abort_txn(txn)
             else:
                 table.delete("id = 0")
 
     def end_late(self) -> None:
-        """End what was open for long, and has changed nothing."""
-        for txn in self._late:
-            self.client.commit_txn(txn)
+        """End what was open for long: some of it with a row, some with none, some not well."""
+        for txn, write_id in self._late:
+            end = self.random.choice(["row", "nothing", "abort"])
+            if end != "nothing":
+                self._insert(write_id, -write_id, "late")
+            if end == "abort":
+                self.client.abort_txn(txn)
+                continue
+            try:
+                self.client.commit_txn(txn)
+            except TransactionAborted:
+                continue  # It took too long.
+            if end == "row":
+                self.rows[-write_id] = "late"
+                self.changes[-write_id, "late", "insert", write_id] += 1
         self._late.clear()
 
+    def begin(self) -> tuple[int, int]:
+        """A transaction of another engine, with its write id."""
+        txn = self.client.open_txn("user", "host", None)
+        return txn, self.client.allocate_write_id(txn, TableRef.parse(self.table))
+
+    def _insert(self, write_id: int, id_: int, value: str) -> None:
+        """What another engine does to insert a row."""
+        folder = self.client.get_table(TableRef.parse(self.table)).folder
+        row = pa.array(
+            [{"id": id_, "v": value}], pa.struct([("id", pa.int32()), ("v", pa.string())])
+        )
+        delta = path_of(folder) / Delta(write_id, write_id, 0).name
+        write_events(delta / "bucket_00000", [(write_id, 0, write_id)], row)
+        (delta / "_orc_acid_version").write_text("2")
+
     def maintain(self) -> None:
-        """Compact one of the tables, and clean it; the retention keeps what consumers need."""
+        """Compact one of the tables, and clean it, after what was killed has timed out."""
         self._time_out()
+        self.compact_and_clean()
+
+    def compact_and_clean(self) -> None:
+        """Compact one of the tables, and clean it; what consumers have to read must stay."""
         name = self.random.choice([self.table, self.table, self.log, self.copy])
         type_ = self.random.choice(["minor", "major"])
         options = {"target": name, "metastore": self.client.options}
@@ -167,7 +206,7 @@ class BusyTable:
     def _time_out(self) -> None:
         """Abort what the killed ones have left, as a metastore does after some minutes."""
         for txn in self.client.get_open_txns_info():
-            if txn.txn_id not in self._late and self.table in txn.host:
+            if txn.txn_id not in dict(self._late) and self.table in txn.host:
                 with suppress(TransactionAborted):
                     self.client.abort_txn(txn.txn_id)
 

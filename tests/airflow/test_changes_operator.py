@@ -14,6 +14,8 @@ import pytest
 from airflow_hiveacid import (
     AcidTable,
     ChangesSource,
+    CleanJob,
+    CompactJob,
     ExportChangesJob,
     HiveAcidChangesOperator,
     InsertJob,
@@ -25,9 +27,11 @@ from airflow_hiveacid import (
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, HiveAcidTaskRefused
+from airflow_hiveacid.jobs.report import CleanReport
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.alteration import alter_table
-from airflow_hiveacid.metastore.consumers import Consumer
+from airflow_hiveacid.metastore.consumers import Consumer, forget_consumer
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from tests.engine.acid_tables import create
@@ -287,6 +291,43 @@ def test_a_table_follows_another_one_beside_other_consumers(
     assert feed.rows(feed.copy) == feed.rows(feed.table) == [(2, "b!"), (None, "n!")]
     cursors = {name: text.split("@")[0] for name, text in feed.properties.items() if "@" in text}
     assert cursors == {"hiveacid.consumer.audit": "1", "hiveacid.consumer.mirror": "3"}
+
+
+def _major_and_clean(feed: Feed) -> CleanReport:
+    options: Any = {"target": feed.table, "metastore": feed.client.options}
+    run(feed.spark, CompactJob(**options, type="major"))
+    return clean(feed.client, CleanJob(**options))
+
+
+def test_a_new_consumer_that_is_killed_loses_nothing_to_a_cleaning(
+    feed: Feed, client: Any, context: Any
+) -> None:
+    feed.write("SELECT 1 id, 'a' v")
+    feed.write("id = 1", "delete")
+    feed.observers = [At(Phase.OPEN, _kill)]
+    with pytest.raises(Killed):
+        feed.operator().execute(context())
+    assert _major_and_clean(feed).removed == ()
+    feed.operator().execute(context())
+    assert feed.versions() == [(1, 1), (2, 1)]
+    assert len(clean(client, CleanJob(target=feed.table, metastore=client.options)).removed) == 2
+
+
+def test_where_changes_are_gone_the_failure_says_how_to_begin_anew(
+    feed: Feed, client: Any, context: Any
+) -> None:
+    feed.write("SELECT 1 id, 'a' v")
+    feed.operator().execute(context())
+    feed.write("SELECT 2 id, 'b' v")
+    forget_consumer(client, TableRef.parse(feed.table), "audit")
+    assert _major_and_clean(feed).removed
+    Consumer(client, feed.table, "audit").advance(1)
+    with pytest.raises(HiveAcidTaskRefused, match="oldest version that is left is 2") as raised:
+        feed.operator().execute(context())
+    assert "'audit' had still to copy, after version 1" in str(raised.value)
+    assert "another name of the consumer" in str(raised.value)
+    feed.operator(feed.appending(after="2"), consumer="audit_anew").execute(context())
+    assert feed.versions() == [(1, 1)]
 
 
 class _Store(dict[str, Any]):

@@ -10,7 +10,9 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.maintenance.table_detail import table_detail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.consumers import Consumer
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.cli.acid_files import ids, write_events
@@ -89,6 +91,27 @@ def test_the_history_of_a_table_is_told(folders, hiveacid):
     entries = json.loads(hiveacid("history", folders.ref.full_name, "--json")[1])["history"]
     assert [entry["write_id"] for entry in entries] == list(range(12, 0, -1))
     assert (entries[0]["state"], entries[0]["directories"]) == ("current", [])
+
+
+@FAKE
+def test_consumers_are_shown_and_forgotten(client, folders, hiveacid):
+    name = folders.ref.full_name
+    assert hiveacid("consumers", "list", name) == (0, f"{name}: 0 consumers\n")
+    Consumer(client, name, "log").advance(9)
+    Consumer(client, name, "new").begin(0)
+    status, printed = hiveacid("consumers", "list", name)
+    rows = [line.split() for line in printed.splitlines()[1:]]
+    assert (status, rows) == (
+        0,
+        [["consumer", "version", "behind"], ["log", "9", "3"], ["new", "0", "12"]],
+    )
+    described = json.loads(hiveacid("consumers", "list", name, "--json")[1])["consumers"]
+    assert described[0] == {"name": "log", "version": 9, "behind": 3}
+    detail = table_detail(client, folders.ref)
+    assert repr(detail).endswith("log at version 9, 3 behind; new at version 0, 12 behind")
+    assert hiveacid("consumers", "forget", name, "log")[0] == 0
+    assert [one.name for one in table_detail(client, folders.ref).consumers] == ["new"]
+    assert hiveacid("consumers", "forget", name, "log")[0] == 20
 
 
 @REAL

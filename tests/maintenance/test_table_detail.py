@@ -34,7 +34,7 @@ def test_it_counts_what_a_reader_opens_and_says_which_versions_there_are(client,
     lines = [line.split(maxsplit=1) for line in repr(after).splitlines()]
     assert lines[0] == [f"{database}.t"]
     assert ["columns", "id int"] in lines
-    assert repr(after).splitlines()[-1].endswith("major of p=1, at 2026-11-20 12:00:00")
+    assert ["last", "compaction  major of p=1, at 2026-11-20 12:00:00"] in lines
     assert "<td>major of p=1, at 2026-11-20 12:00:00</td>" in after._repr_html_()
 
 

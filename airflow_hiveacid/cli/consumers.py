@@ -1,0 +1,89 @@
+"""`hiveacid consumers`: who copies the changes of a table, and forgetting one of them."""
+
+import argparse
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.text_table import aligned
+from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser(
+        "list",
+        help="show how far they are",
+        description="Show the consumers that cleanings know of, how far each has come, and how many "
+        "versions it has still to copy.",
+    )
+    forget = actions.add_parser(
+        "forget",
+        help="keep nothing for one of them any more",
+        description="Remove the cursor of a consumer that will not run again, so that cleanings "
+        "keep nothing for it. If it does run again, it begins like a new one.",
+    )
+    for action in (listing, forget):
+        action.add_argument("table", metavar="DB.TABLE", help="the table's name")
+        target.add_metastore(action)
+        target.add_json(action)
+    forget.add_argument("consumer", metavar="NAME", help="the consumer")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List the consumers of a table, or forget one."""
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    ref = TableRef.parse(arguments.table)
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        if arguments.action == "forget":
+            return _forget(client, ref, arguments)
+        return _list(client, ref, arguments)
+
+
+COMMAND = Command(
+    name="consumers",
+    help="show who copies a table's changes, or forget one of them",
+    description="Show the consumers of a table's changes, or forget one of them.",
+    configure=_configure,
+    run=run,
+    changes=True,
+)
+
+
+def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
+    from airflow_hiveacid.jobs import codec
+    from airflow_hiveacid.metastore.consumers import known_consumers
+    from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+
+    now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+    consumers = known_consumers(client.get_table(ref), now)
+    if arguments.json:
+        described = [codec.encode(consumer) for consumer in consumers]
+        print(json.dumps({"table": ref.full_name, "consumers": described}, ensure_ascii=False))
+        return 0
+    print(f"{ref}: {len(consumers)} consumers")
+    if consumers:
+        head = ("consumer", "version", "behind")
+        rows = [(one.name, str(one.version), str(one.behind)) for one in consumers]
+        print("\n".join(aligned([head, *rows], right=[1, 2])))
+    return 0
+
+
+def _forget(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
+    from airflow_hiveacid.metastore.consumers import forget_consumer
+
+    if not forget_consumer(client, ref, arguments.consumer):
+        raise InvalidJob(f"{ref} has no consumer {arguments.consumer!r} in its properties.")
+    if arguments.json:
+        forgotten = {"table": ref.full_name, "consumer": arguments.consumer, "forgotten": True}
+        print(json.dumps(forgotten, ensure_ascii=False))
+    else:
+        print(f"{ref}: {arguments.consumer} is forgotten.")
+    return 0
