@@ -7,6 +7,7 @@ name that starts like an ACID name but does not parse is an error, never silentl
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from airflow_hiveacid.errors import MalformedName
 
@@ -122,6 +123,8 @@ class OriginalFile:
         return f"{self.bucket:06d}_{self.attempt}{copy}"
 
 
+# Several rules ask for the same names, one after the other.
+@lru_cache(maxsize=1 << 15)
 def parse_directory(name: str) -> Base | Delta | None:
     """Read the name of one directory below a table or a partition.
 

@@ -4,6 +4,7 @@ A table may have hundreds of thousands of files, so little is done for each of t
 """
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -17,6 +18,8 @@ ORIGINALS = ""
 
 _ACID = ("base_", "delta_", "delete_delta_")
 _NANOSECONDS_PER_HOUR = 3600 * 10**9
+# An object store takes its time for each listing.
+_LISTERS = 8
 
 
 @dataclass(slots=True)
@@ -30,6 +33,7 @@ class DirectorySizes:
         marked: The directories with the marker file of a base.
         noted: Those with a note of ours.
         with_attempts: Those with a file that is named after the attempt of a task.
+        unseen: Those of which nothing but the name is known.
     """
 
     storage: ReadOnlyStorage
@@ -38,28 +42,50 @@ class DirectorySizes:
     marked: set[str] = field(default_factory=set)
     noted: set[str] = field(default_factory=set)
     with_attempts: set[str] = field(default_factory=set)
+    unseen: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, location: str) -> "DirectorySizes":
         """List a folder."""
+        sizes = cls(ReadOnlyStorage.of(location))
+        sizes._take(sizes.storage.walk())
+        return sizes
+
+    @classmethod
+    def unseen_in(cls, location: str) -> "DirectorySizes":
+        """List the names of the directories in a folder, and not what is in them."""
         storage = ReadOnlyStorage.of(location)
-        sizes = cls(storage)
-        for path, size, written in storage.walk():
+        names = storage.list_directories(missing_ok=True)
+        return cls(storage, dict.fromkeys(names, 0), unseen=set(names))
+
+    def look_into(self, names: Iterable[str]) -> None:
+        """List what is in directories of which only the names are known; some may be gone by now."""
+        new = self.unseen.intersection(names)
+        with ThreadPoolExecutor(_LISTERS) as pool:
+            listings = pool.map(lambda name: list(self.storage.walk(name)), new)
+            for name, listed in zip(new, listings, strict=True):
+                if listed or self.storage.exists(name):
+                    self._take(listed)
+                else:
+                    del self.bytes[name]
+        self.unseen -= new
+
+    def _take(self, listed: Iterable[tuple[str, int | None, int | None]]) -> None:
+        for path, size, written in listed:
             if size is None:
-                sizes.bytes.setdefault(path, 0)
+                self.bytes.setdefault(path, 0)
                 continue
             directory, _, name = path.rpartition("/")
             if is_hidden(name):
                 if name == METADATA_FILE:
-                    sizes.marked.add(directory)
+                    self.marked.add(directory)
                 elif name == SIDECAR_FILE:
-                    sizes.noted.add(directory)
+                    self.noted.add(directory)
                 continue
-            if directory not in sizes.with_attempts and is_named_after_attempt(name):
-                sizes.with_attempts.add(directory)
-            sizes.bytes[directory] = sizes.bytes.get(directory, 0) + size
-            sizes.written[directory] = written
-        return sizes
+            if directory not in self.with_attempts and is_named_after_attempt(name):
+                self.with_attempts.add(directory)
+            self.bytes[directory] = self.bytes.get(directory, 0) + size
+            self.written[directory] = written
 
     def contents(self, partitions: Iterable[str]) -> dict[str, dict[str, int]]:
         """The sizes of each partition's directories, by their names and by the partition's path.

@@ -3,7 +3,6 @@
 import re
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -42,18 +41,21 @@ from airflow_hiveacid.maintenance.history_entries import (
     write_entry,
 )
 from airflow_hiveacid.maintenance.run_note_folder import RunNoteFolder
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.orc.tail import FooterField
-from airflow_hiveacid.storage import ReadOnlyStorage
 
 # Notes are small files, and an object store takes its time for each.
 _READERS = 8
 # Ours have some hundred bytes; whoever forges them may take a megabyte for each. Who waits for all of
 # it waits for the notes of the largest table.
 _MOST_BYTES, _MOST_BYTES_OF_ALL = 32 << 20, 256 << 20
-_UNCLEAR = re.compile(r"base_[0-9]+")
+# What names like these are of, only a file in the directory tells.
+_UNCLEAR = re.compile(r"base_[0-9]+|(delete_)?delta_[0-9]+_[0-9]+")
+# Each of so many directories is listed by itself, sooner than all of a large table.
+_FEW = 1000
 # What ORC files say of their writers; many programs write them with the library of 0.
 _ORC_JAVA, _ENGINES = 0, {2: "Presto", 4: "Trino"}
 
@@ -85,11 +87,14 @@ def table_history(
         NotTransactional: The table is none that has versions.
         TableNotFound: It does not exist.
     """
-    folders = _Folders.of(client, ref, seconds, allowed)
+    folders = _Folders.of(client, ref, seconds, allowed, limit)
     if limit < 1:
         return []
     reading, now = folders.reading, folders.now
     traces = traces_of(folders.located, now, limit)
+    # Behind the last one nobody has looked which directories there are.
+    oldest = traces[-1].last if len(traces) == limit else 0
+    traces = folders.with_sizes(traces)
     notes = reading.notes_of(traces)
     own = {
         trace.last: WriteFacts.of_note(notes[trace.key], trace.last, ref.full_name)
@@ -108,8 +113,6 @@ def table_history(
         if facts.files:
             told[facts.write_id] = facts
     there = {trace.write_id for trace in traces}
-    # Behind the last one nobody has looked which directories there are.
-    oldest = traces[-1].last if len(traces) == limit else 0
     gone = [
         Trace.of_write(write_id)
         for write_id in told
@@ -154,13 +157,15 @@ def version_directories(
         seconds: How long to look; see ``table_history``.
         allowed: Which locations may be opened; None is all.
     """
-    folders = _Folders.of(client, ref, seconds, allowed)
+    folders = _Folders.of(client, ref, seconds, allowed, limit)
     own = [
         each
         for each in folders.located
         if each.first_write_id <= write_id <= each.last_write_id and not each.compaction
     ]
-    return folders.reading.looked_into(own[:limit])
+    trace = Trace((write_id,), write_id, write_id, write_id, directories=own[:limit])
+    folders.with_sizes([trace])
+    return folders.reading.looked_into(trace.directories)
 
 
 def version_of(
@@ -212,6 +217,7 @@ class _Folders:
         ref: TableRef,
         seconds: float,
         allowed: AllowedLocations | None,
+        limit: int,
     ) -> Self:
         table = client.get_table(ref)
         if table.kind is TableKind.NOT_ACID:
@@ -220,7 +226,7 @@ class _Folders:
         allowed = allowed or AllowedLocations()
         reading = _Reading(seconds)
         allowed.require(table.folder)
-        folders = cls(ref, snapshot, reading, DirectorySizes.of(table.folder))
+        folders = cls(ref, snapshot, reading, _listed(table, limit))
         inside: dict[str, str | None] = {"": None}
         outside: dict[str, str] = {}
         if table.partition_keys:
@@ -244,6 +250,24 @@ class _Folders:
         notes = RunNoteFolder(self.home.storage, self.ref.full_name)
         return notes.committed(self.snapshot.txns, self.snapshot.write_ids, limit, known)
 
+    def with_sizes(self, traces: Sequence[Trace]) -> list[Trace]:
+        """Let the directories have their sizes, where only their names are known.
+
+        Returns:
+            The traces, without compactions whose directories are gone by now.
+        """
+        if not self.home.unseen:
+            return [*traces]
+        self.home.look_into(each.name for trace in traces for each in trace.directories)
+        sizes = self.home.contents([""])[""]
+        for trace in traces:
+            trace.directories = [
+                replace(each, bytes=sizes[each.name], time=_seconds(self.home, each.name))
+                for each in trace.directories
+                if each.name in sizes
+            ]
+        return [trace for trace in traces if trace.write_id is not None or trace.directories]
+
     def _add(self, folder: DirectorySizes, partitions: Mapping[str, str | None]) -> None:
         for path, sizes in folder.contents(partitions).items():
             prefix = f"{path}/" if path else ""
@@ -264,18 +288,39 @@ class _Folders:
                 metadata_acid=data_format,
             )
             noted = [name for name in names if f"{prefix}{name}" in folder.noted]
-            written = ((name, folder.written.get(f"{prefix}{name}")) for name in names)
             found = directories_of(
                 partitions[path],
                 state,
                 {name: sizes[name] for name in names},
                 # With a transaction in its name a base is of a compaction anyway.
-                markers={name: data_format(name) for name in marked if _UNCLEAR.fullmatch(name)},
+                markers={
+                    name: data_format(name)
+                    for name in marked
+                    if name.startswith("base_") and _UNCLEAR.fullmatch(name)
+                },
                 noted=noted,
-                times={name: None if own is None else own / 1e9 for name, own in written},
+                times={name: _seconds(folder, f"{prefix}{name}") for name in names},
             )
             self.located += found
-            self.reading.know(folder.storage, prefix, partitions[path], noted)
+            self.reading.know(partitions[path], folder, prefix)
+
+
+def _listed(table: HiveTable, limit: int) -> DirectorySizes:
+    """A table's folder: as much as so many entries need, if that is less than all of it."""
+    if table.partition_keys or limit > _FEW:
+        return DirectorySizes.of(table.folder)
+    home = DirectorySizes.unseen_in(table.folder)
+    unclear = [*filter(_UNCLEAR.fullmatch, home.bytes)]
+    if len(unclear) > _FEW:
+        return DirectorySizes.of(table.folder)
+    home.look_into(unclear)
+    return home
+
+
+def _seconds(folder: DirectorySizes, path: str) -> float | None:
+    """When a directory was written, in seconds since 1970."""
+    written = folder.written.get(path)
+    return None if written is None else written / 1e9
 
 
 class _Reading:
@@ -289,19 +334,15 @@ class _Reading:
         self._deadline = time.monotonic() + seconds
         self._most = _MOST_BYTES if seconds < float("inf") else _MOST_BYTES_OF_ALL
         self._bytes = 0
-        self._places: dict[str | None, tuple[ReadOnlyStorage, str]] = {}
-        self._noted: dict[str | None, set[str]] = defaultdict(set)
+        self._places: dict[str | None, tuple[DirectorySizes, str]] = {}
 
     @property
     def late(self) -> bool:
         return time.monotonic() > self._deadline
 
-    def know(
-        self, storage: ReadOnlyStorage, prefix: str, partition: str | None, noted: Iterable[str]
-    ) -> None:
-        """Be told where a partition is, and which of its directories have a note."""
-        self._places[partition] = storage, prefix
-        self._noted[partition].update(noted)
+    def know(self, partition: str | None, folder: DirectorySizes, prefix: str) -> None:
+        """Be told below which folder a partition is, and by which path."""
+        self._places[partition] = folder, prefix
 
     def notes_of(self, traces: Sequence[Trace]) -> dict[TraceKey, dict[str, Any]]:
         """One note of each, by its key: all directories of one have the same, but for their files."""
@@ -326,13 +367,17 @@ class _Reading:
         return note and {name: part for name, part in note.items() if name != "files"}
 
     def _note(self, directory: HistoryDirectory) -> dict[str, Any] | None:
-        if directory.name not in self._noted[directory.partition] or self._enough:
+        if not self._is_noted(directory) or self._enough:
             return None
-        storage, prefix = self._places[directory.partition]
-        content = storage.read_small(f"{prefix}{directory.name}/{SIDECAR_FILE}")
+        folder, prefix = self._places[directory.partition]
+        content = folder.storage.read_small(f"{prefix}{directory.name}/{SIDECAR_FILE}")
         # Several threads add to it: it need not be exact.
         self._bytes += len(content or b"")
         return None if content is None else parse_note(content)
+
+    def _is_noted(self, directory: HistoryDirectory) -> bool:
+        folder, prefix = self._places[directory.partition]
+        return f"{prefix}{directory.name}" in folder.noted
 
     @property
     def _enough(self) -> bool:
@@ -344,14 +389,14 @@ class _Reading:
             written = written_files(note)
             rows = None if written is None else sum(file.rows for file in written)
             return replace(directory, rows=rows)
-        if directory.name in self._noted[directory.partition] or self._enough:
+        if self._is_noted(directory) or self._enough:
             return directory
         return replace(directory, engine=self._engine(directory))
 
     def _engine(self, directory: HistoryDirectory) -> str | None:
         """Who has written a directory that has no note, if one of its files says that."""
-        storage, prefix = self._places[directory.partition]
-        path = f"{prefix}{directory.name}"
+        folder, prefix = self._places[directory.partition]
+        storage, path = folder.storage, f"{prefix}{directory.name}"
         try:
             files = storage.list_files(path, missing_ok=True)
             name = next(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import pytest
 
@@ -9,6 +10,7 @@ from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import NotTransactional
+from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
 from airflow_hiveacid.maintenance.table_history import table_history, version_directories
 from tests.maintenance.acid_folders import AcidFolders
 
@@ -94,8 +96,31 @@ def test_what_was_written_and_compacted_has_a_state(folders):
     assert (major.first_write_id, major.last_write_id, major.merged) == (0, 2, ((1, 2),))
     assert (write.bytes, write.kinds, write.rows_inserted) == (FILE_BYTES, ("insert",), None)
     assert write.time is not None
-    assert [entry.write_id for entry in history(folders, limit=3)] == [3, None, None]
+    # All of the folder is listed in another way than what some entries need.
+    assert history(folders, limit=sys.maxsize) == after
+    assert history(folders, limit=3) == after[:3]
     assert history(folders, limit=0) == []
+
+
+def test_a_compaction_whose_directory_is_removed_meanwhile_is_no_entry(folders, monkeypatch):
+    """The names are listed first, and what is in the newest ones later."""
+    folders.insert()
+    folders.compact(Delta(1, 1))
+    folders.insert()
+    look_into = DirectorySizes.look_into
+
+    def removed_before(sizes, names):
+        wanted = list(names)
+        for path in folders.root.glob("delta_0000001_*"):
+            shutil.rmtree(path)
+        look_into(sizes, wanted)
+
+    monkeypatch.setattr(DirectorySizes, "look_into", removed_before)
+    entries = history(folders)
+    assert [(entry.write_id, entry.state.value, entry.bytes) for entry in entries] == [
+        (2, "current", FILE_BYTES),
+        (1, "cleaned", None),
+    ]
 
 
 def test_notes_of_jobs_tell_who_wrote_what_and_when(folders):
