@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -37,7 +37,11 @@ exit 97
 """
 # With one level of compilation Java keeps room for 48 MB of code; once that is full, after some
 # hundred queries, it compiles nothing any more.
-_JAVA_OPTIONS = "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"
+_JAVA_OPTIONS = (
+    "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m "
+    # What a statement leaves behind is garbage before this is full.
+    "-Xmn512m"
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -141,18 +145,34 @@ def database(client: MetastoreClient) -> Iterator[str]:
     client.drop_database(name, cascade=True)
 
 
+def _remembering(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Look up a Java class or package once: Java searches all archives for every part of a name."""
+
+    def remembered(place: Any, name: str) -> Any:
+        member = vars(place)[name] = look_up(place, name)
+        return member
+
+    return remembered
+
+
 @pytest.fixture(scope="session")
 def spark(fast_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    from py4j.java_gateway import JavaPackage, JVMView
     from pyspark.sql import SparkSession
 
     # It tells of closed connections while Python ends, when there is no output any more.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
+        for place in (JVMView, JavaPackage):
+            patch.setattr(place, "__getattr__", _remembering(place.__getattr__))
         session = (
             SparkSession.builder.master("local[2]")
             .appName("hiveacid-tests")
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            # Every plan is also written down for the page that nobody looks at.
+            .config("spark.sql.ui.explainMode", "simple")
             # A task that finds no memory ends the whole process, and with it every later test.
             .config("spark.driver.memory", "2g")
             .config("spark.sql.shuffle.partitions", "2")
