@@ -6,6 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.errors import MetastoreCallFailed
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
@@ -152,6 +153,25 @@ def test_what_did_not_come_to_be_says_why_and_makes_room(
     (entry,) = queue.show(table)
     assert (entry.state, entry.error) == (end, "No space left for façade.")
     assert queue.request(table, DAY, MAJOR, pool=pool).accepted
+
+
+@pytest.mark.parametrize("end", ["failed", "refused"])
+def test_a_request_that_has_ended_cannot_go_on(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str, end: str
+) -> None:
+    queue.request(table, DAY, MAJOR, pool=pool)
+    claimed = queue.claim("worker", pool)
+    assert claimed is not None
+    getattr(queue, end)(claimed, "why")
+    with pytest.raises(MetastoreCallFailed):
+        queue.record(claimed, 1, 1, "alice")
+    with pytest.raises(MetastoreCallFailed, match="update count was 0"):
+        queue.compacted(claimed)
+    for again in (queue.failed, queue.refused):
+        with pytest.raises(MetastoreCallFailed):
+            again(claimed, "another reason")
+    (entry,) = queue.show(table)
+    assert (entry.state, entry.error) == (end, "why")
 
 
 def test_a_request_that_is_marked_before_its_transaction_fails_can_still_fail(

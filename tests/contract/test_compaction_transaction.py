@@ -319,3 +319,28 @@ def test_files_that_are_gone_since_it_was_aborted_are_told_as_the_abort(
     assert aborted.value.retryable
     assert isinstance(aborted.value.__cause__, error)
     assert client.show_locks() == []
+
+
+@only_hms4
+@pytest.mark.parametrize("step", ["record", "commit"])
+def test_who_was_taken_for_dead_is_told_of_the_abort(
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    begin: Callable[..., CompactionTransaction],
+    step: str,
+) -> None:
+    compaction = begin()
+
+    def wake_up() -> None:
+        with compaction:
+            client.abort_txn(compaction.txn_id)
+            assert queue.live(table) == []
+            if step == "record":
+                compaction.record(1)
+            compaction.commit()
+
+    with pytest.raises(TransactionAborted) as aborted:
+        wake_up()
+    assert aborted.value.retryable
+    assert states(queue, table) == ["failed"]

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_hiveacid.acid.locks import MetastoreVersion
-from airflow_hiveacid.metastore.thrift import idl_compaction
+from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables
 from tests.fakes.transactions import Transactions
 
 _INITIATED, _WORKING, _READY = "initiated", "working", "ready for cleaning"
+_ENDED = ("succeeded", "failed", "refused")
 
 
 @dataclass
@@ -115,13 +116,15 @@ class Compactions:
         return idl_compaction.OptionalCompactionInfoStruct()
 
     def update_compactor_state(self, info: Any, txn_id: int) -> None:
-        entry = self._entries[info.id]
+        entry = self._unfinished(info)
         entry.txn, entry.run_as = txn_id, info.runas
         entry.highest_write_id = info.highestWriteId
         self._transactions.record_compaction(txn_id, entry.place, info.highestWriteId)
 
     def mark_compacted(self, info: Any) -> None:
         entry = self._entries[info.id]
+        if entry.state in _ENDED:
+            raise idl_tables.MetaException("The update count was 0 which is not the expected.")
         entry.state, entry.worker = _READY, None
         # The real one does this when the transaction commits, which comes right after.
         entry.next_txn = self._transactions.get_open_txns().txn_high_water_mark
@@ -132,12 +135,19 @@ class Compactions:
         self._transactions.forget_aborted(entry.place, info.highestWriteId)
 
     def mark_failed(self, info: Any) -> None:
-        entry = self._entries[info.id]
+        entry = self._unfinished(info)
         entry.state, entry.error = "failed", info.errorMessage
 
     def mark_refused(self, info: Any) -> None:
-        entry = self._entries[info.id]
+        entry = self._unfinished(info)
         entry.state, entry.error = "refused", info.errorMessage
+
+    def _unfinished(self, info: Any) -> _Entry:
+        """A request that has not ended; the real one stumbles over others, too."""
+        entry = self._entries[info.id]
+        if entry.state in _ENDED:
+            raise RuntimeError(f"Request {info.id} has ended.")
+        return entry
 
     def forget_table(self, database: str, table: str) -> None:
         self._entries = {

@@ -11,6 +11,7 @@ SEEDS = range(24)
 # What has gone wrong once.
 FAILED = [
     "3.1.3/two tables/read only/127/all is compacted, cleaned and forgotten/fail question/34",
+    "4.0.1/minor compaction/pause/38/nothing/lose answer/31",
     "3.1.3/merge/lose questions/25/all is compacted, cleaned and forgotten/pause/54",
 ]
 

@@ -9,6 +9,7 @@ from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.errors import (
     CommitUncertain,
     ConflictError,
+    MetastoreCallFailed,
     MetastoreError,
     TransactionAborted,
     UserError,
@@ -206,9 +207,10 @@ class LiveTransaction:
 
     def _ended_by_others(self, error: BaseException | None) -> bool:
         """Whether an error only follows from others aborting the transaction while it works."""
-        # Its directories are removed then, in the end also those that it reads; what that looks
-        # like depends on who comes across it.
-        unclear = isinstance(error, Exception) and not isinstance(error, _PLAIN)
+        # Its directories are removed then, in the end also those that it reads, and its request is
+        # taken back; what that looks like depends on who comes across it.
+        refused = isinstance(error, MetastoreCallFailed)
+        unclear = isinstance(error, Exception) and (refused or not isinstance(error, _PLAIN))
         if self._state is not State.OPEN or not unclear:
             return False
         try:
