@@ -136,13 +136,25 @@ def change_columns(
         raw.sd.cols = [
             idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns
         ]
-        raw.parameters[DDL_TIME] = str(int(time.time()))
+        mark_changed(raw)
         return columns != table.columns
 
     # Only those who ask for locks are kept away by it.
     with ExclusiveTable(client, ref, run_token, lock_wait_seconds):
         alter_table(client, ref, change, context={"CASCADE": "true"})
         return client.get_table(ref)
+
+
+def mark_changed(raw: Any) -> None:
+    """Let those see that a definition is another one by now who have read it before.
+
+    Args:
+        raw: The Thrift struct of a table; its parameters change.
+    """
+    read = raw.parameters.get(DDL_TIME, "")
+    # Of two changes within a second each has a time of its own.
+    earliest = int(read) + 1 if read.isdecimal() else 0
+    raw.parameters[DDL_TIME] = str(max(int(time.time()), earliest))
 
 
 def forget_row_count(described: Any) -> bool:

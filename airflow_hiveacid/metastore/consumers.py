@@ -1,5 +1,6 @@
 """The consumers of a table's changes, as the metastore knows them; see ``acid.consumers``."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,10 +15,15 @@ from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import InvalidJob, VersionUnknown
 from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
-from airflow_hiveacid.metastore.alteration import alter_table
+from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+
+# Follows the name of a table in the name that its consumers lock; no table has such a name.
+_LOCKED = "#consumers"
+_LOCK_WAIT_SECONDS = 60
 
 
 class CursorStore(Protocol):
@@ -83,10 +89,22 @@ def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
     def change(raw: Any) -> bool:
         nonlocal found
         found = raw.parameters.pop(key, None) is not None
+        mark_changed(raw)
         return found
 
-    alter_table(client, ref, change)
+    _alter(client, ref, change)
     return found
+
+
+def _alter(client: MetastoreClient, ref: TableRef, change: Callable[[Any], bool]) -> None:
+    """Change a cursor while no other consumer changes its own.
+
+    Consumers of a table often end at the same time, and not every metastore notices that a definition
+    is another one than that which was read.
+    """
+    beside = TableRef(ref.database, f"{ref.name}{_LOCKED}")
+    with ExclusiveTable(client, beside, None, _LOCK_WAIT_SECONDS):
+        alter_table(client, ref, change)
 
 
 class Consumer:
@@ -184,9 +202,10 @@ class Consumer:
                 return False
             known = Cursor.parse(raw.parameters.get(self._key), self.created)
             raw.parameters[self._key] = str(cursor)
+            mark_changed(raw)
             return cursor.is_news_after(known)
 
-        alter_table(self._client, self._ref, change)
+        _alter(self._client, self._ref, change)
 
     def _cursor(self, described: HiveTable) -> Cursor | None:
         return Cursor.parse(described.parameters.get(self._key), self.created)

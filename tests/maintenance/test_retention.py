@@ -12,6 +12,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.metastore.consumers import Consumer, forget_consumer
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 
+FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 # Those of a directory of AcidFolders.
 FILES = [WrittenFile("bucket_00000", 0, 7)]
 
@@ -65,6 +66,7 @@ def test_a_job_may_keep_nothing_whatever_the_table_says(client, database):
     assert removed(folders.clean(retention="0")) == old
 
 
+@FAKE
 def test_what_a_consumer_has_still_to_read_is_kept_until_it_has_read_on(client, folders, compacted):
     *old, base = compacted
     tell(folders, base, old, days=29.9)
@@ -80,6 +82,7 @@ def test_what_a_consumer_has_still_to_read_is_kept_until_it_has_read_on(client, 
     assert removed(folders.clean()) == old
 
 
+@FAKE
 def test_a_consumer_that_never_comes_back_is_waited_for_as_long_as_the_table_says(client, database):
     week = {"hiveacid.consumer_retention": "7 days"}
     folders = AcidFolders.create(client, f"{database}.r", parameters=week)
@@ -92,6 +95,7 @@ def test_a_consumer_that_never_comes_back_is_waited_for_as_long_as_the_table_say
     assert removed(folders.clean()) == old
 
 
+@FAKE
 def test_what_is_kept_for_a_consumer_is_removed_when_it_is_forgotten(client, folders, compacted):
     *old, base = compacted
     tell(folders, base, old)
