@@ -7,7 +7,7 @@ from importlib import import_module
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedBySourceUpdate, NotMatchedInsert
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.sources import QuerySource
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, RestoreJob, UpdateJob
 
 TARGET = "the target"
 SOURCE = "the source"
@@ -29,6 +29,8 @@ def column_origins(job: Job, columns: Sequence[str]) -> dict[str, list[Origin]]:
     by_name = not isinstance(job, InsertJob) or not job.by_position
     if isinstance(job, InsertJob) and (by_name or isinstance(job.source, QuerySource)):
         origins |= {column: {(SOURCE, column)} for column in columns}
+    elif isinstance(job, RestoreJob):
+        origins |= {column: {(TARGET, column)} for column in columns}
     elif isinstance(job, UpdateJob):
         alias = job.target_alias.lower()
         for column, expression in job.set.items():

@@ -11,13 +11,14 @@ from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.run_token import statement_token
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 
 ScriptedJob = (
     InsertJob
     | UpdateJob
     | DeleteJob
     | MergeJob
+    | RestoreJob
     | MultiTableJob
     | CompactJob
     | TruncateJob

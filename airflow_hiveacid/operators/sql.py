@@ -19,9 +19,9 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     """Runs statements of SQL on ACID tables, one after the other.
 
     There are INSERT INTO and OVERWRITE, FROM ... INSERT ... INSERT, UPDATE, DELETE, MERGE,
-    TRUNCATE, CREATE TABLE, CONVERT TABLE and ALTER TABLE ... COMPACT. The text is read while the
-    DAG is parsed, unless it is a template: then when the task runs. CREATE TABLE and CONVERT TABLE
-    alone run in the worker; all else is submitted to Spark.
+    TRUNCATE, RESTORE TABLE, CREATE TABLE, CONVERT TABLE and ALTER TABLE ... COMPACT. The text is
+    read while the DAG is parsed, unless it is a template: then when the task runs. CREATE TABLE and
+    CONVERT TABLE alone run in the worker; all else is submitted to Spark.
 
     Each statement is a transaction. When the task is tried again, those that have been committed
     are not repeated.

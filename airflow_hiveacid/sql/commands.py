@@ -1,4 +1,7 @@
-"""ALTER TABLE and CONVERT as jobs, and questions, read word by word: sqlglot has no tree for them."""
+"""ALTER, CONVERT and RESTORE TABLE as jobs, and questions, read word by word.
+
+sqlglot has no tree for them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +10,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import partition_name
-from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.acid.versions import AsOf
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.write_jobs import RestoreJob
 from airflow_hiveacid.sql.statement import SqlStatement
 
 _COMPACTIONS = ("MINOR", "MAJOR")
@@ -35,7 +40,7 @@ def question_of(statement: SqlStatement) -> Question:
     if words.take("SHOW"):
         words.expect("HISTORY")
         table = words.table()
-        limit = words.count() if words.take("LIMIT") else _SHOWN
+        limit = words.count("lines") if words.take("LIMIT") else _SHOWN
         words.end()
         return Question(table, limit)
     if not words.take("DESC"):
@@ -75,6 +80,26 @@ def convert_job(statement: SqlStatement) -> ConvertJob:
         words.expect("ACID")
     words.end()
     return ConvertJob(target=target)
+
+
+def restore_job(statement: SqlStatement) -> RestoreJob:
+    """RESTORE TABLE ... TO VERSION AS OF 7, or TO SYSTEM_TIME AS OF '2026-03-01 12:00:00'."""
+    words = _Words(statement)
+    words.expect("RESTORE")
+    words.expect("TABLE")
+    target = words.table()
+    words.expect("TO")
+    by_write_id = words.take("VERSION")
+    # TIMESTAMP is another word for SYSTEM_TIME.
+    if not by_write_id and not words.take("TIMESTAMP"):
+        words.expect("SYSTEM_TIME")
+    words.expect("AS")
+    words.expect("OF")
+    if not by_write_id:
+        words.take("TIMESTAMP")
+    as_of = str(words.count("a version")) if by_write_id else words.time()
+    words.end()
+    return RestoreJob(target=target, as_of=as_of)
 
 
 def _compact(
@@ -168,11 +193,19 @@ class _Words:
     def string(self) -> str:
         return self._of(TokenType.STRING)
 
-    def count(self) -> int:
+    def time(self) -> str:
+        """A time in ISO form; nothing but digits, as 20260301, would be a write id elsewhere."""
+        at = self.next
+        try:
+            return str(AsOf.of_time(self.string()).time)
+        except InvalidJob as error:
+            raise self._statement.error(at, error.what, error.remedy) from error
+
+    def count(self, of: str) -> int:
         at = self.next
         number = self._of(TokenType.NUMBER)
         if not number.isdecimal() or len(number) > 9:
-            self._statement.refuse(at, f"{number} is no number of lines.")
+            self._statement.refuse(at, f"{number} is no number of {of}.")
         return int(number)
 
     def _name(self) -> str:

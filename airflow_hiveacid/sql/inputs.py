@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs.sources import ChangesSource, Input, QuerySource, TableSource
 from airflow_hiveacid.sql.statement import SqlStatement
@@ -82,8 +83,12 @@ class Inputs:
                 "A version is a number or a text.",
                 "Write FOR VERSION AS OF 7, or FOR SYSTEM_TIME AS OF '2026-03-01 12:00:00+00:00'.",
             )
+        as_of = str(value.this)
         try:
-            source = replace(source, as_of=str(value.this))
+            if by_time and as_of.strip().isdecimal():
+                # It would be taken for a write id.
+                as_of = str(AsOf.of_time(as_of).time)
+            source = replace(source, as_of=as_of)
             source.validate()
         except InvalidJob as error:
             raise self._statement.error(version, str(error)) from error

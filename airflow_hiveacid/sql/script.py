@@ -9,14 +9,20 @@ from sqlglot.tokenizer_core import Token, TokenType
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
-from airflow_hiveacid.sql.commands import Question, alter_job, convert_job, question_of
+from airflow_hiveacid.sql.commands import (
+    Question,
+    alter_job,
+    convert_job,
+    question_of,
+    restore_job,
+)
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
 from airflow_hiveacid.sql.tables import create_job, truncate_job
 
 _SUPPORTED = (
-    "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, CONVERT TABLE and "
-    "ALTER TABLE ... COMPACT"
+    "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, RESTORE TABLE, CREATE TABLE, "
+    "CONVERT TABLE and ALTER TABLE ... COMPACT"
 )
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.Insert: insert_job,
@@ -96,6 +102,8 @@ def _job(statement: SqlStatement) -> ScriptedJob:
         return alter_job(statement)
     if word == "CONVERT":
         return convert_job(statement)
+    if word == "RESTORE":
+        return restore_job(statement)
     if word in _QUESTIONS:
         statement.refuse(
             first, "It only asks something.", "Let `hiveacid sql` answer it, as its one statement."

@@ -25,6 +25,7 @@ from airflow_hiveacid import (
     NotMatchedInsert,
     PathSource,
     QuerySource,
+    RestoreJob,
     TableSource,
     UpdateJob,
 )
@@ -162,6 +163,12 @@ def test_rows_that_are_inserted_come_column_by_column_from_the_source(told):
 def test_an_update_reads_its_own_table(told):
     columns = columns_of(told(UpdateJob, set={"Amount": "amount * 2", "note": "'none'"}))
     assert columns == {"amount": {(TARGET, "amount")}}
+
+
+def test_a_restore_reads_every_column_of_its_own_table(told):
+    assert columns_of(told(RestoreJob, as_of="7")) == {
+        column: {(TARGET, column)} for column in ("id", "amount", "note", "day")
+    }
 
 
 def test_a_merge_reads_what_its_clauses_say(told):

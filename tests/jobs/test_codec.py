@@ -90,7 +90,7 @@ SCRIPTS = st.builds(
     ScriptJob,
     **COMMON,
     statements=st.lists(
-        JOBS.filter(lambda job: not isinstance(job, CleanJob | RestoreJob))
+        JOBS.filter(lambda job: not isinstance(job, CleanJob))
         | st.builds(
             ddl_jobs.TruncateJob, **COMMON, partition=st.none() | st.dictionaries(TEXT, MAYBE)
         )

@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJo
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.sql.script import to_jobs, to_script
 
 FEED = {"db__feed": TableSource("db.feed")}
@@ -169,6 +169,13 @@ CASES = {
     "TRUNCATE TABLE t": TruncateJob(target="db.t"),
     "truncate table t partition (day = '2026-01-01', n = -3)": TruncateJob(
         target="db.t", partition={"day": "2026-01-01", "n": "-3"}
+    ),
+    "RESTORE TABLE t TO VERSION AS OF 7": RestoreJob(target="db.t", as_of="7"),
+    "restore table other.`t` to system_time as of '2026-03-01 12:00'": RestoreJob(
+        target="other.t", as_of="2026-03-01 12:00:00+00:00"
+    ),
+    "RESTORE TABLE t TO TIMESTAMP AS OF TIMESTAMP '20260301'": RestoreJob(
+        target="db.t", as_of="2026-03-01 00:00:00+00:00"
     ),
     "ALTER TABLE t COMPACT 'MAJOR' AND WAIT": CompactJob(target="db.t", type="major"),
     "ALTER TABLE `t` PARTITION (day='a b', hour=3) COMPACT 'minor'": CompactJob(
