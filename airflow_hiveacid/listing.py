@@ -90,11 +90,23 @@ def read_state(
         kept = versions_of(storage, files, now, txns, flat=flat).files_of(write_ids)
     state = acid_state(kept, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict)
     if len(kept) < len(files):
-        # A cleaner may be in the middle of a directory.
-        names = filter(None, (state.base, *state.deltas))
-        check_notes(storage, state, read_notes(storage, state, names))
+        check_kept(storage, [state])
     _check_content(storage, state)
     return state
+
+
+def check_kept(storage: ReadOnlyStorage, states: Sequence[AcidDirectory]) -> None:
+    """Refuse directories of earlier versions that a cleaner is in the middle of.
+
+    Args:
+        storage: The folder of the partition.
+        states: What is read of one and the same listing.
+
+    Raises:
+        CorruptFile: A file of a directory is missing.
+    """
+    names = {name for state in states for name in (state.base, *state.deltas) if name}
+    check_notes(storage, states[0], read_notes(storage, states[0], sorted(names)))
 
 
 def versions_of(

@@ -220,12 +220,11 @@ class PartitionVersions:
         hiding = self._hiding(then, later.high_watermark)
         if self.flat:
             # Which write id their rows are of only what they have put together tells.
-            first = then.high_watermark + 1
             known = {name for name, _ in hiding}
             hiding += [
                 (name, delta)
                 for name, delta in self._merged
-                if name not in known and delta.max_write_id >= first
+                if name not in known and self._holds_changes(delta, then, later)
             ]
         hidden = {
             name
@@ -353,6 +352,13 @@ class PartitionVersions:
             self.now.is_valid(own) and not then.is_valid(own)
             for own in range(first, min(last, then.high_watermark) + 1)
         )
+
+    @staticmethod
+    def _holds_changes(delta: Delta, then: WriteIdList, later: WriteIdList) -> bool:
+        """Whether all rows of a delta are later than a version, or some that are above it."""
+        extent = delta.min_write_id, delta.max_write_id
+        unseen = delta.max_write_id > then.high_watermark or then.range_valid(*extent) is Range.NONE
+        return unseen and later.range_valid(*extent) is not Range.NONE
 
     def _intact(self, name: str) -> bool:
         """Whether all is there that a directory has put out of use."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.row_query import RowQuery
@@ -127,7 +128,8 @@ class AcidTable(TableChanges[RunReport]):
         """The rows that were inserted, updated and deleted between two versions.
 
         Beside the table's columns there are ``_change_type`` ("insert", "delete", "update_before" or
-        "update_after"), ``_write_id`` of the transaction, and ``_row_id`` as Hive's ROW__ID has it.
+        "update_after"), ``_write_id`` of the transaction, and ``_row_id`` as Hive's ROW__ID has it; it
+        is null in an insert-only table, of which an overwrite deletes all rows that were there.
         Compactions make no changes, and change none of them.
 
         Args:
@@ -211,11 +213,12 @@ class AcidTable(TableChanges[RunReport]):
     def restore(self, as_of: int | datetime | str, *, dry_run: bool = False) -> RunReport:
         """Write a new version that is equal to an earlier one; all versions between them stay.
 
-        Only the rows that differ are deleted and inserted. The rows that come back get new row ids.
+        Only the rows that differ are deleted and inserted. The rows that come back get new row ids. Of an
+        insert-only table the partitions that differ are overwritten.
 
         Args:
             as_of: The version: a write id, or a time.
-            dry_run: Only count the rows, and name the partitions that would be written.
+            dry_run: Only count the rows that differ, and name the partitions that would be written.
 
         Raises:
             VersionGone: Not all of it can be told any more.
@@ -226,13 +229,16 @@ class AcidTable(TableChanges[RunReport]):
                 RestoreStatement(self.ref, self._orc_codec, AsOf.parse(_as_text(as_of)))
             )
         counts = self.diff(as_of)
+        warnings = ["This was a dry run: nothing was written."]
+        if self._client.get_table(self.ref).kind is TableKind.INSERT_ONLY:
+            warnings.append("The table is insert-only: its partitions are overwritten as a whole.")
         return RunReport(
             job="restore",
             target=self.ref.full_name,
             rows_inserted=sum(partition.deleted for partition in counts),
             rows_deleted=sum(partition.inserted for partition in counts),
             partitions=tuple(one.partition for one in counts if one.partition is not None),
-            warnings=("This was a dry run: nothing was written.",),
+            warnings=tuple(warnings),
         )
 
     def compact(

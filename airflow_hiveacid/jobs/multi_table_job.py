@@ -12,6 +12,7 @@ from airflow_hiveacid.jobs.write_jobs import (
     InsertJob,
     MergeJob,
     PartitionSpec,
+    RestoreJob,
     UpdateJob,
 )
 
@@ -20,7 +21,7 @@ _COMMON = ("metastore", "run_token", "lock_wait_seconds", "max_restarts")
 # A row id has room for no more.
 MAX_STATEMENTS = 4096
 
-RowJob = InsertJob | UpdateJob | DeleteJob | MergeJob
+RowJob = InsertJob | UpdateJob | DeleteJob | MergeJob | RestoreJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,8 @@ class MultiTableJob(Job):
 
     All sources are read as they were when the transaction began: no statement sees what another
     one writes. A table can be inserted into by several statements, but only one may update, delete
-    or merge in it. What is common to the statements (metastore, waiting, codec) is said once, here.
+    or merge in it, or restore it. What is common to the statements (metastore, waiting, codec) is
+    said once, here.
 
     Attributes:
         statements: What to do, in the order in which Hive would number them.
@@ -64,7 +66,7 @@ class MultiTableJob(Job):
             if not isinstance(statement, RowJob):
                 raise InvalidJob(
                     f"statements[{index}]: {statement!r} is no statement.",
-                    remedy="Use an InsertJob, an UpdateJob, a DeleteJob or a MergeJob.",
+                    remedy="Use an InsertJob, UpdateJob, DeleteJob, MergeJob or RestoreJob.",
                 )
         Job.validate(self)
 

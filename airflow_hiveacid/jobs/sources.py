@@ -47,7 +47,7 @@ class TableSource:
 
 @dataclass(frozen=True, slots=True)
 class ChangesSource:
-    """What was changed in a full-ACID table between two versions, a row for each change.
+    """What was changed in a table between two versions, a row for each change.
 
     Beside the table's columns there are ``_change_type`` ("insert", "delete", "update_before" or
     "update_after"), ``_write_id`` of the transaction, and ``_row_id`` as Hive's ROW__ID has it.

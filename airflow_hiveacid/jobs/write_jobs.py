@@ -114,7 +114,7 @@ class DeleteJob(Job):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreJob(Job):
-    """Write a new version of a full-ACID table that is equal to an earlier one.
+    """Write a new version of a table that is equal to an earlier one.
 
     Attributes:
         as_of: The earlier version: a write id, or a time in ISO form.

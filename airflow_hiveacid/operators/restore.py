@@ -5,7 +5,7 @@ from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 
 class HiveAcidRestoreOperator(HiveAcidSparkOperator[RestoreJob]):
-    """Writes a new version of a full-ACID table that is equal to an earlier one.
+    """Writes a new version of a table that is equal to an earlier one.
 
     Only the rows that differ are deleted and inserted; no version is lost.
 

@@ -200,3 +200,13 @@ def test_changes_need_what_every_base_in_between_has_replaced():
     left = [name for name in everything if name != INSERTS[-1]]
     files = versions(left, replaced).files_between(then, as_of_write_id(NOW, 4))
     assert {file.path.partition("/")[0] for file in files} >= set(INSERTS[:3])
+
+
+def test_what_was_committed_late_and_put_together_since_is_told_apart():
+    merged = "delta_0000004_0000005_v0000050"
+    then = without(NOW, [4, 5])
+    all_ = versions([*INSERTS, merged], {merged: INSERTS[2:4]}, flat=True)
+    files = all_.files_between(then, NOW)
+    assert [file.path.partition("/")[0] for file in files] == INSERTS
+    with pytest.raises(VersionGone, match=merged):
+        versions([*INSERTS[:2], merged], flat=True).files_between(then, NOW)

@@ -1,6 +1,8 @@
 """A restore makes a version that is equal to an earlier one."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,9 +11,10 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.errors import InsertOnlyTable, LockTimeout, VersionGone, VersionUnknown
+from airflow_hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import PartitionDifference
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.report import PartitionDifference, RunReport
 from airflow_hiveacid.jobs.write_jobs import RestoreJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.progress import Phase
@@ -168,9 +171,25 @@ def test_a_second_try_of_a_job_restores_nothing_again(told: Case, spark: Any) ->
 
 
 @ONCE
-def test_an_insert_only_table_is_refused(
-    make: Callable[..., Case], keys: dict[str, str] | None
+def test_several_tables_come_back_to_one_moment_or_none_does(
+    told: Case, make: Callable[..., Case], keys: dict[str, str] | None, spark: Any
 ) -> None:
-    case = make(keys=keys, kind=TableKind.INSERT_ONLY)
-    with pytest.raises(InsertOnlyTable, match="restore"):
-        restored(case, 0)
+    flat = make("flat", keys=keys, kind=TableKind.INSERT_ONLY)
+    told.append(B)
+    moment = datetime.now(UTC).isoformat()
+    flat.append(C)
+    told.append(A)
+    job = MultiTableJob(
+        metastore=told.client.options,
+        statements=[RestoreJob(target=name, as_of=moment) for name in (told.name, flat.name)],
+    )
+    with pytest.raises(VersionUnknown):
+        run(
+            spark,
+            replace(job, statements=[*job.statements[:1], RestoreJob(target=flat.name, as_of="5")]),
+        )
+    assert (told.rows(), flat.rows()) == ([A, A, B, C], [C])
+    report = run(spark, job)
+    assert isinstance(report, RunReport)
+    assert [table.table for table in report.tables] == [told.name, flat.name]
+    assert (told.rows(), flat.rows()) == ([A, B, C], [])

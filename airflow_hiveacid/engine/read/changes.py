@@ -35,7 +35,7 @@ from airflow_hiveacid.engine.read.files import (
 )
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.errors import UnknownColumn, UnsupportedTable
-from airflow_hiveacid.listing import list_files, read_state, versions_of
+from airflow_hiveacid.listing import check_kept, list_files, read_state, versions_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.storage import Storage
 
@@ -137,14 +137,7 @@ class ChangeReader:
         Raises:
             VersionGone: Not all of it can be told any more.
         """
-        known = {column.name.lower() for column in all_columns(self.table)}
-        taken = known & {CHANGE, VERSION, ROW_ID}
-        if taken:
-            raise UnsupportedTable(
-                f"{self.table.ref.full_name} has a column {min(taken)}, as its changes have, too."
-            )
-        if unknown := [key for key in keys if key.lower() not in known]:
-            raise UnknownColumn(f"{self.table.ref.full_name} has no column {', '.join(unknown)}.")
+        check_columns(self.table, keys)
         told = in_threads(self._look, partitions if self.table.partition_keys else [None])
         plain = [changes.spans[0] for changes in told if not changes.overwrites]
         frames = [*self._changed(plain, net=net)]
@@ -153,7 +146,7 @@ class ChangeReader:
                 frames += self._overwritten(changes, net=net)
         frames = frames or [no_changes(self.spark, self.table)]
         rows = reduce(DataFrame.unionByName, frames)
-        return _with_updates(rows, keys, net=net) if keys else rows
+        return with_updates(rows, keys, net=net) if keys else rows
 
     def differences(self, partitions: Sequence[HivePartition]) -> Iterator[Difference]:
         """How both versions differ, each row with its row id: what only one of them has.
@@ -184,12 +177,15 @@ class ChangeReader:
     def _look(self, partition: HivePartition | None) -> _PartitionChanges:
         location = (self.table.location if partition is None else partition.location) or ""
         storage = Storage.of(location)
-        versions = versions_of(storage, list_files(storage), self.now, self.txns, flat=False)
+        listed = list_files(storage)
+        versions = versions_of(storage, listed, self.now, self.txns, flat=False)
         files = versions.files_between(self.then, self.later)
 
+        states = []
+
         def read(version: ValidWriteIdList) -> PartitionFiles:
-            state = read_state(storage, files, version, self.txns, rules=self.rules)
-            return partition_files(storage, location, partition, state, version)
+            states.append(read_state(storage, files, version, self.txns, rules=self.rules))
+            return partition_files(storage, location, partition, states[-1], version)
 
         overwrites = versions.overwrites(self.then, self.later)
         spans = []
@@ -199,6 +195,8 @@ class ChangeReader:
             spans.append(_Span(then, later, read(then), read(later)))
             then = as_of_write_id(self.later, write_id)
         spans.append(_Span(then, self.later, read(then), read(self.later)))
+        if len(files) < len(listed):
+            check_kept(storage, states)
         return _PartitionChanges(spans, overwrites)
 
     def _changed(self, spans: Sequence[_Span], *, net: bool) -> Iterator[DataFrame]:
@@ -309,6 +307,22 @@ class ChangeReader:
         return AcidSnapshot(self.table, with_copies(self.table, partitions, self.txn), write_ids)
 
 
+def check_columns(table: HiveTable, keys: Sequence[str]) -> None:
+    """Refuse a table whose changes cannot be told, and keys that it does not have.
+
+    Raises:
+        UnsupportedTable: It has a column of a name that changes have, too.
+        UnknownColumn: It has no such key.
+    """
+    known = {column.name.lower() for column in all_columns(table)}
+    if taken := known & {CHANGE, VERSION, ROW_ID}:
+        raise UnsupportedTable(
+            f"{table.ref.full_name} has a column {min(taken)}, as its changes have, too."
+        )
+    if unknown := [key for key in keys if key.lower() not in known]:
+        raise UnknownColumn(f"{table.ref.full_name} has no column {', '.join(unknown)}.")
+
+
 def no_changes(spark: SparkSession, table: HiveTable) -> DataFrame:
     """A frame like that of a table's changes, without any."""
     rows = AcidSnapshot(table, [], ValidWriteIdList(None, 0)).rows(spark)
@@ -317,6 +331,7 @@ def no_changes(spark: SparkSession, table: HiveTable) -> DataFrame:
 
 # The parts of a row id, by Hive's names for them in ROW__ID.
 _PARTS = (("writeid", WRITE_ID), ("bucketid", BUCKET), ("rowid", ROW))
+ROW_ID_TYPE = "struct<writeid:bigint,bucketid:int,rowid:bigint>"
 
 
 def _as_changes(table: HiveTable, rows: DataFrame, change: str, write_id: Column) -> DataFrame:
@@ -352,7 +367,7 @@ def _is_of(column: str, then: ValidWriteIdList) -> str:
     return f"{column} > {then.high_watermark}{open_}"
 
 
-def _with_updates(rows: DataFrame, keys: Sequence[str], *, net: bool) -> DataFrame:
+def with_updates(rows: DataFrame, keys: Sequence[str], *, net: bool) -> DataFrame:
     """Name the rows that are one before and after an update: one of each, with the same keys."""
     together = ", ".join([*map(quoted, keys), *([] if net else [VERSION])])
     count = "count_if({0} = '{1}') OVER (PARTITION BY {2}) = 1"

@@ -6,22 +6,26 @@ from functools import reduce
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.names import is_hidden
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
-from airflow_hiveacid.engine.rows.partition_values import PartitionedFile, with_partition
+from airflow_hiveacid.engine.rows.partition_values import (
+    PARTITION,
+    PartitionedFile,
+    with_partition,
+)
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.storage import ReadOnlyStorage
 
-# A partition, or None for a table without partitions, and its files.
-_Files = tuple[HivePartition | None, list[str]]
+# A partition, or None for a table without partitions, and files of it.
+FlatFiles = tuple[HivePartition | None, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,12 @@ class FlatSnapshot:
 
     Attributes:
         table: The table.
-        files: The full paths of the files of each partition.
+        files: The full paths of the files of each partition; also in several parts, of which each has
+            a number.
     """
 
     table: HiveTable
-    files: Sequence[_Files]
+    files: Sequence[FlatFiles]
 
     @classmethod
     def of_insert_only(
@@ -57,12 +62,12 @@ class FlatSnapshot:
             now: What a new reader sees of the write ids, if an earlier version is read.
         """
 
-        def list_one(partition: HivePartition | None) -> _Files:
-            storage = _storage(table, partition)
+        def list_one(partition: HivePartition | None) -> FlatFiles:
+            storage = folder_of(table, partition)
             files = list_files(storage)
             state = read_state(storage, files, write_ids, txns, rules=rules, now=now, flat=True)
             names = ["", *filter(None, [state.base]), *state.deltas]
-            return partition, _paths(storage, [f for name in names for f in state.files(name)])
+            return partition, full_paths(storage, [f for name in names for f in state.files(name)])
 
         return cls(table, in_threads(list_one, partitions if table.partition_keys else [None]))
 
@@ -70,22 +75,30 @@ class FlatSnapshot:
     def of_plain(cls, table: HiveTable, partitions: Sequence[HivePartition]) -> Self:
         """List the files of a table that is not transactional."""
 
-        def list_one(partition: HivePartition | None) -> _Files:
-            storage = _storage(table, partition)
+        def list_one(partition: HivePartition | None) -> FlatFiles:
+            storage = folder_of(table, partition)
             files = storage.list_files(recursive=True, missing_ok=True)
             seen = [file for file in files if not any(map(is_hidden, file.path.split("/")))]
-            return partition, _paths(storage, seen)
+            return partition, full_paths(storage, seen)
 
         return cls(table, in_threads(list_one, partitions if table.partition_keys else [None]))
 
-    def rows(self, spark: SparkSession) -> DataFrame:
-        """All rows, the partition keys last."""
+    def rows(self, spark: SparkSession, *, numbered: bool = False) -> DataFrame:
+        """All rows, the partition keys last.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            numbered: Whether to add PARTITION, the number of the part of the files.
+        """
         columns = all_columns(self.table)
         frames = list(self._scans(spark))
         if not frames:
-            frames = [spark.createDataFrame([], spark_struct(columns))]
+            number = StructField(PARTITION, IntegerType())
+            nothing = StructType([*spark_struct(columns).fields, number])
+            frames = [spark.createDataFrame([], nothing)]
+        names = [quoted(column.name) for column in columns]
         return reduce(DataFrame.unionByName, frames).select(
-            *[quoted(column.name) for column in columns]
+            *names, *([PARTITION] if numbered else [])
         )
 
     def _scans(self, spark: SparkSession) -> Iterator[DataFrame]:
@@ -102,11 +115,12 @@ class FlatSnapshot:
                 yield with_partition(spark, scan, files, keys)
 
 
-def _storage(table: HiveTable, partition: HivePartition | None) -> ReadOnlyStorage:
+def folder_of(table: HiveTable, partition: HivePartition | None) -> ReadOnlyStorage:
+    """The folder of a partition, or of a table without partitions."""
     return ReadOnlyStorage.of(table.folder if partition is None else partition.folder)
 
 
-def _paths(storage: ReadOnlyStorage, files: Sequence[FileStatus]) -> list[str]:
-    """An empty file is not even one of ORC or Parquet."""
+def full_paths(storage: ReadOnlyStorage, files: Sequence[FileStatus]) -> list[str]:
+    """Where Spark finds files, those without content left out: they are not even ORC or Parquet."""
     folder = storage.location.rstrip("/")
     return [f"{folder}/{file.path}" for file in files if file.size > 0]

@@ -13,10 +13,11 @@ from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.changes import ChangeReader, Difference
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import list_partitions
+from airflow_hiveacid.engine.read.flat_changes import FlatChangeReader, FlatDifference
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
-from airflow_hiveacid.errors import UnsupportedTable, VersionUnknown
+from airflow_hiveacid.errors import VersionUnknown
 from airflow_hiveacid.jobs.report import PartitionDifference
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.maintenance.table_history import version_of
@@ -84,9 +85,10 @@ class TableReader:
     ) -> DataFrame:
         """What was changed in a table between two versions; see ``ChangesSource``."""
         then, later = (self._version(table, as_of) for as_of in source.versions)
-        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
-        reader = self._change_reader(spark, table, then, later)
-        rows = reader.changes(partitions, net=source.net, keys=source.keys)
+        flat = table.kind is TableKind.INSERT_ONLY
+        of_kind = self._file_changes if flat else self._row_changes
+        reader = of_kind(spark, table, then, later)
+        rows = reader.changes(self._all(table), net=source.net, keys=source.keys)
         self.snapshots += reader.snapshots
         return rows
 
@@ -97,9 +99,16 @@ class TableReader:
         partitions: Sequence[HivePartition],
         versions: tuple[AsOf | None, AsOf | None],
     ) -> Iterator[Difference]:
-        """How two versions of a table differ, the earlier one first; see ``ChangeReader``."""
+        """How two versions of a full ACID table differ, the earlier one first; see ``ChangeReader``."""
         then, later = (self._version(table, as_of) for as_of in versions)
-        yield from self._change_reader(spark, table, then, later).differences(partitions)
+        yield from self._row_changes(spark, table, then, later).differences(partitions)
+
+    def file_differences(
+        self, spark: SparkSession, table: HiveTable, as_of: AsOf
+    ) -> list[FlatDifference]:
+        """How a version of an insert-only table differs from the newest; see ``FlatChangeReader``."""
+        then, later = self._version(table, as_of), self._now(table)
+        return self._file_changes(spark, table, then, later).differences(self._all(table))
 
     def counted(
         self,
@@ -108,44 +117,86 @@ class TableReader:
         versions: tuple[AsOf | None, AsOf | None],
     ) -> tuple[PartitionDifference, ...]:
         """How many rows of each partition only one of two versions has."""
-        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
         first, second = (self._version(table, as_of) for as_of in versions)
-        backwards = first.high_watermark > second.high_watermark
-        if backwards:
-            versions = versions[1], versions[0]
+        then, later = sorted((first, second), key=lambda version: version.high_watermark)
+        if table.kind is TableKind.INSERT_ONLY:
+            differences = self._file_changes(spark, table, then, later).differences(
+                self._all(table)
+            )
+            counts = _counts_of_files(spark, table, differences)
+        else:
+            reader = self._row_changes(spark, table, then, later)
+            counts = _counts_of_rows(reader.differences(self._all(table)))
         found: list[PartitionDifference] = []
-        for each in self.differences(spark, table, partitions, versions):
-            added, gone = (_by_partition(frame) for frame in (each.added, each.gone))
-            for number, partition in enumerate(each.partitions):
-                inserted, deleted = added.get(number, 0), gone.get(number, 0)
-                if backwards:
-                    inserted, deleted = deleted, inserted
-                if inserted or deleted:
-                    found.append(PartitionDifference(partition.name, inserted, deleted))
+        for name, *numbers in counts:
+            inserted, deleted = numbers if then is first else reversed(numbers)
+            if inserted or deleted:
+                found.append(PartitionDifference(name, inserted, deleted))
         return tuple(sorted(found, key=lambda one: one.partition or ""))
 
-    def _change_reader(
+    def _row_changes(
         self,
         spark: SparkSession,
         table: HiveTable,
         then: ValidWriteIdList,
         later: ValidWriteIdList,
     ) -> ChangeReader:
-        if table.kind is TableKind.INSERT_ONLY:
-            raise UnsupportedTable(f"{table.ref.full_name} is insert-only: its rows have no ids.")
-        if then.high_watermark > later.high_watermark:
-            raise VersionUnknown(
-                f"{table.ref.full_name} has had version {then.high_watermark} only after version"
-                f" {later.high_watermark}."
-            )
         seen, now = self._txn.snapshot, self._now(table)
+        _check_order(table, then, later)
         return ChangeReader(spark, table, then, later, now, seen.txns, self._rules, self._txn)
+
+    def _file_changes(
+        self,
+        spark: SparkSession,
+        table: HiveTable,
+        then: ValidWriteIdList,
+        later: ValidWriteIdList,
+    ) -> FlatChangeReader:
+        seen, now = self._txn.snapshot, self._now(table)
+        _check_order(table, then, later)
+        return FlatChangeReader(spark, table, then, later, now, seen.txns, self._rules)
+
+    def _all(self, table: HiveTable) -> list[HivePartition]:
+        return self._client.get_partitions(table.ref) if table.partition_keys else []
 
     def _now(self, table: HiveTable) -> ValidWriteIdList:
         return self._txn.snapshot.write_ids[table.ref.full_name]
 
     def _version(self, table: HiveTable, as_of: AsOf | None) -> ValidWriteIdList:
         return version_of(self._client, table.ref, as_of, self._now(table))
+
+
+def _check_order(table: HiveTable, then: ValidWriteIdList, later: ValidWriteIdList) -> None:
+    if then.high_watermark > later.high_watermark:
+        raise VersionUnknown(
+            f"{table.ref.full_name} has had version {then.high_watermark} only after version"
+            f" {later.high_watermark}."
+        )
+
+
+# The name of a partition, and how many rows are inserted and deleted there.
+_Counts = Iterator[tuple[str | None, int, int]]
+
+
+def _counts_of_rows(differences: Iterator[Difference]) -> _Counts:
+    for each in differences:
+        added, gone = (_by_partition(frame) for frame in (each.added, each.gone))
+        for number, partition in enumerate(each.partitions):
+            yield partition.name, added.get(number, 0), gone.get(number, 0)
+
+
+def _counts_of_files(
+    spark: SparkSession, table: HiveTable, differences: Sequence[FlatDifference]
+) -> _Counts:
+    added, gone = (
+        _by_partition(FlatSnapshot(table, files).rows(spark, numbered=True))
+        for files in (
+            [(each.partition, each.added) for each in differences],
+            [(each.partition, each.gone) for each in differences],
+        )
+    )
+    for number, each in enumerate(differences):
+        yield each.name, added.get(number, 0), gone.get(number, 0)
 
 
 def _by_partition(rows: DataFrame | None) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Restore: a new version of a full-ACID table that is equal to an earlier one."""
+"""Restore: a new version of a table that is equal to an earlier one."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -7,17 +7,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.engine.read.acid_snapshot import KEY
 from airflow_hiveacid.engine.read.changes import Difference
+from airflow_hiveacid.engine.read.flat_changes import FlatDifference
+from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
+from airflow_hiveacid.engine.read.pruning import canonical_values
+from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.statements.source_rows import grouped, is_scattered
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.row_ids import CLAUSE, RowIds, RowSearch
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
-from airflow_hiveacid.errors import InsertOnlyTable, VersionUnknown
+from airflow_hiveacid.errors import VersionUnknown
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
 
 
@@ -25,7 +32,8 @@ from airflow_hiveacid.progress import Phase
 class RestoreStatement(Statement):
     """Delete the rows that came after a version, and insert those that have gone since.
 
-    It costs what the difference costs, and removes no version.
+    It costs what the difference costs, and removes no version. The rows of an insert-only table cannot
+    be deleted: of that the partitions that differ are overwritten.
 
     Attributes:
         as_of: The version.
@@ -35,8 +43,13 @@ class RestoreStatement(Statement):
 
     @property
     def operation(self) -> Operation:
-        """A merge, with the table as it was."""
-        return Operation.MERGE
+        """A merge, with the table as it was; or an overwrite by it."""
+        return Operation.OVERWRITE if self._is_flat else Operation.MERGE
+
+    @property
+    def only_adds(self) -> bool:
+        """What is there is compared with what there was."""
+        return False
 
     @property
     def name(self) -> str:
@@ -44,22 +57,25 @@ class RestoreStatement(Statement):
         return "restore"
 
     def prepare(self, preparation: Preparation) -> None:
-        """Look up the table. Which partitions differ is found out under the locks."""
-        table = preparation.client.get_table(self.target)
-        if table.kind is TableKind.INSERT_ONLY:
-            name = table.ref.full_name
-            raise InsertOnlyTable(
-                f"{name} is insert-only: a restore would have to delete rows.",
-                remedy=f"Overwrite it: INSERT OVERWRITE TABLE {name} SELECT * FROM {name} FOR"
-                " VERSION AS OF n.",
-            )
+        """Look up the table. Which partitions differ is found out, once more, under the locks."""
         self.look_up(preparation)
+        if not self._is_flat:
+            return
+        preparation.reading.close()
+        client, wait = preparation.client, preparation.options.lock_wait_seconds
+        # An overwrite waits for all who read the partitions that it locks.
+        if self.table.partition_keys:
+            with Transaction(client, reads=[self.target], lock_wait_seconds=wait) as txn:
+                restored = self._differing(TableReader(client, txn), self.table)
+            self.partitions = [each.name for each in restored if each.name is not None]
 
     def run(self, context: WriteContext) -> Counts:
         """Stage the deletes, and the rows that come back."""
         table, output = context.table, context.output
         if self.as_of.write_id == output.write_id:
             raise VersionUnknown(f"{table.ref.full_name} has no version {output.write_id} yet.")
+        if self._is_flat:
+            return self._overwritten(context)
         with context.phases(Phase.READ):
             partitions = context.client.get_partitions(table.ref) if table.partition_keys else []
             output.locate(partitions)
@@ -79,6 +95,39 @@ class RestoreStatement(Statement):
                 )
                 output.take(grouped(written.files), width=len(table.columns))
         return Counts(inserted=output.rows, deleted=output.deletes)
+
+    @property
+    def _is_flat(self) -> bool:
+        return self.table.kind is TableKind.INSERT_ONLY
+
+    def _overwritten(self, context: WriteContext) -> Counts:
+        """Stage the partitions of an insert-only table that differ as they were."""
+        table, output = context.table, context.output
+        with context.phases(Phase.READ):
+            restored = self._differing(context.reader, table)
+            output.locate([each.partition for each in restored if each.partition is not None])
+            before = FlatSnapshot(table, [(each.partition, each.before) for each in restored])
+            check_nanoseconds(context.spark, before, "the restore")
+        with context.phases(Phase.WRITE):
+            if any(each.before for each in restored):
+                output.write_rows(before.rows(context.spark), replace=True)
+            # Where there were no rows, there are none again.
+            output.write_empty_bases([each.name for each in restored])
+        return Counts(inserted=output.rows)
+
+    def _differing(self, reader: TableReader, table: HiveTable) -> list[FlatDifference]:
+        """The partitions of an insert-only table that are overwritten."""
+        all_ = reader.file_differences(self.spark, table, self.as_of)
+        differing = [each for each in all_ if each.added or each.gone]
+        names = {each.name for each in differing}
+        if table.partition_keys:
+            # Rows get their partition from values in the types of the keys: those of hour=01 go to
+            # hour=1, whose own rows must not be lost by that.
+            keys = [key.name for key in table.partition_keys]
+            given = [each.partition.values for each in differing if each.partition is not None]
+            canonical = canonical_values(self.spark, table, given)
+            names |= {partition_name(keys, values) for values in canonical}
+        return [each for each in all_ if each.name in names]
 
     @staticmethod
     def _gone(context: WriteContext, difference: Difference) -> DataFrame | None:

@@ -1,0 +1,244 @@
+"""What was changed between two versions of an insert-only table, directory by directory.
+
+Its rows have no ids: a delta is the inserts of its write id, and an overwrite deletes all rows that
+were there before. What compactions have put together tells no write ids, so what they replaced is read.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
+from airflow_hiveacid.acid.names import Delta, parse_directory
+from airflow_hiveacid.acid.versions import PartitionVersions, as_of_write_id
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.parallel import in_threads
+from airflow_hiveacid.engine.read.changes import (
+    CHANGE,
+    DELETE,
+    INSERT,
+    ROW_ID,
+    ROW_ID_TYPE,
+    VERSION,
+    check_columns,
+    with_updates,
+)
+from airflow_hiveacid.engine.read.flat_snapshot import (
+    FlatFiles,
+    FlatSnapshot,
+    folder_of,
+    full_paths,
+)
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.errors import VersionGone
+from airflow_hiveacid.listing import check_kept, list_files, read_state, versions_of
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.storage import ReadOnlyStorage
+
+
+@dataclass(frozen=True)
+class FlatDifference:
+    """How two versions of a partition differ, or of a table without partitions.
+
+    Attributes:
+        partition: The partition; None is a table without.
+        before: The files of the earlier version.
+        added: The files that only the later one has.
+        gone: Those that only the earlier one has.
+    """
+
+    partition: HivePartition | None
+    before: Sequence[str]
+    added: Sequence[str]
+    gone: Sequence[str]
+
+    @property
+    def name(self) -> str | None:
+        """The partition's name; None is a table without."""
+        return None if self.partition is None else self.partition.name
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Rows that one write id has inserted into a partition, or deleted from it."""
+
+    kind: str
+    write_id: int
+    files: FlatFiles
+
+
+@dataclass(frozen=True)
+class FlatChangeReader:
+    """The changes of an insert-only table between two versions.
+
+    Attributes:
+        spark: A session made by ``scan_session``.
+        table: The table.
+        then: The version before the changes.
+        later: The version after them.
+        now: What a new reader sees.
+        txns: What it sees of transactions.
+        rules: Whose reading applies.
+        snapshots: What rows of changes were read from so far.
+    """
+
+    spark: SparkSession
+    table: HiveTable
+    then: ValidWriteIdList
+    later: ValidWriteIdList
+    now: ValidWriteIdList
+    txns: ValidTxnList
+    rules: Rules
+    snapshots: list[FlatSnapshot] = field(default_factory=list)
+
+    def changes(
+        self,
+        partitions: Sequence[HivePartition],
+        *,
+        net: bool = False,
+        keys: Sequence[str] = (),
+    ) -> DataFrame:
+        """The changes, with a ROW_ID that is null; see ``ChangeReader.changes``.
+
+        With ``net``, rows that only an overwrite puts in the place of equal ones are changes, too.
+        """
+        check_columns(self.table, keys)
+        told = in_threads(partial(self._changes_of, net=net), self._all(partitions))
+        changes = [change for of_partition in told for change in of_partition]
+        kinds = {change.kind for change in changes} or {INSERT}
+        frames = [
+            self._frame(kind, [change for change in changes if change.kind == kind])
+            for kind in sorted(kinds)
+        ]
+        rows = reduce(DataFrame.unionByName, frames)
+        return with_updates(rows, keys, net=net) if keys else rows
+
+    def differences(self, partitions: Sequence[HivePartition]) -> list[FlatDifference]:
+        """How both versions of each partition differ, by whole files.
+
+        Args:
+            partitions: The partitions; none for a table without.
+
+        Raises:
+            VersionGone: One of the versions is not there any more.
+        """
+        return in_threads(self._difference, self._all(partitions))
+
+    def _all(self, partitions: Sequence[HivePartition]) -> Sequence[HivePartition | None]:
+        return partitions if self.table.partition_keys else [None]
+
+    def _changes_of(self, partition: HivePartition | None, *, net: bool) -> list[_Change]:
+        look = _Look.at(self, partition)
+        files = look.versions.files_between(self.then, self.later)
+        read: list[AcidDirectory] = []
+
+        def of(version: ValidWriteIdList) -> AcidDirectory:
+            read.append(look.read(files, version))
+            return read[-1]
+
+        def change(kind: str, write_id: int, state: AcidDirectory, names: Sequence[str]) -> None:
+            paths = look.paths(state, names)
+            if paths:
+                changes.append(_Change(kind, write_id, (partition, paths)))
+
+        changes: list[_Change] = []
+        told = self.then
+        overwrites = look.versions.overwrites(self.then, self.later)
+        for write_id in overwrites[-1:] if net else overwrites:
+            before = of(self.then if net else as_of_write_id(self.later, write_id - 1))
+            if not net:
+                for own, name in _inserts(before, told):
+                    change(INSERT, own, before, [name])
+            # By net, what the first one has replaced is all that went.
+            change(DELETE, overwrites[0] if net else write_id, before, _names(before))
+            told = as_of_write_id(self.later, write_id)
+            after = of(told)
+            change(INSERT, write_id, after, [after.base or ""])
+        last = of(self.later)
+        for own, name in _inserts(last, told):
+            change(INSERT, own, last, [name])
+        if len(files) < len(look.files):
+            check_kept(look.storage, read)
+        return changes
+
+    def _difference(self, partition: HivePartition | None) -> FlatDifference:
+        look = _Look.at(self, partition)
+        versions = (self.then, self.later)
+        try:
+            files = look.versions.files_between(*versions)
+        except VersionGone:
+            # What has come in between cannot be told apart any more; both may be there.
+            states = [look.read(look.files, version, self.now) for version in versions]
+        else:
+            states = [look.read(files, version) for version in versions]
+            if len(files) < len(look.files):
+                check_kept(look.storage, states)
+        before, after = (look.paths(state, _names(state)) for state in states)
+        return FlatDifference(
+            partition,
+            before,
+            [path for path in after if path not in set(before)],
+            [path for path in before if path not in set(after)],
+        )
+
+    def _frame(self, kind: str, changes: Sequence[_Change]) -> DataFrame:
+        snapshot = FlatSnapshot(self.table, [change.files for change in changes])
+        self.snapshots.append(snapshot)
+        rows = snapshot.rows(self.spark, numbered=True)
+        numbers = [(number, change.write_id) for number, change in enumerate(changes)]
+        write_ids = self.spark.createDataFrame(numbers, f"{PARTITION} int, {VERSION} bigint")
+        return rows.join(F.broadcast(write_ids), PARTITION).select(
+            F.lit(kind).alias(CHANGE),
+            VERSION,
+            F.lit(None).cast(ROW_ID_TYPE).alias(ROW_ID),
+            *[quoted(column.name) for column in all_columns(self.table)],
+        )
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One look at the folder of a partition."""
+
+    reader: FlatChangeReader
+    storage: ReadOnlyStorage
+    files: Sequence[FileStatus]
+    versions: PartitionVersions
+
+    @classmethod
+    def at(cls, reader: FlatChangeReader, partition: HivePartition | None) -> Self:
+        storage = folder_of(reader.table, partition)
+        files = list_files(storage)
+        versions = versions_of(storage, files, reader.now, reader.txns, flat=True)
+        return cls(reader, storage, files, versions)
+
+    def read(
+        self,
+        files: Sequence[FileStatus],
+        version: ValidWriteIdList,
+        now: ValidWriteIdList | None = None,
+    ) -> AcidDirectory:
+        """What a version reads of some files."""
+        txns, rules = self.reader.txns, self.reader.rules
+        return read_state(self.storage, files, version, txns, rules=rules, now=now, flat=True)
+
+    def paths(self, state: AcidDirectory, names: Sequence[str]) -> list[str]:
+        """The files of some directories; "" are those that are older than all of them."""
+        return full_paths(self.storage, [file for name in names for file in state.files(name)])
+
+
+def _names(state: AcidDirectory) -> list[str]:
+    return ["", *filter(None, [state.base]), *state.deltas]
+
+
+def _inserts(state: AcidDirectory, told: ValidWriteIdList) -> Iterator[tuple[int, str]]:
+    """The deltas that a version did not see, each of one write id."""
+    for name in state.deltas:
+        delta = parse_directory(name)
+        assert isinstance(delta, Delta), name
+        if not told.is_valid(delta.max_write_id):
+            yield delta.max_write_id, name
