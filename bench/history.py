@@ -2,13 +2,14 @@
 
     python bench/history.py --json out.json
 
-Every write id has a directory with a note of ours, in a table without partitions; then all but the newest
-hundred are compacted and cleaned, and the notes on the runs are left. The metastore is a fake, which is
-asked three things; all with everything in the page cache.
+Every write id has a directory with a note of ours, in a table without partitions or in one of a thousand
+partitions; then all but the newest hundred are compacted and cleaned, and the notes on the runs are left.
+The metastore is a fake, which is asked three things; all with everything in the page cache.
 """
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import tempfile
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +34,17 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.run_notes import NoteName, digest_of
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
+from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.acid.write_facts import taken_over
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_note import RunNote
-from airflow_hiveacid.maintenance.table_history import table_history
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.maintenance.table_history import table_history, version_of
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
-TABLE = TableRef("bench", "events")
+TABLE, PARTED = TableRef("bench", "events"), TableRef("bench", "events_by_day")
+DAY, DAYS = [HiveColumn("day", "int")], 1000
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 LEFT = 100
 # What `hiveacid history` shows, what the page shows, and all of it.
@@ -66,44 +71,71 @@ def measure(writes: int, rounds: int, folder: Path) -> dict[str, object]:
     with metastore("fake", folder) as (options, write_often), MetastoreClient(options) as client:
         assert write_often is not None
         client.create_database(TABLE.database)
-        client.create_table(HiveTable.new(TABLE, [HiveColumn("id", "bigint")]))
-        root = Path(client.get_table(TABLE).folder.removeprefix("file:"))
-        write_often(TABLE, writes, 0)
-        (root / RUN_NOTES).mkdir(parents=True)
-        # In a new metastore a transaction has the number of its write id.
-        notes = [write(root, write_id) for write_id in range(1, writes + 1)]
-        result: dict[str, object] = {"writes": writes, "directories": times(client, rounds)}
-        compact(client, root, notes[:-LEFT])
-        result["compacted, cleaned"] = times(client, rounds)
+        result: dict[str, object] = {"writes": writes}
+        # In a new metastore a transaction has the number of its write id. Then comes the compaction.
+        for ref, keys, first_txn in ((TABLE, [], 1), (PARTED, DAY, writes + 2)):
+            client.create_table(
+                HiveTable.new(ref, [HiveColumn("id", "bigint")], partition_keys=keys)
+            )
+            table = client.get_table(ref)
+            root = Path(table.folder.removeprefix("file:"))
+            (root / RUN_NOTES).mkdir(parents=True)
+            write_often(ref, writes, 0)
+            named = [HivePartition.new(table, [str(day)]) for day in range(DAYS if keys else 0)]
+            client.add_partitions(ref, named)
+            notes = []
+            for write_id in range(1, writes + 1):
+                place = root / named[write_id % DAYS].name if named else root
+                notes.append(write(root, place, ref, write_id, first_txn + write_id - 1))
+            if keys:
+                result["directories in partitions"] = times(client, ref, rounds)
+                continue
+            result["directories"] = times(client, ref, rounds)
+            result["as of a time"] = times_of_versions(client, ref, writes, rounds)
+            compact(client, root, notes[:-LEFT])
+            result["compacted, cleaned"] = times(client, ref, rounds)
         return result
 
 
-def times(client: MetastoreClient, rounds: int) -> dict[str, object]:
+def times(client: MetastoreClient, ref: TableRef, rounds: int) -> dict[str, object]:
     """The seconds of each limit, and how many entries there are."""
     medians: dict[str, object] = {}
     for limit in LIMITS:
-        shown: list[Any] = []
-
-        def look(limit: int = limit, shown: list[Any] = shown) -> None:
-            shown[:] = table_history(client, TABLE, limit=limit)
-
-        spent = [seconds_of(look) for _ in range(rounds + 1)]
-        # The first one warms up.
-        whole, own = zip(*spent[1:], strict=True)
-        medians[f"newest {limit}"] = {
-            "entries": len(shown),
-            "seconds": round(statistics.median(whole), 3),
-            "own_seconds": round(statistics.median(own), 3),
-        }
+        look = partial(table_history, client, ref, limit=limit)
+        medians[f"newest {limit}"] = {"entries": len(look()), **measured(look, rounds)}
     return medians
 
 
-def write(root: Path, write_id: int) -> dict[str, Any]:
+def times_of_versions(
+    client: MetastoreClient, ref: TableRef, writes: int, rounds: int
+) -> dict[str, object]:
+    """The seconds until it is known what a reader saw at a time."""
+    medians: dict[str, object] = {}
+    now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+    for later in (LEFT, writes // 2):
+        time = BEGIN + timedelta(minutes=writes - later)
+        look = partial(version_of, client, ref, AsOf(time=time), now)
+        # The first one warms up.
+        assert look().high_watermark == writes - later
+        medians[f"{later} writes ago"] = measured(look, rounds)
+    return medians
+
+
+def measured(work: Callable[[], object], rounds: int) -> dict[str, float]:
+    """The medians of some rounds."""
+    whole, own = zip(*(seconds_of(work) for _ in range(rounds)), strict=True)
+    return {
+        "seconds": round(statistics.median(whole), 3),
+        "own_seconds": round(statistics.median(own), 3),
+    }
+
+
+def write(root: Path, place: Path, ref: TableRef, write_id: int, txn: int) -> dict[str, Any]:
     """What a task leaves of a write; its note."""
     report = RunReport(
         job="merge",
-        target=TABLE.full_name,
-        write_ids={TABLE.full_name: write_id},
+        target=ref.full_name,
+        write_ids={ref.full_name: write_id},
         rows_inserted=10,
         rows_updated=5,
         files=1,
@@ -113,18 +145,21 @@ def write(root: Path, write_id: int) -> dict[str, Any]:
     time_ = BEGIN + timedelta(minutes=write_id)
     note = {
         "run_token": f"hourly/scheduled__{time_:%FT%T}+00:00/merge/-1",
-        "txn_id": write_id,
+        "txn_id": txn,
         "write_id": write_id,
         "operation": "merge",
         "time": time_.isoformat(),
         "user": "airflow",
         "report": report.to_dict(),
     }
-    make(root / Delta(write_id, write_id, 0).name, note)
+    directory = place / Delta(write_id, write_id, 0).name
+    make(directory, note)
     told = {name: note[name] for name in ("run_token", "txn_id", "operation", "time", "user")}
     run = RunNote(**told, write_ids=report.write_ids, report=report)
-    name = NoteName(digest_of(run.run_token), write_id, marked=True)
-    (root / RUN_NOTES / name.name).write_bytes(run.to_bytes())
+    path = root / RUN_NOTES / NoteName(digest_of(run.run_token), txn, marked=True).name
+    path.write_bytes(run.to_bytes())
+    for file in (path, *directory.iterdir()):
+        os.utime(file, (time_.timestamp(), time_.timestamp()))
     return note
 
 

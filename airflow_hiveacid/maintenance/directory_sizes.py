@@ -31,7 +31,7 @@ class DirectorySizes:
         bytes: The size of the data files of a directory.
         written: When one of them was written, in nanoseconds since 1970.
         marked: The directories with the marker file of a base.
-        noted: Those with a note of ours.
+        noted: Those with a note of ours, and when it was written.
         with_attempts: Those with a file that is named after the attempt of a task.
         unseen: Those of which nothing but the name is known.
     """
@@ -40,7 +40,7 @@ class DirectorySizes:
     bytes: dict[str, int] = field(default_factory=dict)
     written: dict[str, int | None] = field(default_factory=dict)
     marked: set[str] = field(default_factory=set)
-    noted: set[str] = field(default_factory=set)
+    noted: dict[str, int | None] = field(default_factory=dict)
     with_attempts: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
 
@@ -80,7 +80,7 @@ class DirectorySizes:
                 if name == METADATA_FILE:
                     self.marked.add(directory)
                 elif name == SIDECAR_FILE:
-                    self.noted.add(directory)
+                    self.noted[directory] = written
                 continue
             if directory not in self.with_attempts and is_named_after_attempt(name):
                 self.with_attempts.add(directory)

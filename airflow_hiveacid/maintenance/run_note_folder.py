@@ -90,6 +90,7 @@ class RunNoteFolder:
         valid: Mapping[str, ValidWriteIdList],
         limit: int,
         known: Set[int] = frozenset(),
+        since: float | None = None,
     ) -> list[RunNote]:
         """The newest notes, of runs that are known to have been committed.
 
@@ -98,8 +99,9 @@ class RunNoteFolder:
             valid: A fresh list of the table's write ids.
             limit: How many notes are looked at.
             known: The transactions whose notes need not be read.
+            since: Notes that were written before that are not read; in seconds since 1970.
         """
-        names = [name for name in self._names() if name.txn_id not in known]
+        names = [name for name in self._names(since) if name.txn_id not in known]
         files = self._read(names[-limit:])
         applied = (file for file in files if self.judge(file, txns, valid) is RunOutcome.APPLIED)
         notes = [file.note for file in applied if file.note is not None]
@@ -135,9 +137,11 @@ class RunNoteFolder:
             return RunOutcome.NOT_APPLIED
         return RunOutcome.OPEN if txn_id in txns.open else RunOutcome.UNPROVEN
 
-    def _names(self) -> list[NoteName]:
+    def _names(self, since: float | None = None) -> list[NoteName]:
         parsed = (
-            NoteName.parse(path.rpartition("/")[2]) for path, *_ in self._storage.walk(RUN_NOTES)
+            NoteName.parse(path.rpartition("/")[2])
+            for path, _, written in self._storage.walk(RUN_NOTES)
+            if since is None or not written or written / 1e9 >= since
         )
         return sorted(
             (name for name in parsed if name is not None), key=lambda name: name.txn_id or 0

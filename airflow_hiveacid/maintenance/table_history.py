@@ -56,6 +56,8 @@ _MOST_BYTES, _MOST_BYTES_OF_ALL = 32 << 20, 256 << 20
 _UNCLEAR = re.compile(r"base_[0-9]+|(delete_)?delta_[0-9]+_[0-9]+")
 # Each of so many directories is listed by itself, sooner than all of a large table.
 _FEW = 1000
+# Those of writers and of file systems; in seconds.
+_CLOCKS_DIFFER = 24 * 3600
 # What ORC files say of their writers; many programs write them with the library of 0.
 _ORC_JAVA, _ENGINES = 0, {2: "Presto", 4: "Trino"}
 
@@ -88,50 +90,12 @@ def table_history(
         TableNotFound: It does not exist.
     """
     folders = _Folders.of(client, ref, seconds, allowed, limit)
-    if limit < 1:
-        return []
-    reading, now = folders.reading, folders.now
-    traces = traces_of(folders.located, now, limit)
-    # Behind the last one nobody has looked which directories there are.
-    oldest = traces[-1].last if len(traces) == limit else 0
-    traces = folders.with_sizes(traces)
-    notes = reading.notes_of(traces)
-    own = {
-        trace.last: WriteFacts.of_note(notes[trace.key], trace.last, ref.full_name)
-        for trace in traces
-        if trace.write_id is not None and trace.key in notes
-    }
-    # What is known of other writes: by compactions of them, and by runs.
-    told: dict[int, WriteFacts] = {}
-    for trace in traces:
-        if trace.write_id is None:
-            for merged in merged_writes(trace.directories[0].name, notes.get(trace.key, {})):
-                told.setdefault(merged.write_id, merged)
-    known = {facts.txn_id for facts in own.values() if facts.txn_id is not None}
-    for run in folders.run_notes(limit, known):
-        facts = WriteFacts.of_note(_as_sidecar(run), run.write_ids[ref.full_name], ref.full_name)
-        if facts.files:
-            told[facts.write_id] = facts
-    there = {trace.write_id for trace in traces}
-    gone = [
-        Trace.of_write(write_id)
-        for write_id in told
-        if write_id not in there and write_id >= oldest and now.is_valid(write_id)
-    ]
-    overwrites = Overwrites(folders.located)
-    entries = []
-    for trace in newest_first([*traces, *gone], limit):
-        if trace.write_id is None:
-            entry = compaction_entry(trace, notes.get(trace.key), overwrites)
-        else:
-            known_facts = own.get(trace.last) or told.get(trace.last)
-            entry = write_entry(trace, known_facts, now, overwrites)
-        entries.append(replace(entry, directories=tuple(trace.directories)))
+    entries = folders.entries(limit)
     if not directories:
         return entries
     # Those of streaming writers are of several writes.
     all_ = list(dict.fromkeys(each for entry in entries for each in entry.directories))
-    looked_into = dict(zip(all_, reading.looked_into(all_), strict=True))
+    looked_into = dict(zip(all_, folders.reading.looked_into(all_), strict=True))
     return [
         replace(entry, directories=tuple(looked_into[each] for each in entry.directories))
         for entry in entries
@@ -163,7 +127,8 @@ def version_directories(
         for each in folders.located
         if each.first_write_id <= write_id <= each.last_write_id and not each.compaction
     ]
-    trace = Trace((write_id,), write_id, write_id, write_id, directories=own[:limit])
+    trace = Trace.of_write(write_id)
+    trace.directories = own[:limit]
     folders.with_sizes([trace])
     return folders.reading.looked_into(trace.directories)
 
@@ -189,7 +154,16 @@ def version_of(
     assert as_of.time is not None
     if as_of.time > datetime.now(UTC):
         raise VersionUnknown(f"{ref} is asked for as it will be at {as_of.time}.")
-    return without(now, later_than(as_of.time, table_history(client, ref, limit=sys.maxsize), now))
+    # Nothing says to have been written later than its own file, give or take what clocks differ.
+    since = as_of.time.timestamp() - _CLOCKS_DIFFER
+    folders = _Folders.of(client, ref, since=since)
+    entries = folders.entries(older_runs=False)
+    later = later_than(as_of.time, entries, now)
+    timed = {entry.write_id for entry in entries if entry.time is not None}
+    if not timed.issuperset(later):
+        # Of what only a compaction tells of, the note of an older run may know the time.
+        later = later_than(as_of.time, folders.entries(), now)
+    return without(now, later)
 
 
 @dataclass
@@ -215,16 +189,17 @@ class _Folders:
         cls,
         client: MetastoreClient,
         ref: TableRef,
-        seconds: float,
-        allowed: AllowedLocations | None,
-        limit: int,
+        seconds: float = float("inf"),
+        allowed: AllowedLocations | None = None,
+        limit: int = sys.maxsize,
+        since: float | None = None,
     ) -> Self:
         table = client.get_table(ref)
         if table.kind is TableKind.NOT_ACID:
             raise NotTransactional(f"{ref} is not a transactional table.")
         snapshot = Snapshot.take(client, [ref])
         allowed = allowed or AllowedLocations()
-        reading = _Reading(seconds)
+        reading = _Reading(seconds, since)
         allowed.require(table.folder)
         folders = cls(ref, snapshot, reading, _listed(table, limit))
         inside: dict[str, str | None] = {"": None}
@@ -245,10 +220,58 @@ class _Folders:
     def now(self) -> ValidWriteIdList:
         return self.snapshot.write_ids[self.ref.full_name]
 
-    def run_notes(self, limit: int, known: Set[int]) -> list[RunNote]:
+    def entries(self, limit: int = sys.maxsize, *, older_runs: bool = True) -> list[HistoryEntry]:
+        """The newest entries, the newest first.
+
+        Args:
+            limit: How many, at most.
+            older_runs: Whether to read also the notes on runs that are older than what is asked for.
+        """
+        if limit < 1:
+            return []
+        now, table = self.now, self.ref.full_name
+        traces = traces_of(self.located, now, limit)
+        # Behind the last one nobody has looked which directories there are.
+        oldest = traces[-1].last if len(traces) == limit else 0
+        traces = self.with_sizes(traces)
+        notes = self.reading.notes_of(traces)
+        own = {
+            trace.last: WriteFacts.of_note(notes[trace.key], trace.last, table)
+            for trace in traces
+            if trace.write_id is not None and trace.key in notes
+        }
+        # What is known of other writes: by compactions of them, and by runs.
+        told: dict[int, WriteFacts] = {}
+        for trace in traces:
+            if trace.write_id is None:
+                for merged in merged_writes(trace.directories[0].name, notes.get(trace.key, {})):
+                    told.setdefault(merged.write_id, merged)
+        known = {facts.txn_id for facts in own.values() if facts.txn_id is not None}
+        for run in self._run_notes(limit, known, None if older_runs else self.reading.since):
+            facts = WriteFacts.of_note(_as_sidecar(run), run.write_ids[table], table)
+            if facts.files:
+                told[facts.write_id] = facts
+        there = {trace.write_id for trace in traces}
+        gone = [
+            Trace.of_write(write_id)
+            for write_id in told
+            if write_id not in there and write_id >= oldest and now.is_valid(write_id)
+        ]
+        overwrites = Overwrites(self.located)
+        entries = []
+        for trace in newest_first([*traces, *gone], limit):
+            if trace.write_id is None:
+                entry = compaction_entry(trace, notes.get(trace.key), overwrites)
+            else:
+                known_facts = own.get(trace.last) or told.get(trace.last)
+                entry = write_entry(trace, known_facts, now, overwrites)
+            entries.append(replace(entry, directories=tuple(trace.directories)))
+        return entries
+
+    def _run_notes(self, limit: int, known: Set[int], since: float | None) -> list[RunNote]:
         """The notes on committed runs, but for those of some transactions."""
         notes = RunNoteFolder(self.home.storage, self.ref.full_name)
-        return notes.committed(self.snapshot.txns, self.snapshot.write_ids, limit, known)
+        return notes.committed(self.snapshot.txns, self.snapshot.write_ids, limit, known, since)
 
     def with_sizes(self, traces: Sequence[Trace]) -> list[Trace]:
         """Let the directories have their sizes, where only their names are known.
@@ -256,16 +279,15 @@ class _Folders:
         Returns:
             The traces, without compactions whose directories are gone by now.
         """
-        if not self.home.unseen:
-            return [*traces]
-        self.home.look_into(each.name for trace in traces for each in trace.directories)
-        sizes = self.home.contents([""])[""]
-        for trace in traces:
-            trace.directories = [
-                replace(each, bytes=sizes[each.name], time=_seconds(self.home, each.name))
-                for each in trace.directories
-                if each.name in sizes
-            ]
+        if self.home.unseen:
+            self.home.look_into(each.name for trace in traces for each in trace.directories)
+            sizes = self.home.contents([""])[""]
+            for trace in traces:
+                trace.directories = [
+                    replace(each, bytes=sizes[each.name], time=_seconds(self.home, each.name))
+                    for each in trace.directories
+                    if each.name in sizes
+                ]
         return [trace for trace in traces if trace.write_id is not None or trace.directories]
 
     def _add(self, folder: DirectorySizes, partitions: Mapping[str, str | None]) -> None:
@@ -328,9 +350,11 @@ class _Reading:
 
     Args:
         seconds: How long it may take.
+        since: Of older writes only is asked that they are older; in seconds since 1970.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, since: float | None) -> None:
+        self.since = since
         self._deadline = time.monotonic() + seconds
         self._most = _MOST_BYTES if seconds < float("inf") else _MOST_BYTES_OF_ALL
         self._bytes = 0
@@ -367,7 +391,7 @@ class _Reading:
         return note and {name: part for name, part in note.items() if name != "files"}
 
     def _note(self, directory: HistoryDirectory) -> dict[str, Any] | None:
-        if not self._is_noted(directory) or self._enough:
+        if not self._is_noted(directory) or self._is_older(directory) or self._enough:
             return None
         folder, prefix = self._places[directory.partition]
         content = folder.storage.read_small(f"{prefix}{directory.name}/{SIDECAR_FILE}")
@@ -378,6 +402,14 @@ class _Reading:
     def _is_noted(self, directory: HistoryDirectory) -> bool:
         folder, prefix = self._places[directory.partition]
         return f"{prefix}{directory.name}" in folder.noted
+
+    def _is_older(self, directory: HistoryDirectory) -> bool:
+        """Whether a write is older than what is asked for, by its files; its note came last."""
+        if self.since is None or directory.compaction or directory.time is None:
+            return False
+        folder, prefix = self._places[directory.partition]
+        noted = folder.noted[f"{prefix}{directory.name}"]
+        return bool(noted and max(directory.time, noted / 1e9) < self.since)
 
     @property
     def _enough(self) -> bool:

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import Delta, parse_directory
+from airflow_hiveacid.acid.versions import AsOf, without
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.changes import ChangeReader
@@ -16,7 +17,7 @@ from airflow_hiveacid.errors import LockTimeout, VersionGone
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.history_entries import HistoryState, later_than
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.maintenance.table_history import table_history
+from airflow_hiveacid.maintenance.table_history import table_history, version_of
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -207,8 +208,11 @@ class History:
         assert kept <= committed
         for write_id in sorted(kept)[-1:]:
             time = datetime.fromisoformat(notes[write_id]["time"]) - timedelta(minutes=1)
-            later = later_than(time, entries, snapshot.write_ids[table.ref.full_name])
+            now = snapshot.write_ids[table.ref.full_name]
+            later = later_than(time, entries, now)
             assert {own for own in kept if own >= write_id} == kept & set(later)
+            # That opens no note of a file that is much older.
+            assert version_of(table.client, table.ref, AsOf(time=time), now) == without(now, later)
 
     def _check_changes(self) -> None:
         """What was changed between two versions is the difference of what was seen then and later."""

@@ -1,6 +1,7 @@
 """Those who write into the table of a history, now and then several at a time."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ def note_of(change: Change, operation: Operation) -> dict[str, Any]:
         "format": 1,
         "write_id": change.write_id,
         "operation": operation.value.lower(),
-        "time": (_BEGIN + timedelta(hours=change.write_id)).isoformat(),
+        "time": (_BEGIN + timedelta(days=change.write_id)).isoformat(),
         "user": f"user {change.write_id}",
         "report": {
             "rows_inserted": len(change.inserts),
@@ -117,6 +118,9 @@ class Writers:
             note = note_of(change, operation)
             for directory in written:
                 (directory / SIDECAR_FILE).write_text(json.dumps(note))
+                time = datetime.fromisoformat(note["time"]).timestamp()
+                for path in directory.iterdir():
+                    os.utime(path, (time, time))
             self.notes[change.write_id] = note
         abort = partial(txn.abort, "the history wants it")
         writer = Writer(change, txn.commit, abort, written)

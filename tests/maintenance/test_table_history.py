@@ -1,17 +1,26 @@
 """What the folders of a table tell of its past."""
 
 import json
+import os
 import shutil
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import NotTransactional
+from airflow_hiveacid.maintenance import table_history as module
 from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
-from airflow_hiveacid.maintenance.table_history import table_history, version_directories
+from airflow_hiveacid.maintenance.table_history import (
+    table_history,
+    version_directories,
+    version_of,
+)
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from tests.maintenance.acid_folders import AcidFolders
 
 TIME = "2026-11-20T12:00:00+00:00"
@@ -51,9 +60,9 @@ def note(write_id, **more):
     } | more
 
 
-def leave_run_note(folders, write_id, *, marked=True, token=None, files=1):
+def leave_run_note(folders, write_id, *, marked=True, token=None, files=1, **more):
     """What a run of ours writes beside the table, and marks after its commit."""
-    said = note(write_id)
+    said = note(write_id, **more)
     report = said["report"] | {"job": "merge", "target": folders.ref.full_name, "files": files}
     token = token or said["run_token"]
     content = said | {
@@ -66,6 +75,7 @@ def leave_run_note(folders, write_id, *, marked=True, token=None, files=1):
     runs.mkdir(exist_ok=True)
     name = f"{digest_of(token)}.{said['txn_id']}{'.committed' * marked}.json"
     (runs / name).write_text(json.dumps(content))
+    return runs / name
 
 
 def test_what_was_written_and_compacted_has_a_state(folders):
@@ -173,6 +183,48 @@ def test_writes_whose_directories_are_gone_are_told_by_the_notes_of_runs(folders
     assert entries[1].directories[0].name == base
     gone = entries[-1]
     assert (gone.bytes, gone.rows_inserted, gone.run_token) == (70, 5, "dag/run-1/merge/-1")
+
+
+def test_a_version_at_a_time_is_found_without_the_notes_of_older_files(folders, monkeypatch):
+    """Only where none but a compaction tells of a write, the notes of all runs are read."""
+    for day in (1, 11, 21):
+        name = folders.insert()
+        write_id = int(name.split("_")[1])
+        path = folders.root / name / "_hiveacid.json"
+        path.write_text(json.dumps(note(write_id, time=at(day).isoformat())))
+        run = leave_run_note(folders, write_id, time=at(day).isoformat())
+        for file in (*path.parent.iterdir(), run):
+            os.utime(file, (at(day).timestamp(),) * 2)
+    assert versions_at(folders, monkeypatch, 0, 11, 15, 25) == {
+        0: (0, 3),
+        11: (2, 2),
+        15: (2, 1),
+        25: (3, 0),
+    }
+    folders.compact(Base(2))  # It is much younger.
+    shutil.rmtree(folders.root / Delta(1, 1, 0).name)
+    assert versions_at(folders, monkeypatch, 0, 15, 25) == {0: (0, 3), 15: (2, 4), 25: (3, 3)}
+
+
+def at(day):
+    return datetime(2026, 3, 1, tzinfo=UTC) + timedelta(days=day)
+
+
+def versions_at(folders, monkeypatch, *days):
+    """The version at the end of each day, and how many notes on writes were read for it."""
+    opened = []
+    parse = module.WriteFacts.of_note
+    now = Snapshot.take(folders.client, [folders.ref]).write_ids[folders.ref.full_name]
+    found = {}
+    for day in days:
+        opened.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                module.WriteFacts, "of_note", lambda *told: opened.append(told) or parse(*told)
+            )
+            version = version_of(folders.client, folders.ref, AsOf(time=at(day)), now)
+        found[day] = version.high_watermark, len(opened)
+    return found
 
 
 def test_and_by_the_notes_of_compactions_as_far_as_they_can_be_true(folders):

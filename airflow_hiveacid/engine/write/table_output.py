@@ -17,6 +17,7 @@ from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, parse_partition_name
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.write.flat_rows import AcidRowFiles, FlatRows, FlatRowsWriter
 from airflow_hiveacid.engine.write.row_files import RowFiles
@@ -253,13 +254,15 @@ class TableOutput(ABC):
         Args:
             sidecar: What the hidden note about the transaction says in every directory.
         """
+        bases = [folder for folder, name in self.staged if name.startswith("base_")]
+        replaced = dict(zip(bases, in_threads(self._replaced, bases), strict=True))
         for (folder, name), files in self.staged.items():
             staged = self._stage_below(folder.root)
             for file in files:
                 self._verify(staged.storage, file)
             named = [(self._file_name(file.bucket), file) for file in files]
             written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
-            told = {**sidecar, **(self._replaced(folder) if name.startswith("base_") else {})}
+            told = {**sidecar, **(replaced[folder] if name.startswith("base_") else {})}
             notes = {**self.SIDE_FILES, SIDECAR_FILE: directory_note(told, written)}
             final = f"{folder.path}/{name}".lstrip("/")
             staged.complete(final, [(name, file.path) for name, file in named], notes)
