@@ -1,7 +1,7 @@
 """Whether a partition is worth compacting, why, and what is done first within a budget."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from airflow_hiveacid.acid.blockers import Blocker
@@ -37,7 +37,7 @@ class PartitionSize:
         delta_rows: The rows and delete events of the deltas; None when they were not counted.
         obsolete: Directories that something newer replaces.
         aborted: Directories that nobody will ever read.
-        useless_bytes: The size of both.
+        useless: The sizes of both, by their names.
         invisible: Directories that cannot be taken yet, because a write id in them is open.
         aborted_write_ids: How many write ids of the table are aborted.
         oldest_abort_hours: The age of the oldest of them, if known.
@@ -59,7 +59,7 @@ class PartitionSize:
     delta_rows: int | None = None
     obsolete: tuple[str, ...] = ()
     aborted: tuple[str, ...] = ()
-    useless_bytes: int = 0
+    useless: Mapping[str, int] = field(default_factory=dict)
     invisible: tuple[str, ...] = ()
     aborted_write_ids: int = 0
     oldest_abort_hours: float | None = None

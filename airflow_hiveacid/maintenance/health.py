@@ -15,7 +15,10 @@ from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.blocker_search import blockers_by_table
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
+from airflow_hiveacid.maintenance.inspection import Inspection
+from airflow_hiveacid.maintenance.partition_folders import folder_of
 from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.maintenance.table_cleaning import retention_of
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
@@ -128,6 +131,8 @@ class HealthMeter:
             policy = policy.for_table(known.parameters if known else {})
             if health.obsolete_bytes or health.obsolete_directories or health.aborted_directories:
                 self._survey.mistrust(ref)
+                if known is not None:
+                    health = self._without_retained(health, known, outcome)
         else:
             health = replace(health, error=ErrorReport.of(outcome), verdict=str(outcome))
         problems = []
@@ -137,6 +142,40 @@ class HealthMeter:
             ]
         score, penalties = score_of(health, policy, problems)
         return replace(health, score=score, penalties=penalties)
+
+    def _without_retained(
+        self, health: TableHealth, table: HiveTable, decisions: Sequence[Decision]
+    ) -> TableHealth:
+        """Count apart what a cleaning would leave for earlier versions and for consumers."""
+        sizes = {each.size.partition: each.size for each in decisions if each.size.obsolete}
+        try:
+            retention = retention_of(table)
+            if not retention or not sizes:
+                return health
+            inspection = Inspection(self._client, table, retention=retention)
+            if table.partition_keys:
+                found = self._client.get_partitions(table.ref, [*filter(None, sizes)])
+                folders = [folder_of(table.folder, one.name, one.folder) for one in found]
+            else:
+                folders = [folder_of(table.folder, None, table.folder)]
+            inspected = inspection.look(folders)
+        except HiveAcidError as error:
+            # Nor would a cleaning know what to leave.
+            return replace(health, verdict=f"{health.verdict} It cannot be cleaned: {error}")
+        retained = [
+            sizes[each.folder.partition].useless.get(stay.path)
+            for each in inspected
+            for stay in each.keep
+            if stay.retained
+        ]
+        known = [size for size in retained if size is not None]
+        return replace(
+            health,
+            obsolete_bytes=health.obsolete_bytes - sum(known),
+            obsolete_directories=health.obsolete_directories - len(known),
+            retained_bytes=sum(known),
+            retained_directories=len(known),
+        )
 
 
 def _measured(health: TableHealth, decisions: Sequence[Decision], now: datetime) -> TableHealth:
@@ -160,7 +199,7 @@ def _measured(health: TableHealth, decisions: Sequence[Decision], now: datetime)
         delete_bytes=delete_bytes,
         delete_ratio=round(delete_bytes / read, 4) if read else 0.0,
         base_written_at=now.timestamp() - 3600 * max(ages) if ages else None,
-        obsolete_bytes=sum(size.useless_bytes for size in sizes),
+        obsolete_bytes=sum(sum(size.useless.values()) for size in sizes),
         obsolete_directories=sum(len(size.obsolete) for size in sizes),
         aborted_directories=sum(len(size.aborted) for size in sizes),
         needs=tuple(need.to_dict() for need in map(CompactionNeed.of, needs) if need),

@@ -115,8 +115,11 @@ class TableHealth:
         delete_ratio: The size of the deletes as a share of all that is read; 0 to 1.
         base_written_at: When the oldest base was written, in seconds since 1970; None when there
             is no base, or nobody knows.
-        obsolete_bytes: The size of what no new reader looks at: obsolete and aborted.
-        obsolete_directories: How many directories something newer replaces.
+        obsolete_bytes: The size of what waits to be cleaned: obsolete and aborted, but not retained.
+        obsolete_directories: How many directories something newer replaces, without the retained.
+        retained_bytes: The size of what no new reader looks at, and a cleaning would leave for
+            readers of earlier versions and for consumers; it costs no points.
+        retained_directories: How many directories that is.
         aborted_directories: How many directories of aborted transactions.
         oldest_txn: Who is at work on the table for the longest time; None is nobody.
         queue: Its requests in the compaction queue.
@@ -140,6 +143,8 @@ class TableHealth:
     base_written_at: float | None = None
     obsolete_bytes: int = 0
     obsolete_directories: int = 0
+    retained_bytes: int = 0
+    retained_directories: int = 0
     aborted_directories: int = 0
     oldest_txn: BlockingTxn | None = None
     queue: tuple[QueueEntry, ...] = ()

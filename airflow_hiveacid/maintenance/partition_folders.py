@@ -60,7 +60,7 @@ def partition_folders(
     folders = [whole]
     if table.partition_keys:
         locations = partition_locations(client, table)
-        folders = [_folder(table.folder, *named) for named in sorted(locations.items())]
+        folders = [folder_of(table.folder, *named) for named in sorted(locations.items())]
     _refuse_shared(table, folders, table_locations(client))
     if partitions is None:
         return folders
@@ -68,7 +68,8 @@ def partition_folders(
     return [folder for folder in folders if folder.partition in named]
 
 
-def _folder(table: str, partition: str, location: str) -> PartitionFolder:
+def folder_of(table: str, partition: str | None, location: str) -> PartitionFolder:
+    """The folder of a partition, as its table's folder and its own location tell."""
     root = table.rstrip("/")
     inside = location.startswith(f"{root}/")
     below, path = (root, location[len(root) + 1 :].strip("/")) if inside else (location, "")

@@ -121,7 +121,7 @@ class PartitionSizes:
             delta_rows=delta_rows,
             obsolete=state.obsolete,
             aborted=state.aborted,
-            useless_bytes=sum(map(sizes.__getitem__, (*state.obsolete, *state.aborted))),
+            useless={name: sizes[name] for name in (*state.obsolete, *state.aborted)},
             invisible=state.invisible,
             aborted_write_ids=len(self._write_ids.aborted),
             oldest_abort_hours=folder.age((f"{prefix}{name}" for name in state.aborted), now),

@@ -68,7 +68,7 @@ def clean(
     table = client.get_table(TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not transactional.")
-    retention = _retention(table, job)
+    retention = retention_of(table, job.retention, job.consumer_retention)
     with phases(Phase.READ):
         folders = partition_folders(client, table, job.partitions)
     if job.dry_run:
@@ -217,8 +217,14 @@ class _Cleaner:
         self.requests_cleaned.append(request.id)
 
 
-def _retention(table: HiveTable, job: CleanJob) -> Retention:
-    """What is kept for earlier versions and for consumers: as the job says, else the table."""
+def retention_of(
+    table: HiveTable, versions: str | None = None, consumers: str | None = None
+) -> Retention:
+    """What is kept for earlier versions and for consumers: as a job says, else the table.
+
+    Raises:
+        InvalidJob: It is no length of time.
+    """
 
     def told(by_job: str | None, field: str, property_: str, default: str) -> timedelta:
         if by_job is not None:
@@ -228,9 +234,9 @@ def _retention(table: HiveTable, job: CleanJob) -> Retention:
 
     cursors = registered(table.parameters, int(table.raw.createTime))
     return Retention(
-        versions=told(job.retention, "retention", RETENTION, "0"),
+        versions=told(versions, "retention", RETENTION, "0"),
         consumers=told(
-            job.consumer_retention,
+            consumers,
             "consumer_retention",
             CONSUMER_RETENTION,
             DEFAULT_CONSUMER_RETENTION,

@@ -36,6 +36,7 @@ function facts(health) {
     ["Deletes, bytes", `${size(health.delete_bytes)} (${percent(health.delete_ratio)} of all)`],
     ["Oldest base", health.base_written_at === null ? "none" : `${age(health.base_written_at)} old`],
     ["Obsolete", `${size(health.obsolete_bytes)} in ${plural(health.obsolete_directories, "directory", "directories")}`],
+    ...(health.retained_directories ? [["Retained", `${size(health.retained_bytes)} in ${plural(health.retained_directories, "directory", "directories")}, for earlier versions`]] : []),
     ["Aborted", plural(health.aborted_directories, "directory", "directories")],
     ["Kind", health.kind === "full_acid" ? "full ACID" : health.kind.replace("_", "-")],
     ["Measured", clock.format(health.measured_at * 1000)],

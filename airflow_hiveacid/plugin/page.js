@@ -7,7 +7,7 @@ const COLUMNS = [
   { sort: "bytes", head: "Size", number: true, down: true, cell: sizeCell },
   { sort: "delete_ratio", head: "Deletes", hint: "Deletes, as a share of all that is read", number: true, down: true, cell: (row) => (row.broken ? "—" : percent(row.delete_ratio)) },
   { sort: "base", head: "Base age", hint: "Age of the oldest base", number: true, cell: (row) => (row.base_written_at === null ? "—" : age(row.base_written_at)) },
-  { sort: "obsolete", head: "Obsolete", hint: "What no new reader looks at", number: true, down: true, cell: (row) => (row.obsolete_bytes ? size(row.obsolete_bytes) : "—") },
+  { sort: "obsolete", head: "Obsolete", hint: "What waits to be cleaned", number: true, down: true, cell: (row) => (row.obsolete_bytes ? size(row.obsolete_bytes) : "—") },
   { sort: "txn", head: "Oldest transaction", cell: txnCell },
   { sort: "queue", head: "Queue", down: true, cell: queueCell },
   { sort: null, head: "What the policy would do", cell: verdictCell },

@@ -2,13 +2,15 @@
 
 import shutil
 import socket
+from datetime import UTC, datetime
 
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.errors import MetastoreUnreachable, TableNotFound
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.health import HealthMeter
@@ -94,7 +96,30 @@ def test_what_a_compaction_leaves_waits_to_be_cleaned_and_is_seen_to_go(folders,
     folders.clean()
     # Nobody has written meanwhile.
     cleaned = measure()
+    assert (cleaned.retained_bytes, cleaned.retained_directories) == (0, 0)
     assert (cleaned.obsolete_directories, cleaned.obsolete_bytes) == (0, 0)
+
+
+@FAKE
+@pytest.mark.parametrize("partition", [None, "p=1"])
+def test_what_a_cleaning_would_leave_for_earlier_versions_is_no_waste(
+    client, database, measure, partition
+):
+    week = {"hiveacid.retention": "7 days"}
+    partitions = [partition] if partition else None
+    folders = AcidFolders.create(client, f"{database}.r", partitions, parameters=week)
+    old = [folders.insert(partition) for _ in range(3)]
+    base = folders.compact(Base(3), partition)
+    unknown = measure()
+    assert (unknown.obsolete_directories, unknown.retained_directories) == (3, 0)
+    told = {"replaces": old, "aborted": [], "time": datetime.now(UTC).isoformat()}
+    note = directory_note(told, [WrittenFile("bucket_00000", 0, FILE_BYTES)])
+    (folders.root / (partition or "") / base / SIDECAR_FILE).write_bytes(note)
+    kept = measure()
+    assert (kept.obsolete_directories, kept.obsolete_bytes) == (0, 0)
+    assert (kept.retained_directories, kept.retained_bytes) == (3, 3 * FILE_BYTES)
+    assert (kept.score, kept.penalties) == (100, ())
+    assert {one.retained for one in folders.clean(dry_run=True).kept} == {True}
 
 
 @FAKE
