@@ -1,6 +1,5 @@
 """The consumers of a table's changes, as the metastore knows them; see ``acid.consumers``."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,12 +17,7 @@ from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-
-# Follows the name of a table in the name that its consumers lock; no table has such a name.
-_LOCKED = "#consumers"
-_LOCK_WAIT_SECONDS = 60
 
 
 class CursorStore(Protocol):
@@ -92,19 +86,8 @@ def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
         mark_changed(raw)
         return found
 
-    _alter(client, ref, change)
+    alter_table(client, ref, change)
     return found
-
-
-def _alter(client: MetastoreClient, ref: TableRef, change: Callable[[Any], bool]) -> None:
-    """Change a cursor while no other consumer changes its own.
-
-    Consumers of a table often end at the same time, and not every metastore notices that a definition
-    is another one than that which was read.
-    """
-    beside = TableRef(ref.database, f"{ref.name}{_LOCKED}")
-    with ExclusiveTable(client, beside, None, _LOCK_WAIT_SECONDS):
-        alter_table(client, ref, change)
 
 
 class Consumer:
@@ -195,7 +178,11 @@ class Consumer:
             self._store.set(self._key, str(cursor))
 
     def _keep(self, cursor: Cursor) -> None:
-        """Keep a cursor in the properties of the table."""
+        """Keep a cursor in the properties of the table.
+
+        Without a lock: one that a killed consumer has left would stop all others, while a cursor that
+        was set back by whoever wrote the definition at the same time only makes a run more.
+        """
 
         def change(raw: Any) -> bool:
             if int(raw.createTime) != self.created:
@@ -205,7 +192,7 @@ class Consumer:
             mark_changed(raw)
             return cursor.is_news_after(known)
 
-        _alter(self._client, self._ref, change)
+        alter_table(self._client, self._ref, change)
 
     def _cursor(self, described: HiveTable) -> Cursor | None:
         return Cursor.parse(described.parameters.get(self._key), self.created)
