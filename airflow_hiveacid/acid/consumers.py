@@ -63,9 +63,10 @@ def registered(parameters: Mapping[str, str], created: int) -> dict[str, Cursor]
         created: When the table was created.
     """
     cursors = {
-        key.removeprefix(CONSUMER_PREFIX): Cursor.parse(text, created)
+        name: Cursor.parse(text, created)
         for key, text in parameters.items()
         if key.startswith(CONSUMER_PREFIX)
+        and _NAME.fullmatch(name := key.removeprefix(CONSUMER_PREFIX))
     }
     return {name: cursor for name, cursor in sorted(cursors.items()) if cursor is not None}
 

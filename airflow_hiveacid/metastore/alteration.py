@@ -4,6 +4,7 @@ An alter replaces the whole definition by the one that it is given. So it is mad
 something has to change, of a definition just read, and version 4 is told which definition that was.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
 # When the definition was changed last, in seconds. Hive's DDL sets it, statistics do not.
 DDL_TIME = "transient_lastDdlTime"
+_TIME = re.compile("[0-9]{1,12}")
 # The statistics of which Hive believes that they are right.
 _ACCURATE = "COLUMN_STATS_ACCURATE"
 # Else the metastore would count files that it cannot judge.
@@ -153,7 +155,7 @@ def mark_changed(raw: Any) -> None:
     """
     read = raw.parameters.get(DDL_TIME, "")
     # Of two changes within a second each has a time of its own.
-    earliest = int(read) + 1 if read.isdecimal() else 0
+    earliest = int(read) + 1 if _TIME.fullmatch(read) else 0
     raw.parameters[DDL_TIME] = str(max(int(time.time()), earliest))
 
 

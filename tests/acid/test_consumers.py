@@ -38,6 +38,7 @@ def test_the_cursors_of_a_table_are_among_its_properties():
         "hiveacid.consumer.new": "0@5 begins",
         "hiveacid.consumer.of-another-table": "9@4",
         "hiveacid.consumer.strange": "soon",
+        "hiveacid.consumer.two\nlines": "3@5",
         "hiveacid.consumer_retention": "7 days",
         "hiveacid.retention": "7@5",
     }
