@@ -23,9 +23,13 @@ _PORTS = {"http": 80, "https": 443}
 _DEFAULT_PORT = 9083
 # What Airflow has room for.
 _LONGEST_PARTITION_KEY = 250
+# All events are made while the task waits for the answer that it has ended.
+_MOST_PARTITION_KEYS = 1000
+# The last part of the uri of an asset that stands for each partition by itself.
+_BY_PARTITION = "partitions"
 
 
-def asset_of(table: str, metastore: str, **options: Any) -> Asset:
+def asset_of(table: str, metastore: str, *, by_partition: bool = False, **options: Any) -> Asset:
     """Describe a table as an asset, for ``outlets``, ``inlets`` and ``schedule``.
 
     Example::
@@ -37,6 +41,8 @@ def asset_of(table: str, metastore: str, **options: Any) -> Asset:
     :param table: ``database.table``.
     :param metastore: Where its metastore is: a host, ``host:port`` or the uri of a client. Of
         several, separated by commas, the first one counts.
+    :param by_partition: Whether it stands for each partition by itself: as an outlet it has an event
+        for each one that was written, whose key is its name, ``day=2026-11-20`` (since Airflow 3.3).
     :param options: What else an Asset takes, such as ``name``, ``group``, ``extra`` or
         ``watchers``.
     """
@@ -44,7 +50,8 @@ def asset_of(table: str, metastore: str, **options: Any) -> Asset:
     server = metastore.split(",")[0].strip()
     parts = urlsplit(server if "://" in server else f"thrift://{server}")
     port = parts.port or _PORTS.get(parts.scheme, _DEFAULT_PORT)
-    return Asset(uri=f"{SCHEME}://{_host(parts)}:{port}/{ref.database}/{ref.name}", **options)
+    uri = f"{SCHEME}://{_host(parts)}:{port}/{ref.database}/{ref.name}"
+    return Asset(uri=f"{uri}/{_BY_PARTITION}" if by_partition else uri, **options)
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
@@ -54,7 +61,8 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
     :raises ValueError: It does not name a table.
     """
     names = uri.path.strip("/").split("/")
-    if not uri.hostname or len(names) != 2 or not all(names) or uri.query:
+    of_table = len(names) == 2 or (len(names) == 3 and names[2].lower() == _BY_PARTITION)
+    if not uri.hostname or not of_table or not all(names) or uri.query:
         raise ValueError(f"{uri.geturl()!r} is not of the form {SCHEME}://host:port/database/table")
     return uri._replace(
         netloc=f"{_host(uri)}:{uri.port or _DEFAULT_PORT}", path="/" + "/".join(names).lower()
@@ -69,8 +77,7 @@ def to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
     """
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
-    uri = urlsplit(asset.uri)
-    return Dataset(namespace=f"hive://{uri.netloc}", name=uri.path.strip("/").replace("/", "."))
+    return Dataset(namespace=f"hive://{urlsplit(asset.uri).netloc}", name=_table_of(asset))
 
 
 def state_of_table(context: "Context", table: str) -> Any:
@@ -90,9 +97,9 @@ def emit_assets(context: "Context", report: Mapping[str, Any], metastore: Metast
     """Let the events of a task's outlets tell what has been done to their tables.
 
     Of outlets with ``hiveacid://`` uris, only those of written tables are told, each of its own. An
-    AssetAlias gets an event of every table's asset. In a DAG with ``schedule=PartitionedAtRuntime()`` (since Airflow 3.3)
-    there is an event for each partition that was touched; elsewhere these would keep the DAGs
-    that wait for the whole table from running.
+    AssetAlias gets an event of every table's asset. Since Airflow 3.3, an asset by partition has an
+    event for each partition that was touched, and in a DAG with ``schedule=PartitionedAtRuntime()`` so
+    has each; elsewhere these would keep the DAGs that wait for the whole table from running.
 
     :param context: The context of the running task.
     :param report: What the job has done.
@@ -114,18 +121,29 @@ def emit_assets(context: "Context", report: Mapping[str, Any], metastore: Metast
 
 def _tell(context: "Context", outlet: Asset | AssetRef, report: Mapping[str, Any]) -> None:
     event = context["outlet_events"][outlet]
-    event.extra.update(_extra(report))
-    if _keys_are_set_at_runtime(context):
-        _add_partitions(event, _partitions(report))
+    extra, partitions = _extra(report), _partitions(report)
+    event.extra.update(extra)
+    by_partition = _names(outlet)[2:] == [_BY_PARTITION] or _keys_are_set_at_runtime(context)
+    if by_partition and partitions and hasattr(event, "add_partitions"):
+        # Each of these events has the same.
+        del event.extra["partitions"]
+        _add_partitions(event, partitions)
 
 
 def _is_table(asset: Asset, table: str) -> bool:
-    return urlsplit(asset.uri).scheme == SCHEME and _is(asset, table)
+    return urlsplit(asset.uri).scheme == SCHEME and _is(asset, table) and len(_names(asset)) == 2
 
 
 def _is(outlet: object, table: str) -> bool:
-    path = urlsplit(getattr(outlet, "uri", "")).path
-    return path.strip("/").replace("/", ".") == table.lower()
+    return _table_of(outlet) == table.lower()
+
+
+def _table_of(asset: object) -> str:
+    return ".".join(_names(asset)[:2])
+
+
+def _names(asset: object) -> list[str]:
+    return urlsplit(getattr(asset, "uri", "")).path.strip("/").split("/")
 
 
 def _keys_are_set_at_runtime(context: "Context") -> bool:
@@ -133,14 +151,22 @@ def _keys_are_set_at_runtime(context: "Context") -> bool:
 
 
 def _add_partitions(event: Any, partitions: list[str]) -> None:
-    fitting = [name for name in partitions if len(name) <= _LONGEST_PARTITION_KEY]
+    fitting = sorted(name for name in partitions if len(name) <= _LONGEST_PARTITION_KEY)
     if len(fitting) < len(partitions):
         log.warning(
             "No event of their own for %d partitions: their names have more than %d characters.",
             len(partitions) - len(fitting),
             _LONGEST_PARTITION_KEY,
         )
-    event.add_partitions(fitting)
+    if len(fitting) > _MOST_PARTITION_KEYS:
+        log.warning(
+            "No event of their own for %d partitions, from %s to %s: a task has at most %d.",
+            len(fitting) - _MOST_PARTITION_KEYS,
+            fitting[_MOST_PARTITION_KEYS],
+            fitting[-1],
+            _MOST_PARTITION_KEYS,
+        )
+    event.add_partitions(fitting[:_MOST_PARTITION_KEYS])
 
 
 def _partitions(report: Mapping[str, Any]) -> list[str]:

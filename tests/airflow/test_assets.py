@@ -181,6 +181,31 @@ def test_where_keys_are_set_at_runtime_there_is_an_event_for_each_partition():
 
 
 @needs_runtime_partitions
+def test_an_asset_by_partition_has_an_event_for_each_beside_that_of_the_table():
+    table = asset_of("sales.orders", "hms-1")
+    days = asset_of("sales.orders", "hms-1", by_partition=True)
+    other = asset_of("sales.customers", "hms-1", by_partition=True)
+    events = events_of(MERGED, table, days, other)
+    assert days.uri == f"{URI}/partitions"
+    assert events[days].partition_keys == {"d=1", "d=2"}
+    assert (events[days].extra["txn_id"], "partitions" in events[days].extra) == (7, False)
+    assert (events[table].partition_keys, events[table].extra["partitions"]) == (
+        set(),
+        ["d=1", "d=2"],
+    )
+    assert events[other].partition_keys == set()
+
+
+@needs_runtime_partitions
+def test_a_task_has_no_more_events_than_airflow_can_take_while_it_waits(caplog):
+    days = asset_of("sales.orders", "hms-1", by_partition=True)
+    report = MERGED | {"partitions": [f"d={number:04}" for number in range(1003)]}
+    keys = events_of(report, days)[days].partition_keys
+    assert (len(keys), max(keys)) == (1000, "d=0999")
+    assert "for 3 partitions, from d=1000 to d=1002" in caplog.text
+
+
+@needs_runtime_partitions
 def test_elsewhere_the_one_event_has_no_key_so_that_dags_waiting_for_the_table_run():
     outlet = asset_of("sales.orders", "hms-1")
     assert events_of(MERGED, outlet)[outlet].partition_keys == set()

@@ -19,7 +19,7 @@ from tests.live.airflow_processes import AirflowProcesses
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
 TABLE = TableRef("told", "orders")
-DAGS = ("write_orders", "hear_of_orders", "write_days", "hear_of_days", "fail")
+DAGS = ("write_orders", "hear_of_orders", "write_days", "hear_of_days", "hear_of_each_day", "fail")
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +91,12 @@ def test_a_dag_that_waits_for_partitions_has_one_run_for_each(airflow, feed):
     airflow.api.wait_for_run("write_days", airflow.api.trigger("write_days", {"feed": feed}))
     run_ids = runs_of(airflow, "hear_of_days", 2)
     keys = {airflow.api.xcom("hear_of_days", run_id, "hear_key") for run_id in run_ids}
+    assert keys == {"day=2026-11-19", "day=2026-11-20"}
+
+
+def test_any_task_that_writes_can_tell_of_each_partition_beside_the_table(airflow, written):
+    run_ids = runs_of(airflow, "hear_of_each_day", 2)
+    keys = {airflow.api.xcom("hear_of_each_day", run_id, "hear_key") for run_id in run_ids}
     assert keys == {"day=2026-11-19", "day=2026-11-20"}
 
 

@@ -27,13 +27,14 @@ from airflow_hiveacid.errors import LockTimeout, TableNotFound
 
 TABLE = "told.orders"
 ORDERS = asset_of(TABLE, os.environ["TOLD_METASTORE"])
+EACH_DAY = asset_of(TABLE, os.environ["TOLD_METASTORE"], by_partition=True)
 DAYS = Asset("days_of_orders")
 WHEN = (MatchedUpdate(), NotMatchedInsert())
 COMMON = {"start_date": datetime(2026, 1, 1), "params": {"feed": Param("", type="string")}}
 
 with DAG("write_orders", schedule=None, **COMMON):
 
-    @task.hive_acid_merge(target=TABLE, on="t.id = s.id", when=WHEN, outlets=[ORDERS])
+    @task.hive_acid_merge(target=TABLE, on="t.id = s.id", when=WHEN, outlets=[ORDERS, EACH_DAY])
     def merge(params):
         return {"path": params["feed"], "format": "json", "schema": "id INT, day STRING"}
 
@@ -59,17 +60,18 @@ with DAG("write_days", schedule=PartitionedAtRuntime(), **COMMON):
         outlets=[DAYS],
     )
 
-with DAG(
-    "hear_of_days",
-    schedule=PartitionedAssetTimetable(assets=DAYS, default_partition_mapper=IdentityMapper()),
-    start_date=COMMON["start_date"],
-):
+for dag_id, days in (("hear_of_days", DAYS), ("hear_of_each_day", EACH_DAY)):
+    with DAG(
+        dag_id,
+        schedule=PartitionedAssetTimetable(assets=days, default_partition_mapper=IdentityMapper()),
+        start_date=COMMON["start_date"],
+    ):
 
-    @task
-    def hear_key():
-        return get_current_context()["dag_run"].partition_key
+        @task
+        def hear_key():
+            return get_current_context()["dag_run"].partition_key
 
-    hear_key()
+        hear_key()
 
 with DAG("fail", schedule=None, start_date=COMMON["start_date"]):
     patient = {
