@@ -19,7 +19,7 @@ from airflow_hiveacid.metastore.dev.distribution import find_java
 
 # A short life: compiling well takes longer than what it would save. Nor is there anything to say
 # about the archive.
-_SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xlog:disable"
+SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xlog:disable"
 
 # What most tests do: write ORC, read it with a shuffle, and speak to Python.
 _TYPICAL = """\
@@ -43,8 +43,8 @@ def options(cache: Path) -> dict[str, str]:
     """
     archive = _archive(cache)
     return {
-        "SPARK_LAUNCHER_OPTS": _SHORT_LIFE,
-        "SPARK_SUBMIT_OPTS": f"{_SHORT_LIFE} -XX:SharedArchiveFile={archive} -Xshare:auto",
+        "SPARK_LAUNCHER_OPTS": SHORT_LIFE,
+        "SPARK_SUBMIT_OPTS": f"{SHORT_LIFE} -XX:SharedArchiveFile={archive} -Xshare:auto",
     }
 
 
@@ -69,7 +69,7 @@ def _make(archive: Path) -> None:
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     submit += [word for setting in conf for word in ("--conf", setting)]
     environment = {
-        "SPARK_SUBMIT_OPTS": f"{_SHORT_LIFE} -XX:ArchiveClassesAtExit={partial}",
+        "SPARK_SUBMIT_OPTS": f"{SHORT_LIFE} -XX:ArchiveClassesAtExit={partial}",
         "PYSPARK_PYTHON": sys.executable,
     }
     subprocess.run(

@@ -1,13 +1,20 @@
+import os
 import subprocess
 import sys
 
 import pytest
 
+from tests import java_archive
+
 
 @pytest.mark.server
 def test_the_quickstart_shows_an_hourly_merge_its_compaction_and_the_cleaning(tmp_path):
     command = [sys.executable, "-m", "airflow_hiveacid.quickstart", "--directory", str(tmp_path)]
-    ended = subprocess.run(command, check=False, capture_output=True, encoding="utf-8")
+    # It leaves Spark's own variables out, as they are the user's.
+    environment = os.environ | {"JDK_JAVA_OPTIONS": java_archive.SHORT_LIFE}
+    ended = subprocess.run(
+        command, env=environment, check=False, capture_output=True, encoding="utf-8"
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     *_, reasons, compacted, rows = ended.stdout.split("== ")
     names = [line.split()[2] for line in rows.splitlines() if "@" in line]
