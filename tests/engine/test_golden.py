@@ -45,10 +45,15 @@ class Reader:
             remove()
 
 
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    return scan_session(spark)
+
+
 @pytest.fixture
-def read(spark: SparkSession) -> Iterator[Read]:
+def read(session: SparkSession) -> Iterator[Read]:
     """The visible rows of a folder with their row ids."""
-    session, reader = scan_session(spark), Reader()
+    reader = Reader()
 
     def rows(
         table: HiveTable,
