@@ -1,15 +1,19 @@
 """Tables for tests that want any."""
 
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.engine.acid_tables import ROWS, SCHEMA, create
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from tests.engine.acid_tables import ROWS, SCHEMA, create, folder
 from tests.engine.compaction_case import Case
 
 
@@ -37,12 +41,30 @@ def make(
     return made
 
 
+@pytest.fixture(scope="session")
+def directories_of_busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What has been written to a table of the fixture `busy`, once on each version."""
+    return tmp_path_factory.mktemp("busy")
+
+
 @pytest.fixture
-def busy(make: Callable[..., Case]) -> Case:
+def busy(make: Callable[..., Case], directories_of_busy: Path) -> Case:
     """Three deltas and one delete delta, without a base."""
     case = make()
-    case.append((1, "a", "x"), (2, "b", "x"))
-    case.append((3, "c", "y"))
-    case.append((4, "d", "y"))
-    case.change(lambda table: table.delete("id = 2"))
+    root = folder(case.client.get_table(case.ref))
+    kept = directories_of_busy / case.client.version.name
+    if not kept.exists():
+        case.append((1, "a", "x"), (2, "b", "x"))
+        case.append((3, "c", "y"))
+        case.append((4, "d", "y"))
+        case.change(lambda table: table.delete("id = 2"))
+        shutil.copytree(root, kept)
+        return case
+    # Spark is dear: the same bytes, by the same transactions.
+    for write_id, operation in enumerate([Operation.INSERT] * 3 + [Operation.DELETE], start=1):
+        with Transaction(case.client, targets=[Target(case.ref, operation)]) as txn:
+            assert txn.write_ids == {case.name: write_id}
+            for directory in kept.glob(f"*delta_{write_id:07d}_*"):
+                shutil.copytree(directory, root / directory.name)
+            txn.commit()
     return case
