@@ -68,8 +68,8 @@ format: setup ## Rewrite the code in the house style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-histories: setup ## Try 1,000 random histories of a table on each version (half an hour)
-	@$(RUN) HISTORIES=1000 python -m pytest --numprocesses $(WORKERS) tests/histories
+histories: setup ## Try 1,000 random histories of a table on each version (hours; HISTORIES=300: so many)
+	@$(RUN) HISTORIES=$(or $(HISTORIES),1000) python -m pytest --numprocesses $(WORKERS) tests/histories
 
 interop: setup ## Check what we write and compact with real Hive and Trino (downloads them; slow)
 	@$(RUN) python -m pytest -m interop tests/interop

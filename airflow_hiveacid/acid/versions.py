@@ -122,10 +122,9 @@ class Replaced:
         return self.aborted is None and any(map(_may_be_mixed, self.paths))
 
 
-def newest_version(now: ValidWriteIdList) -> int:
+def newest_version(now: WriteIdList) -> int:
     """The last committed write id of a table; 0 if there is none."""
-    ids = range(now.high_watermark, 0, -1)
-    return next((write_id for write_id in ids if now.is_valid(write_id)), 0)
+    return next(filter(now.is_valid, range(now.high_watermark, 0, -1)), 0)
 
 
 def as_of_write_id(now: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
@@ -142,9 +141,12 @@ def as_of_write_id(now: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
         raise VersionUnknown(
             f"{now.table} has no version {write_id}: its newest one is {newest_version(now)}."
         )
-    open_ = tuple(own for own in now.open if own <= write_id)
-    aborted = tuple(own for own in now.aborted if own <= write_id)
-    return ValidWriteIdList(now.table, write_id, min(open_, default=NO_OPEN), open_, aborted)
+    return _up_to(now, write_id, now.open)
+
+
+def precedes(then: ValidWriteIdList, later: ValidWriteIdList) -> bool:
+    """Whether a version shows no write that another one lacks, as one by its number may of a time."""
+    return then.high_watermark <= later.high_watermark and not any(map(then.is_valid, later.open))
 
 
 def without(now: ValidWriteIdList, later: Sequence[int]) -> ValidWriteIdList:
@@ -156,9 +158,15 @@ def without(now: ValidWriteIdList, later: Sequence[int]) -> ValidWriteIdList:
     """
     unseen = {*now.open, *later}
     seen = (w for w in range(now.high_watermark, 0, -1) if w not in unseen and now.is_valid(w))
-    last = next(seen, 0)
-    open_ = tuple(sorted(write_id for write_id in unseen if write_id < last))
-    aborted = tuple(write_id for write_id in now.aborted if write_id < last)
+    return _up_to(now, next(seen, 0), sorted(unseen))
+
+
+def _up_to(now: ValidWriteIdList, last: int, unseen: Sequence[int]) -> ValidWriteIdList:
+    """A version up to a write id, and the aborted ones behind it: a base may have their numbers."""
+    while now.is_aborted(last + 1):
+        last += 1
+    open_ = tuple(own for own in unseen if own <= last)
+    aborted = tuple(own for own in now.aborted if own <= last)
     return ValidWriteIdList(now.table, last, min(open_, default=NO_OPEN), open_, aborted)
 
 
@@ -190,7 +198,8 @@ class PartitionVersions:
         hiding: list[tuple[str, Base | Delta]] = [*self._bases]
         if self.flat:
             hiding += self._merged
-        return max((_last(parsed) for name, parsed in hiding if not self._intact(name)), default=0)
+        gone = (_last(parsed) for name, parsed in hiding if not self._intact(name))
+        return next(filter(self.now.is_valid, range(max(gone, default=0), 0, -1)), 0)
 
     def files_of(self, then: WriteIdList) -> list[FileStatus]:
         """The part of the listing that a version is read from.
@@ -251,7 +260,7 @@ class PartitionVersions:
         for name, _ in hiding:
             if not self._intact(name):
                 raise VersionGone(
-                    f"Version {then.high_watermark} of {self.location} is gone: {name} has taken its"
+                    f"Version {newest_version(then)} of {self.location} is gone: {name} has taken its"
                     " place, and what that replaced is not all there any more. The oldest version"
                     f" that is left is {self.oldest}, the newest {newest_version(self.now)}."
                 )

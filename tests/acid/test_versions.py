@@ -8,6 +8,7 @@ from airflow_hiveacid.acid.versions import (
     Replaced,
     as_of_write_id,
     newest_version,
+    precedes,
     without,
 )
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
@@ -62,6 +63,24 @@ def test_a_reader_of_the_past_may_have_seen_a_later_write_before_an_earlier_one(
     assert (then.high_watermark, then.min_open_write_id) == (7, 5)
     assert without(NOW, []) == NOW
     assert without(NOW, range(1, 10)).high_watermark == 0
+
+
+def test_a_version_is_read_from_a_base_that_takes_in_aborted_writes_behind_it():
+    base, now = "base_0000008_v0000050", ValidWriteIdList.parse("db.t:9:9:9:7,8")
+    for then in (as_of_write_id(now, 6), as_of_write_id(now, 7), without(now, [9])):
+        files = versions([base], now=now).files_of(then)
+        assert acid_state(files, then, TXNS).base == base
+    assert versions([base], now=now).oldest == 6
+    with pytest.raises(VersionGone, match=r"Version 5 of .* is gone.* left is 6, the newest 6\."):
+        versions([base], now=now).files_of(as_of_write_id(now, 5))
+
+
+def test_a_version_precedes_those_that_show_all_of_it():
+    past = without(NOW, [5, 9])  # 1, 2, 4, 6, 7
+    for number, before, after in ((4, False, True), (6, False, False), (7, True, False)):
+        version = as_of_write_id(NOW, number)
+        assert (precedes(past, version), precedes(version, past)) == (before, after), number
+    assert precedes(NOW, NOW)
 
 
 def test_a_version_is_read_from_the_deltas_up_to_it():

@@ -1,19 +1,16 @@
 """The random history of one table, and what its readers see all along."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from random import Random
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import Delta, parse_directory
-from airflow_hiveacid.acid.versions import AsOf, without
+from airflow_hiveacid.acid.versions import AsOf, as_of_write_id, without
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
-from airflow_hiveacid.engine.read.changes import ChangeReader
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.errors import LockTimeout, VersionGone
+from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.history_entries import HistoryState, later_than
 from airflow_hiveacid.maintenance.table_cleaning import clean
@@ -25,6 +22,7 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.histories.random_table import RandomTable
 from tests.histories.reader import Reader, problems_of_output
 from tests.histories.table_model import Row, RowAddress
+from tests.histories.versions import Version, Versions
 from tests.histories.writers import Writers
 
 _MOST_READERS = 3
@@ -41,6 +39,8 @@ class History:
         spark: SparkSession,
         database: str,
         keep_house: Callable[[], None] = lambda: None,
+        *,
+        restores: float = 0.0,
     ) -> None:
         """Create the table.
 
@@ -50,6 +50,7 @@ class History:
             spark: Where compactions run.
             database: Where the table goes.
             keep_house: What the metastore does by itself from time to time, done now.
+            restores: How likely it is that versions of it are restored, in between and in the end.
         """
         self._spark = spark
         self._random = Random(seed)
@@ -60,9 +61,10 @@ class History:
         if self._random.random() < 0.4:
             writers.convert()
         self._readers: list[tuple[Transaction, Reader]] = []
-        # What readers saw once, and whether everything that they read is still there.
-        self._versions: list[tuple[ValidWriteIdList, Mapping[RowAddress, Row]]] = []
-        self._all_there = True
+        # Apart again, for what is looked at since there are restores.
+        self._more = Random(f"versions {seed}")
+        self._versions = Versions(self._table, writers, spark, self._more)
+        self._restores = self._more.random() < restores
         # All of a history takes less time.
         self._retention = Random(f"retention {seed}").choice([None, "1 h"])
         self._overwritten = 0
@@ -92,10 +94,18 @@ class History:
             for _ in range(steps):
                 (step,) = self._random.choices(list(self._steps), list(self._steps.values()))
                 step()
+                if self._restores and self._more.random() < 1 / steps:
+                    self._restore()
             self._open_reader_with_hole()
             self._compact(self._random.choice(["minor", "major"]))
-            self._check_changes()
+            cleans_first = self._more.random() < 0.4
+            if not cleans_first:
+                self._check_changes()
             self._clean()
+            if cleans_first:
+                self._check_changes()
+            if self._restores:
+                self._restore()
             self._writers.finish_all()
             while self._readers:
                 self._close_reader()
@@ -129,8 +139,6 @@ class History:
         while self._readers and not self._table.is_hive4:
             self._close_reader()
         self._writers.overwrite()
-        # Hive's overwrites do not tell what they have replaced.
-        self._all_there = False
         newest = Snapshot.take(self._table.client, [self._table.ref])
         self._overwritten = newest.write_ids[self._table.ref.full_name].high_watermark
 
@@ -147,8 +155,7 @@ class History:
         self._table.note(f"reader {txn.txn_id} comes")
         reader = self._new_reader(txn.snapshot)
         self._readers.append((txn, reader))
-        seen = txn.snapshot.write_ids[self._table.ref.full_name]
-        self._versions.append((seen, self._table.model.snapshot()))
+        self._versions.remember(txn.snapshot.write_ids[self._table.ref.full_name])
         reader.check()
 
     def _open_reader_with_hole(self) -> None:
@@ -174,17 +181,17 @@ class History:
         """Who reads the table as it was once sees what was seen then, or is told that it is gone."""
         snapshot = Snapshot.take(self._table.client, [self._table.ref])
         now = snapshot.write_ids[self._table.ref.full_name]
-        for then, rows in self._looks.sample(self._versions, min(3, len(self._versions))):
-            try:
-                past = Snapshot(snapshot.txns, {self._table.ref.full_name: then})
-                version = self._table.client.version
-                reader = Reader(version, past, self._table.ref, self._table.folders, rows, now)
-            except VersionGone:
-                if self._all_there:
-                    raise
-            else:
-                reader.check()
-        self._versions.append((now, self._table.model.snapshot()))
+        of_readers = self._versions.of_readers
+        for then in self._looks.sample(of_readers, min(3, len(of_readers))):
+            self._check_version(snapshot, then, self._versions.of_reader(then))
+        number = self._more.randint(0, now.high_watermark)
+        version = self._versions.numbered(number)
+        self._check_version(snapshot, as_of_write_id(now, number), version)
+        self._versions.remember(now)
+
+    def _check_version(self, snapshot: Snapshot, then: ValidWriteIdList, version: Version) -> None:
+        with self._versions.perhaps_gone(version):
+            self._new_reader(snapshot, self._versions.rows(version), then).check()
 
     def _check_entries(self) -> None:
         """Every write is told once, and what was known of it once is known for ever."""
@@ -206,48 +213,48 @@ class History:
         # What an overwrite has replaced and a cleaner has removed nobody has taken over.
         kept = {own for own in notes if own in table.model.committed and own > self._overwritten}
         assert kept <= committed
-        for write_id in sorted(kept)[-1:]:
-            time = datetime.fromisoformat(notes[write_id]["time"]) - timedelta(minutes=1)
+        times = self._writers.times()
+        for write_id in sorted(kept & times.keys())[-1:]:
+            time = times[write_id] - timedelta(minutes=1)
             now = snapshot.write_ids[table.ref.full_name]
             later = later_than(time, entries, now)
-            assert {own for own in kept if own >= write_id} == kept & set(later)
+            # What is restored is restored today.
+            expected = {own for own in kept if own >= write_id or own not in times}
+            assert expected == kept & set(later)
             # That opens no note of a file that is much older.
             assert version_of(table.client, table.ref, AsOf(time=time), now) == without(now, later)
 
     def _check_changes(self) -> None:
         """What was changed between two versions is the difference of what was seen then and later."""
+        if self._more.random() < 0.15:
+            self._versions.check_difference()
         if self._looks.random() < 0.6:
             return
-        then, later = sorted(self._looks.sample(range(len(self._versions)), 2))
-        (before, old), (after, new) = self._versions[then], self._versions[later]
-        table = self._table.client.get_table(self._table.ref)
-        partitions = self._table.client.get_partitions(table.ref) if table.partition_keys else []
-        rules = Rules.HIVE4 if self._table.is_hive4 else Rules.HIVE3
-        with Transaction(self._table.client, reads=[table.ref]) as txn:
-            now, session = txn.snapshot.write_ids[table.ref.full_name], scan_session(self._spark)
-            seen = (before, after, now, txn.snapshot.txns)
-            reader = ChangeReader(session, table, *seen, rules, txn)
-            try:
-                rows = reader.changes(partitions, net=True).collect()
-            except VersionGone:
-                if self._all_there:
-                    raise
-                return
-        told = sorted(
-            (row["_change_type"], f"p={row['p']}" if partitions else None, *row["_row_id"])
-            for row in rows
-        )
-        wanted = [("insert", *address) for address in new.keys() - old.keys()]
-        wanted += [("delete", *address) for address in old.keys() - new.keys()]
-        assert told == sorted((kind, partition, *row_id) for kind, partition, row_id in wanted)
+        then, later = sorted(self._looks.sample(range(len(self._versions.of_readers)), 2))
+        if self._more.random() < 0.5:
+            self._versions.check_changes()
+        else:
+            self._versions.check_changes_of_readers(then, later)
 
-    def _new_reader(self, snapshot: Snapshot | None = None) -> Reader:
+    def _restore(self) -> None:
+        self._versions.restore()
+        self._check_everybody()
+
+    def _new_reader(
+        self,
+        snapshot: Snapshot | None = None,
+        rows: Mapping[RowAddress, Row] | None = None,
+        then: ValidWriteIdList | None = None,
+    ) -> Reader:
+        """A reader of the newest version, or of an earlier one with its rows."""
+        snapshot = snapshot or Snapshot.take(self._table.client, [self._table.ref])
         return Reader(
             self._table.client.version,
-            snapshot or Snapshot.take(self._table.client, [self._table.ref]),
+            snapshot,
             self._table.ref,
             self._table.folders,
-            self._table.model.snapshot(),
+            self._table.model.snapshot() if rows is None else rows,
+            then,
         )
 
     # Compactors and cleaners
@@ -291,11 +298,10 @@ class History:
             retention=self._retention,
         )
         report = clean(self._table.client, job)
-        if self._retention == "1 h":
-            # Only what may mix rows of several fates goes all the same, and its versions with it.
-            self._all_there &= not any(may_be_mixed(removal.path) for removal in report.removed)
-        else:
-            self._all_there &= not report.removed
+        gone = [removal.path for removal in report.removed]
+        # Of what is kept for versions, only what may mix rows of several fates goes all the same.
+        if any(map(may_be_mixed, gone)) if self._retention == "1 h" else gone:
+            self._versions.clean()
         self._table.note(f"cleaned {', '.join(removal.path for removal in report.removed)}")
         assert report.warnings == ()
         self._check_everybody()

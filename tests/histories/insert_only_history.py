@@ -13,7 +13,8 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.acid.versions import as_of_write_id
+from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.errors import LockTimeout, NotEnoughHistory, VersionGone
@@ -97,7 +98,12 @@ class InsertOnlyHistory:
         self._open: list[tuple[Transaction, _Write]] = []
         self._readers: list[tuple[Transaction, _Reader]] = []
         self._versions: list[ValidWriteIdList] = []
-        self._all_there = True
+        # Apart again, for versions that no reader has seen.
+        self._more = Random(f"versions {seed}")
+        # What was committed when a cleaner last took something away that versions are read from.
+        # Up to this write id it could be compacted.
+        self._cleaned: set[int] = set()
+        self._compacted = 0
         # All of a history takes less time.
         self._retention = Random(f"retention {seed}").choice([None, "1 h"])
         self._rows = 0
@@ -171,8 +177,6 @@ class InsertOnlyHistory:
     def _overwrite(self) -> None:
         before = len(self._open)
         self._begin(Operation.OVERWRITE)
-        # Hive's overwrites do not tell what they have replaced.
-        self._all_there &= len(self._open) == before
         # Version 3 cannot read past a base that is not valid.
         if len(self._open) > before and not self.is_hive4:
             self._end(-1)
@@ -233,7 +237,10 @@ class InsertOnlyHistory:
             return self.log.append("a cleaner had to wait and gave up")
         gone = [removal.path for removal in report.removed]
         # Of what is kept for them, only what may hold rows of several fates goes all the same.
-        self._all_there &= not (any(map(may_be_mixed, gone)) if self._retention else gone)
+        if any(map(may_be_mixed, gone)) if self._retention else gone:
+            self._cleaned = {write.write_id for write in self._committed}
+            now = Snapshot.take(self.client, [self.ref]).write_ids[self.ref.full_name]
+            self._compacted = min(now.high_watermark, now.min_open_write_id - 1)
         self.log.append(f"cleaned {', '.join(removal.path for removal in report.removed)}")
         self._check_everybody()
 
@@ -248,15 +255,31 @@ class InsertOnlyHistory:
     def _check_versions(self, snapshot: Snapshot) -> None:
         """Who reads the table as it was once sees what was seen then, or is told that it is gone."""
         now = snapshot.write_ids[self.ref.full_name]
-        for then in self._looks.sample(self._versions, min(3, len(self._versions))):
+        versions = self._looks.sample(self._versions, min(3, len(self._versions)))
+        versions.append(as_of_write_id(now, self._more.randint(0, now.high_watermark)))
+        for then in versions:
             try:
                 reader = _Reader(self, Snapshot(snapshot.txns, {self.ref.full_name: then}), now)
             except VersionGone:
-                if self._all_there:
+                if not self._may_be_gone(then, now):
                     raise
             else:
                 reader.check()
         self._versions.append(now)
+
+    def _may_be_gone(self, then: ValidWriteIdList, now: ValidWriteIdList) -> bool:
+        """Whether a version was before a cleaning, or before an overwrite.
+
+        Hive's overwrites do not tell what they have replaced.
+        """
+        overwrites = {write.write_id for write in self._committed if write.replaces}
+        # Of an aborted write the metastore may have forgotten that it was no version.
+        behind = now.range_valid(then.high_watermark + 1, self._compacted)
+        return (
+            not all(map(then.is_valid, self._cleaned | overwrites))
+            or behind is not Range.NONE
+            or any(own <= self._compacted for own in then.open)
+        )
 
 
 def _path(location: str) -> Path:

@@ -31,7 +31,7 @@ class Reader:
         table: TableRef,
         folders: Mapping[str | None, Path],
         expected: Mapping[RowAddress, Row],
-        now: ValidWriteIdList | None = None,
+        then: ValidWriteIdList | None = None,
     ) -> None:
         """Choose the files to be read.
 
@@ -41,12 +41,13 @@ class Reader:
             table: The table.
             folders: Where its partitions are.
             expected: What there is to be seen.
-            now: What a new reader sees of the table, if the moment is long over.
+            then: What was to be seen of the table, if it is read as it was before the moment.
         """
-        self._now = now
+        now = snapshot.write_ids[table.full_name]
+        self._now = now if then is not None else None
         self._rules = Rules.HIVE3 if version is MetastoreVersion.HMS3 else Rules.HIVE4
         self._txns = snapshot.txns
-        self._write_ids = snapshot.write_ids[table.full_name]
+        self._write_ids = now if then is None else then
         self._folders = folders
         self._expected = expected
         self._found_right: set[tuple[str | None, _Files]] = set()

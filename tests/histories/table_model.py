@@ -1,6 +1,6 @@
 """What a table should hold: rows by partition and row id, changed commit by commit."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,38 +35,82 @@ class Change:
     replaces: tuple[str | None, ...] = ()
 
 
+class Step(NamedTuple):
+    """What became of a row between two versions, and by which write id.
+
+    Attributes:
+        kind: "insert" or "delete".
+        write_id: Whose.
+        address: The row id.
+        row: The row.
+    """
+
+    kind: str
+    write_id: int
+    address: RowAddress
+    row: Row
+
+
 class TableModel:
-    """A table as every new reader should see it.
+    """A table as every new reader should see it, and as every earlier one did.
 
     Attributes:
         rows: The rows.
-        committed: The write ids whose changes are in them.
+        changes: What was committed, by write ids.
         deleted_by: The committed write ids that deleted a row; engines may delete one twice.
     """
 
     def __init__(self) -> None:
         self.rows: dict[RowAddress, Row] = {}
         # Files that are older than every transaction have rows of the write id 0.
-        self.committed: set[int] = {0}
+        self.changes: dict[int, Change] = {0: Change(0)}
         self.deleted_by: dict[RowAddress, set[int]] = {}
 
+    @property
+    def committed(self) -> Set[int]:
+        """The write ids whose changes are in the rows."""
+        return self.changes.keys()
+
     def commit(self, change: Change) -> None:
-        self.committed.add(change.write_id)
-        for partition in change.replaces:
-            old = [
-                address
-                for address in self.rows
-                if address.partition == partition and address.row_id.write_id < change.write_id
-            ]
-            for address in old:
-                del self.rows[address]
+        self.changes[change.write_id] = change
+        for address in _gone(self.rows, change):
+            del self.rows[address]
         for address in change.deletes:
-            self.rows.pop(address, None)
             self.deleted_by.setdefault(address, set()).add(change.write_id)
         self.rows |= change.inserts
 
     def snapshot(self) -> Mapping[RowAddress, Row]:
         return dict(self.rows)
+
+    def seen(self, write_ids: Set[int]) -> dict[RowAddress, Row]:
+        """The rows of a version, which is what some committed write ids have made together."""
+        rows: dict[RowAddress, Row] = {}
+        for _ in self._apply(rows, write_ids):
+            pass
+        return rows
+
+    def steps(self, then: Set[int], later: Set[int]) -> list[Step]:
+        """What has happened to rows between two versions, of which the later one sees more."""
+        return list(self._apply(self.seen(then), later - then))
+
+    def _apply(self, rows: dict[RowAddress, Row], write_ids: Set[int]) -> Iterator[Step]:
+        for write_id in sorted(write_ids):
+            change = self.changes[write_id]
+            for address in _gone(rows, change):
+                yield Step("delete", write_id, address, rows.pop(address))
+            for address, row in change.inserts.items():
+                yield Step("insert", write_id, address, row)
+            rows |= change.inserts
+
+
+def _gone(rows: Mapping[RowAddress, Row], change: Change) -> list[RowAddress]:
+    """The rows that a change takes away."""
+    return [
+        address
+        for address in rows
+        if address in change.deletes
+        or (address.partition in change.replaces and address.row_id.write_id < change.write_id)
+    ]
 
 
 def row_of(values: Mapping[str, Any]) -> Row:
@@ -76,3 +120,11 @@ def row_of(values: Mapping[str, Any]) -> Row:
 
 def _without_nulls(value: Any) -> Any:
     return row_of(value) if isinstance(value, dict) else value
+
+
+def value_of(row: Row) -> Any:
+    """The values of a row, which are equal and hashed alike wherever the row stands."""
+    return tuple(
+        (name, value_of(value) if isinstance(value, dict) else value)
+        for name, value in sorted(row.items())
+    )

@@ -81,6 +81,14 @@ class Writers:
         self._rows_written = 0
         self.notes: dict[int, Mapping[str, Any]] = {}
 
+    def times(self) -> Mapping[int, datetime]:
+        """When those were written whose notes tell a time that nothing else could tell."""
+        return {
+            write_id: datetime.fromisoformat(note["time"])
+            for write_id, note in self.notes.items()
+            if "time" in note
+        }
+
     def insert(self) -> None:
         """An INSERT of one or several statements."""
         self._write(Operation.INSERT)
@@ -166,15 +174,17 @@ class Writers:
 
     def convert(self) -> None:
         """Files that were there before the table became transactional."""
+        before = Change(0)
         for partition in self._table.some_partitions():
             folder, style = self._table.folders[partition], self._style()
             rows = {
                 bucket: style.rows(self._random, *self._new_rows(style))
                 for bucket in self._some_buckets()
             }
-            for key, row in write_flat_rows(folder, 0, 0, rows, style).items():
-                self._table.model.rows[RowAddress(partition, key)] = row
+            keys = write_flat_rows(folder, 0, 0, rows, style)
+            before.inserts |= {RowAddress(partition, key): row for key, row in keys.items()}
             self._table.note(f"there are original files in {partition}")
+        self._table.model.commit(before)
 
     def _victims(self, partition: str | None, change: Change) -> list[RowAddress]:
         """Some rows to delete; now and then one that somebody has deleted already."""

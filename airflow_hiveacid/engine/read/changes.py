@@ -28,10 +28,10 @@ from airflow_hiveacid.engine.read.acid_snapshot import (
 from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import (
     AcidFile,
+    FileTails,
     KeyRange,
     PartitionFiles,
     partition_files,
-    read_tails,
 )
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.errors import UnknownColumn, UnsupportedTable
@@ -108,6 +108,7 @@ class ChangeReader:
         rules: Whose reading applies.
         txn: The transaction that reads, and keeps copies of what Spark cannot.
         snapshots: What rows of changes were read from so far.
+        tails: What is known of the files.
     """
 
     spark: SparkSession
@@ -119,6 +120,7 @@ class ChangeReader:
     rules: Rules
     txn: ReadingTransaction
     snapshots: list[AcidSnapshot] = field(default_factory=list)
+    tails: FileTails = field(default_factory=FileTails, compare=False, repr=False)
 
     def changes(
         self,
@@ -191,7 +193,7 @@ class ChangeReader:
         spans = []
         then = self.then
         for write_id in overwrites:
-            later = _before(self.later, write_id)
+            later = as_of_write_id(self.later, write_id - 1)
             spans.append(_Span(then, later, read(then), read(later)))
             then = as_of_write_id(self.later, write_id)
         spans.append(_Span(then, self.later, read(then), read(self.later)))
@@ -233,7 +235,27 @@ class ChangeReader:
         added = self._added(spans, net=net)
         if not any(partition.inserts for partition in added):
             return None
-        return self._rows(added, later).where(_is_of(WRITE_ID, then))
+        rows = self._rows(added, later).where(_is_of(WRITE_ID, then))
+        if not net and (undone := self._undone(spans)) is not None:
+            rows = rows.join(undone, [*KEY], "left_anti")
+        return rows
+
+    def _undone(self, spans: Sequence[_Span]) -> DataFrame | None:
+        """The row ids that were deleted by the transactions that had inserted them: no version had them."""
+        files = [_within(span.after.deletes, span.then) for span in spans]
+        self.tails.of([file for own in files for file in own])  # All at once.
+        files = [tuple(filter(self._may_undo, own)) for own in files]
+        if not any(files):
+            return None
+        deleted = [replace(span.after, deletes=own) for span, own in zip(spans, files, strict=True)]
+        events = self._snapshot(deleted, spans[0].later).events(self.spark, _DELETED_BY)
+        return events.where(F.col(_DELETED_BY) == F.col(WRITE_ID)).select(*KEY)
+
+    def _may_undo(self, deletes: AcidFile) -> bool:
+        keys, delta = KeyRange.of(*self.tails.of([deletes])), deletes.directory
+        return keys is None or (
+            isinstance(delta, Delta) and keys.write_ids[1] >= delta.min_write_id
+        )
 
     def _added(self, spans: Sequence[_Span], *, net: bool) -> list[PartitionFiles]:
         """The files that an inserted row may be in."""
@@ -287,7 +309,7 @@ class ChangeReader:
         by_file = {file: changed.deletes_of(file, bucketed) for file in before.inserts}
         asked = [file for file, own in by_file.items() if own and not file.raw]
         files = [*asked, *deletes] if asked else []
-        ranges = dict(zip(files, map(KeyRange.of, read_tails(files)), strict=True))
+        ranges = dict(zip(files, map(KeyRange.of, self.tails.of(files)), strict=True))
 
         def may_be_hit(file: AcidFile) -> bool:
             own = ranges.get(file)
@@ -342,10 +364,6 @@ def _as_changes(table: HiveTable, rows: DataFrame, change: str, write_id: Column
         F.expr(f"struct({row_id})").alias(ROW_ID),
         *[quoted(column.name) for column in all_columns(table)],
     )
-
-
-def _before(version: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
-    return as_of_write_id(version, write_id - 1)
 
 
 def _within(files: Sequence[AcidFile], then: ValidWriteIdList) -> tuple[AcidFile, ...]:

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.versions import AsOf
+from airflow_hiveacid.acid.versions import AsOf, precedes
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.changes import ChangeReader, Difference
@@ -118,7 +118,7 @@ class TableReader:
     ) -> tuple[PartitionDifference, ...]:
         """How many rows of each partition only one of two versions has."""
         first, second = (self._version(table, as_of) for as_of in versions)
-        then, later = sorted((first, second), key=lambda version: version.high_watermark)
+        then, later = (first, second) if precedes(first, second) else (second, first)
         if table.kind is TableKind.INSERT_ONLY:
             differences = self._file_changes(spark, table, then, later).differences(
                 self._all(table)
@@ -171,6 +171,14 @@ def _check_order(table: HiveTable, then: ValidWriteIdList, later: ValidWriteIdLi
         raise VersionUnknown(
             f"{table.ref.full_name} has had version {then.high_watermark} only after version"
             f" {later.high_watermark}."
+        )
+    if not precedes(then, later):
+        late = next(filter(then.is_valid, later.open))
+        raise VersionUnknown(
+            f"{table.ref.full_name} has never gone from version {then.high_watermark} to version"
+            f" {later.high_watermark} as they are asked for: only the first one has write id {late},"
+            " which was committed late.",
+            remedy="Ask for both by their numbers, or for both by a time.",
         )
 
 
