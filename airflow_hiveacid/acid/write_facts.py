@@ -60,6 +60,17 @@ class WriteFacts:
     run_token: str | None = None
     user: str | None = None
 
+    @property
+    def is_noted(self) -> bool:
+        """Whether its writer has left a note; else the time is that of some of its files."""
+        return self.operation is not None or self.txn_id is not None
+
+    def joined(self, other: Self) -> Self:
+        """What two compactions, each of one partition, have taken over of the write together."""
+        if self.is_noted or other.is_noted:
+            return self if self.is_noted else other
+        return max(self, other, key=lambda facts: facts.time or 0)
+
     @classmethod
     def of_note(cls, note: Mapping[str, Any], write_id: int, table: str) -> Self:
         """What the note of a write says.
@@ -132,12 +143,17 @@ class WriteFacts:
         }
 
 
-def taken_over(notes: Mapping[str, Mapping[str, Any]], table: str) -> dict[str, Any]:
+def taken_over(
+    notes: Mapping[str, Mapping[str, Any]],
+    table: str,
+    others: Mapping[int, float] | None = None,
+) -> dict[str, Any]:
     """What the note of a compaction says of the writes that it merges, the newest first.
 
     Args:
         notes: The notes of the directories that it replaces, by their names.
         table: The table's full name.
+        others: When the files of writers were written that leave no note, by their write ids.
 
     Returns:
         A part of the note; nothing when no note says anything.
@@ -146,6 +162,8 @@ def taken_over(notes: Mapping[str, Mapping[str, Any]], table: str) -> dict[str, 
     for name, note in notes.items():
         for facts in _told_in(name, note, table):
             known.setdefault(facts.write_id, facts)
+    for write_id, time in (others or {}).items():
+        known.setdefault(write_id, WriteFacts(write_id=write_id, time=time))
     records: list[dict[str, Any]] = []
     size = 0
     for write_id in sorted(known, reverse=True)[:MOST_WRITES]:
@@ -211,6 +229,14 @@ def is_own(directory: str, write_id: int) -> bool:
     if isinstance(parsed, Base):
         return parsed.write_id == write_id and not parsed.visibility_txn
     return parsed is not None and parsed.write_ids == range(write_id, write_id + 1)
+
+
+def only_write_id(directory: str) -> int | None:
+    """The write that a delta is of; None where its name may also be that of a compaction."""
+    parsed = _parse(directory)
+    if isinstance(parsed, Delta) and parsed.statement_id is not None:
+        return parsed.max_write_id
+    return None
 
 
 def seconds_of(phases: object) -> float | None:

@@ -139,6 +139,8 @@ def write_entry(
     told = facts or WriteFacts(write_id=write_id)
     own = [each for each in trace.directories if each.first_write_id == each.last_write_id]
     times = [each.time for each in trace.directories if each.time is not None]
+    if told.time is not None:
+        times = [told.time] if told.is_noted else [*times, told.time]
     named = {each.partition for each in trace.directories if each.partition is not None}
     partitions = tuple(sorted({*told.partitions, *named}))
     size = told.bytes
@@ -159,7 +161,7 @@ def write_entry(
         kinds=_kinds(trace),
         state=state,
         # A transaction is committed after the last of its directories.
-        time=told.time if told.time is not None else max(times, default=None),
+        time=max(times, default=None),
         seconds=told.seconds,
         rows_inserted=told.rows_inserted,
         rows_updated=told.rows_updated,

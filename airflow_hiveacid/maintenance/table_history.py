@@ -234,7 +234,7 @@ class _Folders:
         for trace in traces:
             if trace.write_id is None:
                 for merged in merged_writes(trace.directories[0].name, notes.get(trace.key, {})):
-                    told.setdefault(merged.write_id, merged)
+                    told[merged.write_id] = told.get(merged.write_id, merged).joined(merged)
         known = {facts.txn_id for facts in own.values() if facts.txn_id is not None}
         for run in self._run_notes(limit, known, None if older_runs else self.reading.since):
             facts = WriteFacts.of_note(_as_sidecar(run), run.write_ids[table], table)

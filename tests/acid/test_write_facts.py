@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.write_facts import (
     WriteFacts,
     merged_ranges,
     merged_writes,
+    only_write_id,
     taken_over,
 )
 
@@ -61,6 +62,38 @@ def test_of_a_run_over_several_tables_only_one_is_meant():
     assert (other.rows_inserted, other.bytes, other.user) == (None, None, "ann")
     renamed = note(7, report={"rows_inserted": 12, "tables": tables[:1]})
     assert WriteFacts.of_note(renamed, 7, TABLE).rows_inserted == 12
+
+
+def test_of_writes_without_a_note_the_time_is_handed_on():
+    first = taken_over({delta(1): note(1)}, TABLE, {1: 5.0, 2: 7.5})
+    assert first["writes"][0] == {"write_id": 2, "time": "1970-01-01T00:00:07.500+00:00"}
+    merged = {"format": 1, **first}
+    second = taken_over({delta(1, 2, 9): merged}, TABLE, {3: 9.0})
+    facts = {each.write_id: each for each in merged_writes("base_0000003_v0000012", second)}
+    assert [facts[own].time for own in (1, 2, 3)] == [1795176000.25, 7.5, 9.0]
+    assert [facts[own].is_noted for own in (1, 2, 3)] == [True, False, False]
+    # Partitions are compacted one by one; a write is committed after the last of its files.
+    later = WriteFacts(write_id=2, time=8.0)
+    assert facts[2].joined(later) == later.joined(facts[2]) == later
+    noted = facts[1]
+    other = WriteFacts(write_id=1, time=2e9)
+    assert noted.joined(other) == other.joined(noted) == noted
+
+
+@pytest.mark.parametrize(
+    ("name", "write_id"),
+    [
+        ("delta_0000005_0000005_0001", 5),
+        ("delete_delta_0000005_0000005_0000", 5),
+        ("delta_0000005_0000005", None),
+        ("delta_0000005_0000005_v0000009", None),
+        ("delta_0000001_0000005", None),
+        ("base_0000005", None),
+        ("day=1", None),
+    ],
+)
+def test_only_some_names_are_those_of_one_write(name, write_id):
+    assert only_write_id(name) == write_id
 
 
 def test_compactions_hand_on_what_they_know_from_one_to_the_next():

@@ -82,6 +82,7 @@ class FakeMetastore:
         catalog = Catalog(generation, self.warehouse, forget)
         self._parts = (catalog, transactions, compactions)
         self._forget_empty = transactions.forget_empty
+        self.take_over = transactions.take_over
         self._server = _Server(("127.0.0.1", free_port()), partial(_Conversation, self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 

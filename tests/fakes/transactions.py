@@ -1,7 +1,7 @@
 """Transactions, write ids and locks of the fake metastore."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -218,6 +218,16 @@ class Transactions:
             minOpenWriteId=next((write_id for write_id, aborted in invalid if not aborted), None),
             abortedBits=bits.to_bytes((bits.bit_length() + 7) // 8, "little"),
         )
+
+    def take_over(self, name: str, states: Sequence[TxnState], writers: Mapping[int, int]) -> None:
+        """Go on with all transactions, and a table's write ids by theirs, of another metastore."""
+        for txn_id, state in enumerate(states, 1):
+            txn = _Txn(txn_id, "u", "h", None, TxnType.DEFAULT, _now(), state)
+            self._txns[txn_id] = txn
+            if state is not TxnState.COMMITTED:
+                self._not_committed[txn_id] = txn
+        self._writers[name] = dict(writers)
+        self._last_write_id[name] = max(writers)
 
     def last_write_id(self, database: str, table: str) -> int:
         return self._last_write_id.get(f"{database}.{table}", 0)

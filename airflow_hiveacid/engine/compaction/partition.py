@@ -22,7 +22,7 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
-from airflow_hiveacid.acid.write_facts import taken_over
+from airflow_hiveacid.acid.write_facts import only_write_id, taken_over
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.session import cancelling_jobs
@@ -32,6 +32,7 @@ from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactionProof, PartitionReport
 from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
+from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
 from airflow_hiveacid.maintenance.reader_notes import note_readers
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -165,7 +166,8 @@ class PartitionCompactor(ABC):
                 plan = self.plan(state, CompactionType.MAJOR, files)
             notes = read_notes(self.storage, state, _directories(plan))
             self.noted_rows = check_notes(self.storage, state, notes)
-            self._merged_writes = taken_over(notes, self.table.ref.full_name)
+            others = self._unnoted([name for name in _directories(plan) if name not in notes])
+            self._merged_writes = taken_over(notes, self.table.ref.full_name, others)
         self.directories = StagedDirectories(self.storage.location, self.compaction)
         group = f"hiveacid-{self.compaction.txn_id}"
         with (
@@ -275,6 +277,19 @@ class PartitionCompactor(ABC):
         """Make sure that nothing is published in what has become another table."""
         partitions = [] if self.partition is None else [self.partition]
         require_same_definition(self.client, self.table, partitions)
+
+    def _unnoted(self, names: Sequence[str]) -> dict[int, float]:
+        """When the files of writers were written that leave no note, by their write ids."""
+        own = {name: write_id for name in names if (write_id := only_write_id(name)) is not None}
+        if not own:
+            return {}
+        times: dict[int, float] = {}
+        written = DirectorySizes.of(self.storage.location).written
+        for name, write_id in own.items():
+            time = written.get(name)
+            if time is not None and self.compaction.write_ids.is_valid(write_id):
+                times[write_id] = max(times.get(write_id, 0), time / 1e9)
+        return times
 
     def _sidecar(self, plan: CompactionPlan, written: Sequence[WrittenFile]) -> bytes:
         note = {
