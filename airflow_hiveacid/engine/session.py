@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -68,15 +69,22 @@ def scan_session(spark: SparkSession) -> SparkSession:
     in it can call Java: conditions and values are often made of texts that others have given.
     """
     session = spark.newSession()
-    jvm = spark._jvm
-    assert jvm is not None
     known = session._jsparkSession.sessionState().functionRegistry()
+    identifier = java_class(spark, "org.apache.spark.sql.catalyst.FunctionIdentifier")
     for name in _CALLING_JAVA:
-        known.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
+        known.dropFunction(identifier(name))
     for key, value in (SCAN_SETTINGS | _STABLE_SHUFFLES).items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.session.timeZone", session_time_zone(spark))
     return session
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A class of Java by its whole name.
+
+    Asked for in parts, Java searches all of its archives for each of them.
+    """
+    return getattr(spark._jvm, name)
 
 
 def file_reader(session: SparkSession) -> DataFrameReader:
@@ -100,19 +108,15 @@ def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
 
     What was resolved in the old session, names and time zones among it, stays so.
     """
-    jvm = session._jvm
-    assert jvm is not None
     # A view that all sessions know would do as well, and costs the driver thirty times as much.
-    dataset = jvm.org.apache.spark.sql.classic.Dataset
+    dataset = java_class(session, "org.apache.spark.sql.classic.Dataset")
     rows = dataset.ofRows(session._jsparkSession, frame._jdf.logicalPlan())
     return DataFrame(rows, session)
 
 
 def require_utc(spark: SparkSession, what: str) -> None:
     """Refuse to touch timestamps when Spark's clock is not UTC."""
-    jvm = spark._jvm
-    assert jvm is not None
-    java_zone = jvm.java.util.TimeZone.getDefault().getID()
+    java_zone = java_class(spark, "java.util.TimeZone").getDefault().getID()
     session_zone = session_time_zone(spark)
     utc = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
     if java_zone not in utc or session_zone not in utc:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import Decimal, HiveType, Primitive
+from airflow_hiveacid.engine.session import java_class
 from airflow_hiveacid.orc.column_ranges import FIRST_GREGORIAN_DAY, LONG_DIGITS, ColumnRange
 
 # Longer lists become a range: ORC compares each value of a list with each group of rows.
@@ -24,6 +25,7 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 # Spark quotes other names in filters.
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SEPARATOR = "\0"
+_FILTERS = "org.apache.spark.sql.sources"
 
 
 class OrderedValues(ABC):
@@ -95,14 +97,13 @@ class Integers(OrderedValues):
             return []
         if len(self.values) > MOST_LISTED:
             return _between(spark, column, self._first, self._last)
-        jvm: Any = spark._jvm
         gateway: Any = spark.sparkContext._gateway
         # All at once: every call of Java takes its time.
-        longs = gateway.new_array(jvm.long, len(self.values))
+        longs = gateway.new_array(java_class(spark, "long"), len(self.values))
         data = bytearray(self.values.astype(">i8").tobytes())
-        jvm.java.nio.ByteBuffer.wrap(data).asLongBuffer().get(longs)
-        listed = jvm.java.util.stream.LongStream.of(longs).boxed().toArray()
-        return [jvm.org.apache.spark.sql.sources.In(column, listed)]
+        java_class(spark, "java.nio.ByteBuffer").wrap(data).asLongBuffer().get(longs)
+        listed = java_class(spark, "java.util.stream.LongStream").of(longs).boxed().toArray()
+        return [java_class(spark, f"{_FILTERS}.In")(column, listed)]
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,8 @@ class Days(Integers):
         if not len(self.values) or self._first < FIRST_GREGORIAN_DAY:
             return []
         days = np.array([self._first, self._last], "datetime64[D]")
-        jvm: Any = spark._jvm
-        return _between(spark, column, *[jvm.java.sql.Date.valueOf(str(day)) for day in days])
+        date = java_class(spark, "java.sql.Date")
+        return _between(spark, column, *[date.valueOf(str(day)) for day in days])
 
 
 @dataclass(frozen=True)
@@ -172,19 +173,18 @@ class Texts(OrderedValues):
         if not all(text.isascii() for text in listed):
             return []
         if few and not any(_SEPARATOR in text for text in listed):
-            jvm: Any = spark._jvm
-            split = jvm.java.util.regex.Pattern.compile(_SEPARATOR)
+            split = java_class(spark, "java.util.regex.Pattern").compile(_SEPARATOR)
             joined = split.splitAsStream(_SEPARATOR.join(listed)).toArray()
-            return [jvm.org.apache.spark.sql.sources.In(column, joined)]
+            return [java_class(spark, f"{_FILTERS}.In")(column, joined)]
         if max(map(len, listed)) > _LONGEST_TEXT:
             return []
         return _between(spark, column, listed[0], listed[-1])
 
 
 def _between(spark: SparkSession, column: str, low: Any, high: Any) -> list[Any]:
-    jvm: Any = spark._jvm
-    sources = jvm.org.apache.spark.sql.sources
-    return [sources.GreaterThanOrEqual(column, low), sources.LessThanOrEqual(column, high)]
+    at_least = java_class(spark, f"{_FILTERS}.GreaterThanOrEqual")
+    at_most = java_class(spark, f"{_FILTERS}.LessThanOrEqual")
+    return [at_least(column, low), at_most(column, high)]
 
 
 def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -14,7 +14,10 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, Varchar, parse_type
 from airflow_hiveacid.engine.read.spark_trees import conjuncts, kind, nodes
 from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.session import java_class
 from airflow_hiveacid.metastore.catalog import HiveColumn
+
+_SOURCES = "org.apache.spark.sql.execution.datasources"
 
 
 @dataclass(frozen=True)
@@ -60,15 +63,13 @@ def filters_of(
 
     The arguments are those of ``search_argument``.
     """
-    jvm: Any = spark._jvm
     both = spark_struct([*columns, *others])
     # An RDD keeps the optimizer from concluding that there are no rows and dropping the filter.
     frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), both)
     frame = frame.alias(alias).where(condition)
     # A name with a dot could be that of a field.
     searchable = {c.name for c in columns if _has_exact_statistics(c) and "." not in c.name}
-    package = jvm.org.apache.spark.sql.execution.datasources
-    strategy = getattr(getattr(package, "DataSourceStrategy$"), "MODULE$")
+    strategy = getattr(java_class(spark, f"{_SOURCES}.DataSourceStrategy$"), "MODULE$")
     filters = []
     for conjunct in _filters(frame._jdf.queryExecution().optimizedPlan()):
         translated = strategy.translateFilter(conjunct, True)
@@ -94,20 +95,19 @@ def argument_of(
     """
     if not filters:
         return None
-    jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
     row = session.parseDataType(spark_struct(columns).json())
-    package = jvm.org.apache.spark.sql.execution.datasources.orc
-    orc_filters = getattr(getattr(package, "OrcFilters$"), "MODULE$")
-    made = orc_filters.createFilter(row, jvm.PythonUtils.toSeq(filters))
+    orc_filters = getattr(java_class(spark, f"{_SOURCES}.orc.OrcFilters$"), "MODULE$")
+    made = orc_filters.createFilter(row, java_class(spark, "PythonUtils").toSeq(filters))
     if not made.isDefined():
         return None
-    configuration = jvm.org.apache.hadoop.conf.Configuration(False)
+    configuration = java_class(spark, "org.apache.hadoop.conf.Configuration")(False)
     gateway: Any = spark.sparkContext._gateway
-    names = gateway.new_array(jvm.java.lang.String, len(columns))
+    names = gateway.new_array(java_class(spark, "java.lang.String"), len(columns))
     for index, column in enumerate(columns):
         names[index] = column.name
-    jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(configuration, made.get(), names)
+    format_ = java_class(spark, "org.apache.orc.mapred.OrcInputFormat")
+    format_.setSearchArgument(configuration, made.get(), names)
     return SearchArgument(
         configuration.get("orc.kryo.sarg"), configuration.get("orc.sarg.column.names")
     )
