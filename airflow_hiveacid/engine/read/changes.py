@@ -197,7 +197,7 @@ class ChangeReader:
             spans.append(_Span(then, later, read(then), read(later)))
             then = as_of_write_id(self.later, write_id)
         spans.append(_Span(then, self.later, read(then), read(self.later)))
-        if len(files) < len(listed):
+        if overwrites or len(files) < len(listed):
             check_kept(storage, states)
         return _PartitionChanges(spans, overwrites)
 

@@ -162,7 +162,7 @@ class FlatChangeReader:
         last = of(self.later)
         for own, name in _inserts(last, told):
             change(INSERT, own, last, [name])
-        if len(files) < len(look.files):
+        if overwrites or len(files) < len(look.files):
             check_kept(look.storage, read)
         return changes
 
@@ -176,7 +176,7 @@ class FlatChangeReader:
             states = [look.read(look.files, version, self.now) for version in versions]
         else:
             states = [look.read(files, version) for version in versions]
-            if len(files) < len(look.files):
+            if look.versions.overwrites(*versions) or len(files) < len(look.files):
                 check_kept(look.storage, states)
         before, after = (look.paths(state, _names(state)) for state in states)
         return FlatDifference(
