@@ -227,6 +227,8 @@ def later_than(time: datetime, entries: Iterable[HistoryEntry], now: ValidWriteI
     merged: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
     for entry in entries:
         late = entry.time is None or entry.time > when
+        if entry.write_id == 0:
+            continue  # What was there before all writes every version has.
         if entry.write_id is not None and entry.time is not None:
             known[entry.write_id] = entry.time
         else:

@@ -141,6 +141,12 @@ def test_what_an_older_compaction_has_merged_was_there_by_then():
     assert later_than(at(19), entries, NOW) == [1, 2, 3]
 
 
+def test_what_was_there_before_the_first_write_was_always_there():
+    entries = told("delta_0000000_0000000_0000", times={"delta_0000000_0000000_0000": 30.0})
+    assert [entry.write_id for entry in entries] == [0]
+    assert later_than(at(29), entries, NOW) == []
+
+
 def test_it_prints_itself_and_nothing_in_it_is_markup():
     facts = WriteFacts(write_id=1, operation="<b>", rows_inserted=3, user="ann", time=0.0)
     history = History("a.t", told("delta_0000001_0000001_0000", facts={1: facts}))
