@@ -117,7 +117,10 @@ def retained(
         The reasons, by the names of directories and original files.
     """
     reasons: dict[str, str] = {}
-    for replacement in sorted(replacements, key=lambda one: (_since(one, now), one.directory)):
+    told = list(replacements)
+    # Whatever its name: where aborted rows were left out, there are none.
+    mixed = set(paths) - {replacement.directory for replacement in told}
+    for replacement in sorted(told, key=lambda one: (_since(one, now), one.directory)):
         replaced, since = replacement.replaced, _since(replacement, now)
         known = since == replacement.since
         reason = retention.reason(replacement.directory, since, now, known=known)
@@ -126,7 +129,8 @@ def retained(
             or replaced.may_hide_aborted
             or replaced.aborted
             or not all(path in paths for path in replaced.paths)
-            or any(_must_go(path, replacement.directory, write_ids) for path in replaced.paths)
+            or any(_is_copy(path, replacement.directory) for path in replaced.paths)
+            or any(path in mixed and _has_aborted(path, write_ids) for path in replaced.paths)
         ):
             continue
         reasons |= dict.fromkeys((path.partition("/")[0] for path in replaced.paths), reason)
@@ -142,16 +146,20 @@ def _since(replacement: Replacement, now: datetime) -> datetime:
     return now if replacement.since is None else min(replacement.since, now)
 
 
-def _must_go(path: str, cover: str, write_ids: WriteIdList) -> bool:
-    """Whether somebody would take rows for visible that are not, or for several, if it stayed."""
-    parsed, newer = parse_directory(path.partition("/")[0]), parse_directory(cover)
-    if not isinstance(parsed, Delta):
+def _has_aborted(path: str, write_ids: WriteIdList) -> bool:
+    """Whether somebody might take rows for visible that are not, if it stayed."""
+    parsed = parse_directory(path)
+    if not isinstance(parsed, Delta) or parsed.visibility_txn:
         return False
-    first, last = parsed.min_write_id, parsed.max_write_id
-    if not parsed.visibility_txn and write_ids.range_aborted(first, last) is not Range.NONE:
-        return True
-    # Hive and Trino read both copies of a delta that was compacted onto its own range.
-    extent = (first, last, parsed.statement_id)
-    return isinstance(newer, Delta) and extent == (
-        newer.min_write_id, newer.max_write_id, newer.statement_id
-    )  # fmt: skip
+    return write_ids.range_aborted(parsed.min_write_id, parsed.max_write_id) is not Range.NONE
+
+
+def _is_copy(path: str, cover: str) -> bool:
+    """Whether Hive and Trino would read its rows twice: they read both of two deltas of one range."""
+    parsed, newer = parse_directory(path), parse_directory(cover)
+    if not isinstance(parsed, Delta) or not isinstance(newer, Delta):
+        return False
+    extents = [
+        (each.min_write_id, each.max_write_id, each.statement_id) for each in (parsed, newer)
+    ]
+    return extents[0] == extents[1]

@@ -109,17 +109,22 @@ def written_at(note: Mapping[str, Any]) -> datetime | None:
     return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
-def replacing(paths: Iterable[str], write_ids: WriteIdList) -> dict[str, Any]:
+def replacing(
+    paths: Iterable[str], write_ids: WriteIdList, notes: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """What the note of a directory says about those that it puts out of use.
 
     Args:
         paths: Directories and original files of a partition.
         write_ids: By which write ids it was read.
+        notes: The notes of deltas of several writes. On Hive 3 the name of a compaction, which leaves
+            aborted rows out, looks like that of a stream.
     """
     replaced, aborted = [], set()
     for path in paths:
         parsed = parse_directory(path)
-        if isinstance(parsed, Delta) and not parsed.visibility_txn:
+        mixed = isinstance(parsed, Delta) and not parsed.visibility_txn
+        if isinstance(parsed, Delta) and mixed and replaced_by(notes.get(path, {})) is None:
             among = write_ids.range_aborted(parsed.min_write_id, parsed.max_write_id)
             if among is Range.ALL:
                 # A compaction of Hive 3 takes it along; no version has ever had a row of it.

@@ -79,6 +79,9 @@ def test_a_stream_that_only_the_list_of_write_ids_knows_aborted_writes_of_is_not
 
 def test_what_a_compaction_left_out_is_nothing_that_could_come_to_life():
     assert kept(replacement("delta_3_5_v0000010", days=1), aborted=(4,)) != {}
+    # On Hive 3 only its note tells that it is of a compaction.
+    ours = replacement("delta_3_3_0000", "delta_5_5_0000", days=9, by="delta_3_5")
+    assert sorted(kept(replacement("delta_3_5", days=1), ours, aborted=(4,))) == ["delta_3_5"]
 
 
 def test_a_copy_of_a_compacted_delta_is_not_kept_because_hive_reads_both():

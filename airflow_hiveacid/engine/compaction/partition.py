@@ -88,7 +88,7 @@ class PartitionCompactor(ABC):
         self._staged: dict[Base | Delta, list[StagedFile]] = {}
         self._published: list[str] = []
         self._bytes_written = 0
-        self._merged_writes: dict[str, Any] = {}
+        self._told_of_inputs: dict[str, Any] = {}
 
     @abstractmethod
     def plan(
@@ -167,7 +167,10 @@ class PartitionCompactor(ABC):
             notes = read_notes(self.storage, state, _directories(plan))
             self.noted_rows = check_notes(self.storage, state, notes)
             others = self._unnoted([name for name in _directories(plan) if name not in notes])
-            self._merged_writes = taken_over(notes, self.table.ref.full_name, others)
+            self._told_of_inputs = {
+                **replacing(plan.inputs, self.compaction.write_ids, notes),
+                **taken_over(notes, self.table.ref.full_name, others),
+            }
         self.directories = StagedDirectories(self.storage.location, self.compaction)
         group = f"hiveacid-{self.compaction.txn_id}"
         with (
@@ -297,10 +300,9 @@ class PartitionCompactor(ABC):
             "txn_id": self.compaction.txn_id,
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "user": os.environ.get("USER", ""),
-            **replacing(plan.inputs, self.compaction.write_ids),
             "proof": codec.encode(self._proof()),
             "seconds": self.phases.seconds,
-            **self._merged_writes,
+            **self._told_of_inputs,
         }
         return directory_note(note, written)
 

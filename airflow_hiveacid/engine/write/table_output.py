@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, parse_partition_name
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
+from airflow_hiveacid.acid.write_facts import only_write_id
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.files import PartitionFiles
@@ -24,7 +25,7 @@ from airflow_hiveacid.engine.write.row_files import RowFiles
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, NewFile, StagedFile
 from airflow_hiveacid.errors import DataError, InsertOnlyTable
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.listing import list_files, read_notes, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -303,11 +304,13 @@ class TableOutput(ABC):
         write_ids = seen.write_ids[self.table.ref.full_name]
         try:
             state = read_state(storage, list_files(storage), write_ids, seen.txns, rules=rules)
+            several = [name for name in state.deltas if only_write_id(name) is None]
+            notes = read_notes(storage, state, several)
         except DataError:
             # What is damaged can be overwritten, and nobody can read it later on.
             return {}
         read = [*filter(None, [state.base]), *state.originals, *state.deltas]
-        return replacing(read, write_ids)
+        return replacing(read, write_ids, notes)
 
     def _locate(self, names: Sequence[str | None]) -> None:
         """Find out where partitions are, or will be."""
