@@ -85,9 +85,9 @@ faults: setup ## Kill, stop, starve and garble every operation at every step (an
 	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal \
 		tests/faults tests/crash
 
-consumers: setup ## Kill consumers of changes twenty times in each of 20 histories, on each version (hours)
+consumers: setup ## Kill consumers of changes twenty times: in histories, their workers, a DAG (half an hour)
 	@$(RUN) python -m pytest -m consumers --numprocesses $(WORKERS) --dist worksteal \
-		tests/airflow/test_killed_consumers.py
+		tests/airflow/test_killed_consumers.py tests/live/test_consumer_dag.py
 
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live
