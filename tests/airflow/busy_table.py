@@ -25,7 +25,7 @@ from airflow_hiveacid import (
     QuerySource,
     mirror_job,
 )
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import TransactionAborted
@@ -131,8 +131,8 @@ class BusyTable:
 
     def write(self) -> None:
         """Change some rows, or none."""
-        kinds = ["insert", "insert", "update", "delete", "nothing", "late"]
-        kind = self.random.choice([*kinds, "aborted"] if self._may_abort else kinds)
+        kinds = ["insert", "insert", "update", "delete", "nothing", "late", "aborted"]
+        kind = self.random.choice(kinds)
         with AcidTable(self.table, self.client.options, spark=self.spark) as table:
             if kind == "insert":
                 # Those of other engines are negative.
@@ -158,7 +158,7 @@ class BusyTable:
     def end_late(self) -> None:
         """End what was open for long: some of it with a row, some with none, some not well."""
         for txn, write_id in self._late:
-            end = self.random.choice(["row", "nothing", *(["abort"] if self._may_abort else [])])
+            end = self.random.choice(["row", "nothing", "abort"])
             if end == "abort":
                 # Without a row: the metastore soon forgets those that were aborted without a lock.
                 self.client.abort_txn(txn)
@@ -173,11 +173,6 @@ class BusyTable:
                 self.rows[-write_id] = "late"
                 self.changes[-write_id, "late", "insert", write_id] += 1
         self._late.clear()
-
-    @property
-    def _may_abort(self) -> bool:
-        """On Hive 3 a minor compaction around an aborted write looks like a stream, which is not kept."""
-        return self.client.version is MetastoreVersion.HMS4
 
     def begin(self) -> tuple[int, int]:
         """A transaction of another engine, with its write id."""
