@@ -9,6 +9,7 @@ An input depends on the seed and on its number alone. A test takes ``INPUTS``, s
 moment in ``make test`` and for long, in parts that several processes share, in ``make fuzz``.
 """
 
+import logging
 import os
 import random
 import resource
@@ -225,8 +226,11 @@ def _bounded() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     before = signal.signal(signal.SIGPROF, stop)
     resource.setrlimit(resource.RLIMIT_AS, (mapped + BYTES, hard))
+    # What a library logs of an input need not be a text that can be sent from process to process.
+    logging.disable()
     try:
         yield
     finally:
+        logging.disable(logging.NOTSET)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
         signal.signal(signal.SIGPROF, before)
