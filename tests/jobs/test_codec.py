@@ -12,7 +12,7 @@ from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 
@@ -90,7 +90,7 @@ SCRIPTS = st.builds(
     ScriptJob,
     **COMMON,
     statements=st.lists(
-        JOBS.filter(lambda job: not isinstance(job, CleanJob))
+        JOBS.filter(lambda job: isinstance(job, ScriptedJob))
         | st.builds(
             ddl_jobs.TruncateJob, **COMMON, partition=st.none() | st.dictionaries(TEXT, MAYBE)
         )
