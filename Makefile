@@ -80,12 +80,12 @@ differential: setup ## Compare 2,000 random statements with DuckDB (slow)
 fuzz: setup ## Give everything that reads from outside a million hostile inputs (hours)
 	@$(RUN) python -m pytest -m fuzz --numprocesses $(WORKERS) tests/fuzz
 
-faults: setup ## Kill, stop, starve and garble every operation at every step (an hour or two)
+faults: setup ## Kill, stop, starve and garble every operation at every step (half an hour)
 	@# Some take minutes, most of them a second: who is idle takes from the others.
 	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal \
 		tests/faults tests/crash
 
-consumers: setup ## Kill consumers of changes twenty times: in histories, their workers, a DAG (half an hour)
+consumers: setup ## Kill consumers of changes twenty times: in histories, their workers, a DAG (slow)
 	@$(RUN) python -m pytest -m consumers --numprocesses $(WORKERS) --dist worksteal \
 		tests/airflow/test_killed_consumers.py tests/live/test_consumer_dag.py
 
