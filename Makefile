@@ -89,6 +89,9 @@ consumers: setup ## Kill consumers of changes twenty times: in histories, their 
 	@$(RUN) python -m pytest -m consumers --numprocesses $(WORKERS) --dist worksteal \
 		tests/airflow/test_killed_consumers.py tests/live/test_consumer_dag.py
 
+conflicts: setup ## Let all kinds of writers overlap, on real metastores and with Spark (some minutes)
+	@$(RUN) python -m pytest -m conflicts tests/contract tests/engine
+
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live
 

@@ -221,6 +221,12 @@ class LockTimeout(ConflictError):
     """The locks were not granted within the job's limit."""
 
 
+class OverlapRefused(ConflictError):
+    """Somebody committed first while the job was at work, and its conflict policy refuses both."""
+
+    default_remedy = "Nothing of this job is visible; run it again on what the other one wrote."
+
+
 class SnapshotMoved(ConflictError):
     """The table kept changing while the job tried to begin."""
 

@@ -30,14 +30,19 @@ class Blocker:
     def describe(self, now: datetime) -> str:
         """Say who it is in words, to go into a sentence."""
         what = f"lock {self.lock_id}" if self.txn_id is None else f"transaction {self.txn_id}"
-        run = "" if self.run is None else f" ({_describe_run(self.run)})"
+        run = "" if self.run is None else f" ({describe_run(self.run)})"
         age = ""
         if self.since is not None:
             age = f", open for {duration_in_words((now - self.since).total_seconds())}"
         return f"{what} of {self.user}{run}{age}"
 
 
-def _describe_run(token: str) -> str:
+def describe_run(token: str) -> str:
+    """Say in words which run a token is of.
+
+    Args:
+        token: A run token, without the mark of its tables.
+    """
     # Only the first and the last two parts are sure to be free of slashes.
     dag, slash, rest = token.partition("/")
     parts = rest.rsplit("/", 2)

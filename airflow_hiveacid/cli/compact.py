@@ -37,6 +37,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many partitions at a time (default: %(default)s)",
     )
+    target.add_conflict_policy(parser)
     local_spark.add_master(parser)
     policy.add_arguments(parser)
 
@@ -57,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         budget=policy.budget(arguments),
         parallel=arguments.parallel,
         pool=arguments.pool,
+        conflict_policy=arguments.conflict_policy,
     )
     job.validate()
     report = local_spark.run_on_spark(job, arguments.master, f"hiveacid compact {job.target}")

@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from airflow_hiveacid.acid.compaction_decision import Decision, choose
+from airflow_hiveacid.acid.conflicts import MATRIX, matrix_rows
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.acid.text_table import aligned
@@ -20,6 +21,12 @@ from airflow_hiveacid.jobs import codec
 def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_arguments(parser)
     policy.add_arguments(parser)
+    parser.add_argument(
+        "--conflicts",
+        action="store_true",
+        help="show which writers of one partition can overlap with --conflict-policy strict, below "
+        "the plan",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,9 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
         survey = Survey(client, policy.policy(arguments))
         decisions = choose(survey.survey([ref], partitions), budget)
     if arguments.json:
-        print(json.dumps(_as_json(ref, decisions), ensure_ascii=False))
+        shown = _as_json(ref, decisions)
+        if arguments.conflicts:
+            shown["conflicts"] = {first: sorted(then) for first, then in MATRIX.items()}
+        print(json.dumps(shown, ensure_ascii=False))
     else:
         print("\n".join(_as_text(ref, decisions)))
+        if arguments.conflicts:
+            print("\n".join(_conflicts()))
     unreadable = any(decision.size.problem is not None for decision in decisions)
     return DataError.exit_code if unreadable else 0
 
@@ -54,6 +66,11 @@ COMMAND = Command(
     configure=_configure,
     run=run,
 )
+
+
+def _conflicts() -> Iterator[str]:
+    yield "Which of two writers that overlap in a partition succeed by the policy strict:"
+    yield from aligned(matrix_rows())
 
 
 def _as_json(ref: TableRef, decisions: Sequence[Decision]) -> dict[str, Any]:

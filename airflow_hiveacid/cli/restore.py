@@ -20,6 +20,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "is no zone",
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be written")
+    target.add_conflict_policy(parser)
     target.add_metastore(parser)
     local_spark.add_master(parser)
     target.add_json(parser)
@@ -31,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         target=TableRef.parse(arguments.table).full_name,
         metastore=target.metastore(arguments),
         as_of=arguments.as_of,
+        conflict_policy=arguments.conflict_policy,
     )
     job.validate()
     report = _dry_run(job, arguments) if arguments.dry_run else _run(job, arguments)

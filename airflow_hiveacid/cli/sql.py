@@ -38,6 +38,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="DB",
         help="where tables are that are named without a database (default: %(default)s)",
     )
+    target.add_conflict_policy(parser)
     target.add_metastore(parser)
     local_spark.add_master(parser)
     target.add_json(parser)
@@ -57,7 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
     if question is not None:
         return _answer(question, arguments)
     job = to_script(text, arguments.database)
-    job = replace(job, metastore=target.metastore(arguments))
+    job = replace(
+        job,
+        metastore=target.metastore(arguments),
+        conflict_policy=arguments.conflict_policy,
+    )
     job.validate()
     report = _run(job, arguments.master)
     lines = (

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
+from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import InvalidConnection, UserError
@@ -90,6 +91,17 @@ def add_partitions(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the switch to what programs read."""
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_conflict_policy(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that says what becomes of writers that overlap."""
+    parser.add_argument(
+        "--conflict-policy",
+        choices=list(ConflictPolicy),
+        default=ConflictPolicy.HIVE.value,
+        help="what becomes of it when others commit in the same partitions meanwhile: what the "
+        "metastore decides, or also what `hiveacid plan --conflicts` shows (default: %(default)s)",
+    )
 
 
 def metastore(arguments: argparse.Namespace) -> MetastoreOptions:

@@ -93,6 +93,7 @@ def _write(
         run_token=job.token,
         lock_wait_seconds=job.lock_wait_seconds,
         max_restarts=job.max_restarts,
+        conflict_policy=job.conflict_policy,
         orc_codec=job.orc_codec,
         changes=ranges_of(job),
     )

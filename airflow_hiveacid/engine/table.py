@@ -259,6 +259,7 @@ class AcidTable(TableChanges[RunReport]):
             partitions=partitions,
             run_token=self._options.run_token,
             lock_wait_seconds=self._options.lock_wait_seconds,
+            conflict_policy=self._options.conflict_policy,
         )
         job.validate()
         return TableCompactor(self._spark, self._client, job, self._observers).run()

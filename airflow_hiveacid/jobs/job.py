@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Self
 
+from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
     require_choice,
@@ -31,6 +32,9 @@ class Job:
         run_token: Identifies the task instance, so that a retry finds its earlier transaction.
         lock_wait_seconds: How long to wait for locks.
         max_restarts: How often to begin again when the table moved before the work began.
+        conflict_policy: What becomes of the job when others commit in the same partitions meanwhile:
+            "hive" is what the metastore decides; "strict" refuses what `hiveacid plan --conflicts`
+            shows, too.
         orc_codec: "zlib", "snappy", "lz4", "zstd" or "none"; None takes the table's orc.compress,
             else zlib. Only Hive 4 reads zstd.
     """
@@ -40,6 +44,7 @@ class Job:
     run_token: str | None = None
     lock_wait_seconds: float = 300
     max_restarts: int = 5
+    conflict_policy: str = ConflictPolicy.HIVE.value
     orc_codec: str | None = None
 
     def validate(self) -> None:
@@ -53,6 +58,7 @@ class Job:
             raise InvalidJob("lock_wait_seconds must not be negative.")
         if self.max_restarts < 0:
             raise InvalidJob("max_restarts must not be negative.")
+        require_choice(self.conflict_policy, list(ConflictPolicy), "conflict_policy")
         if self.orc_codec is not None:
             require_choice(self.orc_codec, ORC_CODECS, "orc_codec")
         self._validate_own()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
@@ -67,6 +68,8 @@ class CompactJob(Job):
             raise InvalidJob(
                 "A worker serves what the requests ask for; it takes no partitions and no type."
             )
+        if self.conflict_policy == ConflictPolicy.STRICT and self.mode == "worker":
+            raise InvalidJob("A worker compacts for others, who have chosen no conflict_policy.")
         if self.pool is not None and self.mode in ("auto", "queue"):
             raise InvalidJob("pool says whose requests a worker serves; it needs mode='worker'.")
 

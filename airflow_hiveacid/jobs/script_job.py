@@ -59,6 +59,7 @@ class ScriptJob(Job):
                 run_token=self.run_token and statement_token(self.run_token, number),
                 lock_wait_seconds=self.lock_wait_seconds,
                 max_restarts=self.max_restarts,
+                conflict_policy=self.conflict_policy,
                 orc_codec=self.orc_codec,
             )
 

@@ -44,6 +44,8 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         ``.sql``. (templated)
     :param database: Where tables are that are named without a database. (templated)
     :param lock_wait_seconds: How long each statement waits for its locks.
+    :param conflict_policy: What becomes of a statement when others commit in the same partitions
+        meanwhile: "hive" or "strict".
     :param orc_codec: See InsertJob.
     """
 
@@ -63,6 +65,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         sql: str,
         database: str = "default",
         lock_wait_seconds: float = 300,
+        conflict_policy: str = "hive",
         orc_codec: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -72,6 +75,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         self.sql = sql
         self.database = database
         self.lock_wait_seconds = lock_wait_seconds
+        self.conflict_policy = conflict_policy
         self.orc_codec = orc_codec
         self._read_early()
 
@@ -107,6 +111,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
             target=script.target,
             statements=script.statements,
             lock_wait_seconds=self.lock_wait_seconds,
+            conflict_policy=self.conflict_policy,
             orc_codec=self.orc_codec,
         )
 

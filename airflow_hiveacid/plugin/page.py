@@ -5,6 +5,9 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
+from airflow_hiveacid.acid.conflicts import matrix_rows
+from airflow_hiveacid.acid.text_table import html_table
+
 _FOLDER = files("airflow_hiveacid.plugin")
 
 
@@ -38,6 +41,11 @@ CONTENT_SECURITY_POLICY = "; ".join(
 @cache
 def page() -> str:
     """The whole page."""
+    head, *lines = matrix_rows()
+    conflicts = html_table("Which of both succeed by the policy strict", head, lines)
     return (
-        _read("page.html").replace("/* the style */", _STYLE).replace("/* the program */", _PROGRAM)
+        _read("page.html")
+        .replace("<!-- the conflicts -->", conflicts)
+        .replace("/* the style */", _STYLE)
+        .replace("/* the program */", _PROGRAM)
     )

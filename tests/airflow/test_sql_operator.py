@@ -29,12 +29,15 @@ def submitted(spark_submit):
 
 
 def test_statements_are_submitted_as_jobs(submitted, context):
-    operator = HiveAcidSqlOperator(task_id="t", sql=SCRIPT, database="shop", lock_wait_seconds=5)
+    operator = HiveAcidSqlOperator(
+        task_id="t", sql=SCRIPT, database="shop", lock_wait_seconds=5, conflict_policy="strict"
+    )
     operator.render_template_fields(context)
     report = operator.execute(context)
     seen = submitted.seen
     assert (seen.job["job"], seen.job["target"]) == ("script", "shop.orders")
     assert (seen.job["run_token"], seen.job["lock_wait_seconds"]) == ("d/r/t/-1", 5)
+    assert seen.job["conflict_policy"] == "strict"
     delete, compact = seen.job["statements"]
     assert (delete["job"], delete["where"]) == (
         "delete",

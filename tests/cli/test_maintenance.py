@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.acid.conflicts import matrix_rows
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from tests.cli.acid_files import ids, write_events
@@ -44,6 +45,15 @@ def table(client, database):
 
 def directories(root, day):
     return sorted(path.name for path in (root / f"day={day}").iterdir())
+
+
+def test_a_plan_shows_who_may_overlap_when_it_is_asked_to(table, hiveacid):
+    printed = hiveacid("plan", str(table[0]), "--conflicts")[1].splitlines()
+    assert [line.split() for line in printed[-6:]] == [
+        " ".join(line).split() for line in matrix_rows()
+    ]
+    shown = json.loads(hiveacid("plan", str(table[0]), "--conflicts", "--json")[1])
+    assert shown["conflicts"]["minor"] == ["append", "change", "major", "overwrite"]
 
 
 def test_a_plan_has_a_reason_for_every_partition(table, hiveacid):

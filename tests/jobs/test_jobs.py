@@ -56,6 +56,10 @@ def test_lawful_jobs(job):
         (replace(DELETE, where=" "), "where must be a text"),
         (replace(DELETE, run_token=""), "run_token"),
         (replace(DELETE, lock_wait_seconds=-1), "lock_wait_seconds"),
+        (
+            replace(DELETE, conflict_policy="loose"),
+            "conflict_policy: .loose. is none of hive, strict",
+        ),
         (replace(DELETE, max_restarts=-1), "max_restarts"),
         (replace(DELETE, orc_codec="gzip"), "'gzip' is none of lz4, none, snappy, zlib, zstd"),
         (replace(UPDATE, set={}), "set names no column"),
@@ -145,6 +149,7 @@ def test_every_text_of_a_job_is_rendered():
         on="S.ID = T.ID",
         when=[MatchedUpdate({"a": "E"}, "C"), NotMatchedInsert()],
         metastore=MetastoreOptions(uris="U"),
+        conflict_policy="HIVE",
         source_alias="S",
         target_alias="T",
     )

@@ -24,10 +24,12 @@ def test_the_options_of_a_script_are_those_of_its_statements() -> None:
         metastore=metastore,
         run_token="run",
         lock_wait_seconds=7,
+        conflict_policy="strict",
     )
     runs = list(script.runs())
     assert [run.metastore for run in runs] == [metastore] * 2
     assert [run.lock_wait_seconds for run in runs] == [7, 7]
+    assert [run.conflict_policy for run in runs] == ["strict", "strict"]
     assert [run.run_token for run in runs] == ["run#1", "run#2"]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType
+from airflow_hiveacid.acid.conflicts import WriteKind
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import (
@@ -26,6 +27,7 @@ from airflow_hiveacid.acid.write_facts import only_write_id, taken_over
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.session import cancelling_jobs
+from airflow_hiveacid.engine.write.overlaps import Overlaps
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
 from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
 from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
@@ -55,6 +57,7 @@ class PartitionCompactor(ABC):
         partition: The partition; None is a table without partitions.
         compaction: The transaction, entered.
         phases: Is told about the phases.
+        overlaps: What others have committed since the job began; None is nobody's concern.
         warnings: What went wrong without changing the result.
         bytes_read: The size of what is replaced.
         stripes_copied: How many stripes of ORC files stayed as they were.
@@ -72,6 +75,7 @@ class PartitionCompactor(ABC):
     partition: HivePartition | None
     compaction: CompactionTransaction
     phases: PhaseClock
+    overlaps: Overlaps | None = None
     warnings: list[str] = field(default_factory=list)
     bytes_read: int = 0
     stripes_copied: int = 0
@@ -185,6 +189,8 @@ class PartitionCompactor(ABC):
             # Of a table that nobody has written there are original files to compact. To the
             # metastore a 0 is every write id, and it would forget which of them are aborted.
             self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
+            # On Hive 3 the rename is the commit.
+            self._require_no_overlap(plan.type)
         with self.phases(Phase.PUBLISH):
             self._publish(plan)
         self.compaction.commit()
@@ -208,6 +214,19 @@ class PartitionCompactor(ABC):
             seconds=self.phases.seconds,
             warnings=(*self.compaction.warnings, *self.warnings),
         )
+
+    def _require_no_overlap(self, type_: CompactionType) -> None:
+        """Refuse what must not follow upon what others have committed since the job began.
+
+        Raises:
+            OverlapRefused: The policy strict does not let both succeed.
+        """
+        if self.overlaps is None:
+            return
+        partition = None if self.partition is None else self.partition.name
+        writer = WriteKind.MINOR if type_ is CompactionType.MINOR else WriteKind.MAJOR
+        written = [(self.table.ref, writer, [partition])]
+        self.overlaps.require_none_at_commit(self.compaction, written)
 
     def _proof(self) -> CompactionProof:
         return CompactionProof(

@@ -11,11 +11,13 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_decision import choose
+from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.compaction.acid import AcidCompactor
 from airflow_hiveacid.engine.compaction.insert_only import InsertOnlyCompactor
 from airflow_hiveacid.engine.failures import translate
+from airflow_hiveacid.engine.write.overlaps import Overlaps
 from airflow_hiveacid.errors import (
     AlreadyCompacting,
     HiveAcidError,
@@ -57,6 +59,7 @@ class TableCompactor:
         self._observers = observers
         self._ref = TableRef.parse(job.target)
         self._clock = PhaseClock(observers)
+        self._overlaps: Overlaps | None = None
 
     def run(self) -> CompactReport:
         """Compact every partition that has to be; one that fails does not stop the others."""
@@ -70,11 +73,23 @@ class TableCompactor:
             done = list(self._serve())
         else:
             table = compactable(self._client, self._ref)
+            if job.conflict_policy == ConflictPolicy.STRICT:
+                self._overlaps = self._watch(table)
             if job.reason:
                 self._clock.note(f"{self._ref}: {job.reason}")
             requests, skipped = self._requests(table)
             done = [*self._compact_all(table, requests), *skipped]
         return _report(self._ref, done)
+
+    def _watch(self, table: HiveTable) -> Overlaps:
+        """Note what was committed before the job, and what compactions have left."""
+        names: Sequence[str | None] = [None]
+        if table.partition_keys:
+            names = self._job.partitions or self._client.get_partition_names(self._ref)
+        watch = Overlaps.since_now(
+            self._client, self._job.token, self._job.lock_wait_seconds, [self._ref]
+        )
+        return watch.compacting(self._ref, names)
 
     def _requests(self, table: HiveTable) -> tuple[list[_Request], list[PartitionReport]]:
         """What has to be done, and what is left alone and why."""
@@ -203,7 +218,9 @@ class TableCompactor:
         phases: PhaseClock,
     ) -> PartitionReport:
         kind = InsertOnlyCompactor if table.kind is TableKind.INSERT_ONLY else AcidCompactor
-        compactor = kind(self._spark, self._client, table, partition, compaction, phases)
+        compactor = kind(
+            self._spark, self._client, table, partition, compaction, phases, self._overlaps
+        )
         try:
             return compactor.run(request.type, request.reason)
         except NothingToCompact as nothing:

@@ -11,6 +11,7 @@ from itertools import combinations
 
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.acid.conflicts import ConflictPolicy, WriteKind, kind_of
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.read.kept_rows import SharedRows
@@ -20,6 +21,7 @@ from airflow_hiveacid.engine.write.acid_output import AcidOutput
 from airflow_hiveacid.engine.write.context import Counts, PartitionsMoved, WriteContext
 from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
+from airflow_hiveacid.engine.write.overlaps import Overlaps
 from airflow_hiveacid.engine.write.statement import Preparation, Statement, WriteOptions
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import CorruptFile, UserError
@@ -60,10 +62,13 @@ def run_statements(
     """
     phases = PhaseClock(observers)
     preparation = Preparation(spark, client, options, phases, reading=reading or ExitStack())
+    targets = dict.fromkeys(statement.target for statement in statements)
+    overlaps = None
+    if options.conflict_policy == ConflictPolicy.STRICT:
+        overlaps = Overlaps.since_now(client, options.run_token, options.lock_wait_seconds, targets)
     try:
         earlier = None
         if options.run_token is not None:
-            targets = dict.fromkeys(statement.target for statement in statements)
             tables = [client.get_table(target) for target in targets]
             earlier = EarlierTries(client, tables, options.run_token)
             earlier.end()
@@ -71,7 +76,7 @@ def run_statements(
             for statement in statements:
                 statement.prepare(preparation)
             require_one_change((s.table.ref.full_name, not s.only_adds) for s in statements)
-            write = AtomicWrite(client, options, phases, statements, earlier)
+            write = AtomicWrite(client, options, phases, statements, earlier, overlaps)
             try:
                 report = write.run([statement.locks for statement in statements])
             except PartitionsMoved as moved:
@@ -108,6 +113,10 @@ class _Part:
     def overwrites(self) -> bool:
         return self.statement.operation is Operation.OVERWRITE
 
+    @property
+    def kind(self) -> WriteKind:
+        return kind_of(self.statement.operation)
+
     def report(self) -> TableReport:
         return TableReport(
             table=self.name,
@@ -129,6 +138,7 @@ class AtomicWrite:
     phases: PhaseClock
     statements: Sequence[Statement]
     earlier: EarlierTries | None
+    overlaps: Overlaps | None
 
     def run(self, locks: Sequence[Sequence[str] | None]) -> RunReport:
         """The whole course of the transaction; whatever fails in it, nothing of it shows.
@@ -139,6 +149,7 @@ class AtomicWrite:
         # Entering it opens it, ends the earlier tries, locks, and takes the snapshot.
         with self._transaction(locks) as txn:
             self._require_same_tables(txn)
+            self._require_no_overlap(locks)
             # The statements themselves tell when they read, and when they write.
             parts = self._stage(txn, locks)
             txn.check_alive()
@@ -151,6 +162,10 @@ class AtomicWrite:
                     # Before any file can be seen: the note proves to a later try what they are.
                     note = note or self._write_note(txn, parts, now)
                     self._publish(txn, parts, part, now)
+            if self.overlaps is not None:
+                self.overlaps.require_none_at_commit(
+                    txn, [(part.ref, part.kind, part.output.partition_names) for part in parts]
+                )
             txn.commit()
             if note is not None:
                 mark = partial(mark_committed, *note)
@@ -193,6 +208,21 @@ class AtomicWrite:
                 (txn.txn_id, txn.write_ids[ref.full_name]),
                 may_grow=all(s.only_adds for s in self.statements if s.table.ref == ref),
             )
+
+    def _require_no_overlap(self, locks: Sequence[Sequence[str] | None]) -> None:
+        """Refuse what will not be let through at the commit, where that is clear before the work.
+
+        Raises:
+            OverlapRefused: The policy strict does not let both succeed.
+        """
+        if self.overlaps is None:
+            return
+        for statement, names in zip(self.statements, locks, strict=True):
+            kind = kind_of(statement.operation)
+            if not statement.table.partition_keys:
+                self.overlaps.require_none(statement.table.ref, kind, [None])
+            elif names is not None:
+                self.overlaps.require_none(statement.table.ref, kind, names)
 
     def _stage(self, txn: Transaction, locks: Sequence[Sequence[str] | None]) -> list[_Part]:
         """Run the statements, one after the other."""

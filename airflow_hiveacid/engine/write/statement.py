@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
 from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable, check_writable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.jobs.field_checks import require_choice
 from airflow_hiveacid.jobs.job import ORC_CODECS
 from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -33,8 +35,12 @@ class WriteOptions:
     run_token: str | None = None
     lock_wait_seconds: float = 300
     max_restarts: int = 5
+    conflict_policy: str = ConflictPolicy.HIVE.value
     orc_codec: str | None = None
     changes: tuple[ChangesRange, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_choice(self.conflict_policy, list(ConflictPolicy), "conflict_policy")
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,18 @@
 """What all transactions have in common: opening, heartbeats, commit with a lost answer, abort."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from types import TracebackType
 
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    LockComponent,
+    LockLevel,
+    LockType,
+    MetastoreVersion,
+    TableRef,
+)
 from airflow_hiveacid.errors import (
     CommitUncertain,
     ConflictError,
@@ -28,9 +35,12 @@ from airflow_hiveacid.metastore.txn.heartbeat import (
     Heartbeat,
     txn_timeout_seconds,
 )
+from airflow_hiveacid.metastore.txn.lock_request import LockRequest
 from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, outcome
 from airflow_hiveacid.progress import Phase, PhaseClock
 
+# Follows the name of a table in the name that writers lock while they compare and commit.
+_COMMITS = "#commits"
 # These errors say themselves why the work ended.
 _PLAIN = (UserError, ConflictError, MetastoreError)
 
@@ -144,6 +154,38 @@ class LiveTransaction:
             time.sleep(OUTCOME_PAUSE_SECONDS)
         if liveness is not TxnLiveness.OPEN:
             raise TransactionAborted(f"Transaction {self.txn_id} was aborted by the metastore.")
+
+    def commit_alone(self, tables: Iterable[TableRef], limit_seconds: float) -> None:
+        """Wait until no other writer who asks for this is about to commit on some tables.
+
+        The lock is on a name beside each table that no engine locks. It goes with the transaction,
+        in whatever way that ends, so that nobody who dies is waited for longer than for his other
+        locks; and who holds it waits for nobody.
+
+        Args:
+            tables: The tables, each for itself and all at once.
+            limit_seconds: How long to wait.
+
+        Raises:
+            LockTimeout: Somebody else was about to commit all the time.
+        """
+        components = [
+            LockComponent(
+                type=LockType.EXCLUSIVE,
+                level=LockLevel.TABLE,
+                database=ref.database,
+                table=f"{ref.name}{_COMMITS}",
+                partition=None,
+                operation=DataOperation.NO_TXN,
+                is_transactional=False,
+                is_dynamic_partition_write=False,
+            )
+            for ref in sorted(set(tables))
+        ]
+        request = LockRequest(self._client, components, self.txn_id, self._owner)
+        with self._phases(Phase.LOCK):
+            request.send()
+            request.wait(time.monotonic(), limit_seconds, self.check_alive)
 
     def commit(self) -> None:
         """Make everything visible, or nothing.

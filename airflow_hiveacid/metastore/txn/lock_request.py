@@ -126,11 +126,13 @@ class LockRequest:
 
     def _is_own(self, lock: HeldLock) -> bool:
         """Whether a lock is what an earlier request of the same kind has got."""
+        if lock.table not in self._tables:
+            return False
         if self._txn_id is not None:
             return lock.txn_id == self._txn_id
         asked_by = (self._owner.user, self._owner.host, self._owner.agent_info)
         mine = (lock.user, lock.host, lock.agent_info) == asked_by
-        return mine and lock.txn_id is None and lock.table in self._tables
+        return mine and lock.txn_id is None
 
     def _in_the_way(self, locks: Sequence[HeldLock]) -> list[HeldLock]:
         own, version = self.lock_id, self._client.version

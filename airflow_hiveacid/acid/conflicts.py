@@ -1,0 +1,138 @@
+"""Who may finish after whom: what the policy "strict" makes of two writers that overlap.
+
+Two writers overlap where one of them commits between the beginning and the commit of the other, in
+the same partition, or in the same table without partitions. The one that commits first always
+succeeds. Whether the other one does is a matter of what both do, and stands in one table: that of
+MaxCompute, which has it for the same kinds of writers.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from airflow_hiveacid.acid.locks import Operation
+
+
+class ConflictPolicy(StrEnum):
+    """What becomes of a write while which others have committed.
+
+    Attributes:
+        HIVE: What the metastore decides, by locks and by its check at commit.
+        STRICT: What the matrix decides, on top of that.
+    """
+
+    HIVE = "hive"
+    STRICT = "strict"
+
+
+class WriteKind(StrEnum):
+    """The kinds of writers that the matrix tells apart."""
+
+    OVERWRITE = "overwrite"
+    APPEND = "append"
+    CHANGE = "change"
+    MINOR = "minor"
+    MAJOR = "major"
+
+
+KIND_NAMES: Mapping[WriteKind, str] = {
+    WriteKind.OVERWRITE: "overwrite or truncate",
+    WriteKind.APPEND: "append",
+    WriteKind.CHANGE: "update, delete or merge",
+    WriteKind.MINOR: "minor compaction",
+    WriteKind.MAJOR: "major compaction",
+}
+
+# Who may commit after whom.
+MATRIX: Mapping[WriteKind, frozenset[WriteKind]] = {
+    WriteKind.OVERWRITE: frozenset({WriteKind.OVERWRITE}),
+    WriteKind.APPEND: frozenset({WriteKind.OVERWRITE, WriteKind.MINOR}),
+    WriteKind.CHANGE: frozenset({WriteKind.OVERWRITE, WriteKind.MINOR}),
+    WriteKind.MINOR: frozenset(
+        {WriteKind.OVERWRITE, WriteKind.APPEND, WriteKind.CHANGE, WriteKind.MAJOR}
+    ),
+    WriteKind.MAJOR: frozenset({WriteKind.OVERWRITE, WriteKind.APPEND, WriteKind.CHANGE}),
+}
+
+_KINDS = {
+    Operation.INSERT: WriteKind.APPEND,
+    Operation.OVERWRITE: WriteKind.OVERWRITE,
+    Operation.UPDATE: WriteKind.CHANGE,
+    Operation.DELETE: WriteKind.CHANGE,
+    Operation.MERGE: WriteKind.CHANGE,
+}
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What somebody has committed in one partition.
+
+    Attributes:
+        kind: What it was.
+        partition: Where; None is a table without partitions.
+        what: The write id or the directory, in words.
+        by: Who did it, in words.
+    """
+
+    kind: WriteKind
+    partition: str | None
+    what: str
+    by: str
+
+
+def kind_of(operation: Operation) -> WriteKind:
+    """What the matrix calls an operation that writes."""
+    return _KINDS[operation]
+
+
+def succeeds(earlier: WriteKind, later: WriteKind) -> bool:
+    """Whether both of two writers that overlap succeed, or only the one that commits first."""
+    return later in MATRIX[earlier]
+
+
+def refusing(
+    later: WriteKind, partitions: Collection[str | None], finished: Iterable[Finished]
+) -> list[Finished]:
+    """Whom of those who have committed meanwhile the matrix puts before a writer.
+
+    Args:
+        later: What is about to be committed.
+        partitions: What it has written; None stands for a table without partitions.
+        finished: What others have committed since it began.
+    """
+    return [
+        each for each in finished if each.partition in partitions and not succeeds(each.kind, later)
+    ]
+
+
+def describe_refusal(table: str, later: WriteKind, by: str, refused: Sequence[Finished]) -> str:
+    """Say which cell of the matrix it was, and who both writers are.
+
+    Args:
+        table: The full name of the table.
+        later: What cannot be committed.
+        by: Who wanted it, in words.
+        refused: What was committed first; at least one.
+    """
+    named = []
+    for each in refused[:_MOST_NAMED]:
+        where = "" if each.partition is None else f" in {each.partition}"
+        named.append(f"{KIND_NAMES[each.kind]} ({each.what}{where}, {each.by})")
+    more = f"; and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
+    kinds = dict.fromkeys(each.kind for each in refused)
+    cells = ", ".join(f"{kind} before {later}" for kind in kinds)
+    return (
+        f"{table}: {KIND_NAMES[later]} of {by} was overtaken, and the policy strict lets only the"
+        f" first of both succeed ({cells}). Committed since it began: {'; '.join(named)}{more}."
+    )
+
+
+def matrix_rows() -> list[list[str]]:
+    """The matrix as a table of texts, with its head: those who commit first are in the lines."""
+    head = ["committed first", *(f"then {kind}" for kind in WriteKind)]
+    lines = [
+        [KIND_NAMES[first], *("both" if succeeds(first, then) else "first" for then in WriteKind)]
+        for first in WriteKind
+    ]
+    return [head, *lines]

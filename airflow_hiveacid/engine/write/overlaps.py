@@ -1,0 +1,278 @@
+"""What others commit while a job is at work, found by what has appeared in folders since it began.
+
+The metastore tells which write ids were committed meanwhile, and mostly that is nothing, and costs
+two calls. Else the folders of the partitions that the job writes tell which of these write ids are
+there, and the notes in new directories tell whose they are.
+"""
+
+import getpass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from airflow_hiveacid.acid.blockers import describe_run
+from airflow_hiveacid.acid.conflicts import (
+    Finished,
+    WriteKind,
+    describe_refusal,
+    kind_of,
+    refusing,
+)
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.names import (
+    METADATA_FILE,
+    SIDECAR_FILE,
+    Base,
+    Delta,
+    parse_directory,
+)
+from airflow_hiveacid.acid.sidecar import parse_note, replaced_by
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.errors import OverlapRefused
+from airflow_hiveacid.jobs.run_token import unmarked_token
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.storage import Storage
+
+_OPERATIONS = frozenset(Operation) - {Operation.SELECT}
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """The writers that have committed on some tables since a job began.
+
+    Attributes:
+        client: The metastore.
+        by: Whose job it is, in words.
+        limit_seconds: How long to wait for others who are about to commit.
+        since: What was committed when it began.
+        compacted: The directories of compactions that were there then, by table and partition; only
+            another compaction asks for them.
+    """
+
+    client: MetastoreClient
+    by: str
+    limit_seconds: float
+    since: Snapshot
+    compacted: Mapping[tuple[TableRef, str | None], Collection[str]] = field(default_factory=dict)
+
+    @classmethod
+    def since_now(
+        cls,
+        client: MetastoreClient,
+        run_token: str | None,
+        limit_seconds: float,
+        tables: Iterable[TableRef],
+    ) -> Self:
+        """Begin to watch some tables.
+
+        Args:
+            client: The metastore.
+            run_token: The job's run, if it has one.
+            limit_seconds: How long to wait for others who are about to commit.
+            tables: What the job is going to write.
+        """
+        by = written_by(run_token, client.options.user or getpass.getuser())
+        return cls(client, by, limit_seconds, Snapshot.take(client, [*tables]))
+
+    def compacting(self, table: TableRef, partitions: Collection[str | None]) -> Self:
+        """The same, with an eye on compactions of some partitions.
+
+        Args:
+            table: The table.
+            partitions: Their names; None stands for a table without partitions.
+        """
+        there = {
+            (table, name): {found for found, _ in _compactions(storage)}
+            for name, storage in _folders(self.client, table, partitions)
+        }
+        return replace(self, compacted=there)
+
+    def require_none_at_commit(
+        self,
+        txn: LiveTransaction,
+        written: Sequence[tuple[TableRef, WriteKind, Collection[str | None]]],
+    ) -> None:
+        """The same as ``require_none``, while no other writer who does this can commit.
+
+        Args:
+            txn: The transaction that is about to commit.
+            written: The tables, with what is done to which partitions of them.
+        """
+        if written:
+            txn.commit_alone((table for table, _, _ in written), self.limit_seconds)
+        for table, later, partitions in written:
+            self.require_none(table, later, partitions)
+
+    def require_none(
+        self, table: TableRef, later: WriteKind, partitions: Collection[str | None]
+    ) -> None:
+        """Refuse to let a writer commit where the matrix lets only the first succeed.
+
+        Args:
+            table: What it writes.
+            later: What it does.
+            partitions: Where; None stands for a table without partitions.
+
+        Raises:
+            OverlapRefused: Somebody has committed since the job began whom the matrix puts first.
+        """
+        if not partitions or later is WriteKind.OVERWRITE:
+            return
+        now = Snapshot.take(self.client, [table])
+        refused = refusing(later, partitions, self._finished(table, later, partitions, now))
+        if refused:
+            raise OverlapRefused(describe_refusal(table.full_name, later, self.by, refused))
+
+    def _finished(
+        self, table: TableRef, later: WriteKind, partitions: Collection[str | None], now: Snapshot
+    ) -> Iterator[Finished]:
+        since, valid = self.since.write_ids[table.full_name], now.write_ids[table.full_name]
+        new = committed_since(since, valid)
+        compacts = later in (WriteKind.MINOR, WriteKind.MAJOR)
+        if not new and not compacts:
+            return
+        for name, storage in _folders(self.client, table, partitions):
+            yield from _writers(storage, name, new, now.txns)
+            if compacts:
+                before = self.compacted.get((table, name), ())
+                yield from _compactors(storage, name, before, now.txns)
+
+
+def committed_since(since: ValidWriteIdList, now: ValidWriteIdList) -> frozenset[int]:
+    """The write ids that are committed now, and were not then."""
+    candidates = {*since.open, *range(since.high_watermark + 1, now.high_watermark + 1)}
+    return frozenset(filter(now.is_valid, candidates))
+
+
+def written_by(run_token: str | None, user: object) -> str:
+    """Say in words who has written something, or is about to.
+
+    Args:
+        run_token: The run, marked or not, if it is a job of ours that has one.
+        user: The user, if known.
+    """
+    who = f"user {user}" if user and isinstance(user, str) else "an unknown user"
+    return who if run_token is None else f"{who}, {describe_run(unmarked_token(run_token))}"
+
+
+def _folders(
+    client: MetastoreClient, table: TableRef, names: Collection[str | None]
+) -> Iterator[tuple[str | None, Storage]]:
+    """The folders of partitions, as far as there are such."""
+    if None in names:
+        yield None, Storage.of(client.get_table(table).folder)
+    named = sorted(name for name in names if name is not None)
+    for partition in client.get_partitions(table, named) if named else ():
+        yield partition.name, Storage.of(partition.folder)
+
+
+def _writers(
+    storage: Storage, partition: str | None, new: Collection[int], txns: ValidTxnList
+) -> Iterator[Finished]:
+    """Who of some writers has written into a partition."""
+    written: dict[int, list[str]] = defaultdict(list)
+    merged: dict[str, list[int]] = {}
+    for name, parsed in _parsed(storage):
+        if parsed.visibility_txn and not txns.is_valid(parsed.visibility_txn):
+            continue
+        if isinstance(parsed, Base) and not _is_compacted(storage, name, parsed):
+            found = [parsed.write_id] if parsed.write_id in new else []
+        else:
+            found = [write_id for write_id in new if write_id in parsed.write_ids]
+        if isinstance(parsed, Delta) and not parsed.visibility_txn and len(parsed.write_ids) == 1:
+            written[parsed.min_write_id] += [name for _ in found]
+        elif found and isinstance(parsed, Base) and not _is_compacted(storage, name, parsed):
+            written[parsed.write_id].append(name)
+        elif found:
+            merged[name] = found
+    for write_id, names in sorted(written.items()):
+        if names:
+            notes = (_note(storage, name) for name in sorted(names))
+            note = next(filter(None, notes), {})
+            yield Finished(_kind(names, note), partition, f"write id {write_id}", _author(note))
+    for name, covered in sorted(merged.items()):
+        # Any of them may be there, unless it says itself what it has put together.
+        for write_id in _among(_note(storage, name), {*covered} - written.keys()):
+            by = f"somebody whose rows {name} has taken over"
+            yield Finished(WriteKind.CHANGE, partition, f"write id {write_id}", by)
+
+
+def _among(note: Mapping[str, Any] | None, covered: Collection[int]) -> list[int]:
+    """Which write ids of a range may be in what has put it together."""
+    replaced = None if note is None else replaced_by(note)
+    if replaced is None:
+        return sorted(covered)
+    ranges = []
+    for path in replaced.paths:
+        parsed = None if "/" in path else parse_directory(path)
+        if isinstance(parsed, Base):
+            ranges.append(range(parsed.write_id, parsed.write_id + 1))
+        elif parsed is not None:
+            ranges.append(parsed.write_ids)
+    return sorted(own for own in covered if any(own in each for each in ranges))
+
+
+def _compactors(
+    storage: Storage, partition: str | None, before: Collection[str], txns: ValidTxnList
+) -> Iterator[Finished]:
+    """Who has compacted a partition since somebody looked."""
+    # A minor compaction makes two directories.
+    found: dict[tuple[WriteKind, int, int], str] = {}
+    for name, parsed in _compactions(storage):
+        seen = not parsed.visibility_txn or txns.is_valid(parsed.visibility_txn)
+        if name not in before and seen:
+            writer = WriteKind.MAJOR if isinstance(parsed, Base) else WriteKind.MINOR
+            last = parsed.write_ids[-1] if parsed.write_ids else 0
+            found.setdefault((writer, parsed.visibility_txn, last), name)
+    for (writer, _, _), name in found.items():
+        yield Finished(writer, partition, name, _author(_note(storage, name) or {}))
+
+
+def _compactions(storage: Storage) -> Iterator[tuple[str, Base | Delta]]:
+    for name, parsed in _parsed(storage):
+        if isinstance(parsed, Base):
+            compacted = _is_compacted(storage, name, parsed)
+        else:
+            # Hive 3 leaves the number of a statement away, and writes no other name of ours.
+            compacted = parsed.visibility_txn > 0 or parsed.statement_id is None
+        if compacted:
+            yield name, parsed
+
+
+def _parsed(storage: Storage) -> Iterator[tuple[str, Base | Delta]]:
+    for name in storage.list_directories(missing_ok=True):
+        parsed = parse_directory(name)
+        if parsed is not None:
+            yield name, parsed
+
+
+def _is_compacted(storage: Storage, name: str, base: Base) -> bool:
+    return base.visibility_txn > 0 or storage.exists(f"{name}/{METADATA_FILE}")
+
+
+def _kind(names: Iterable[str], note: Mapping[str, Any]) -> WriteKind:
+    """What a write was: as its note says, else as its directories look."""
+    operation = note.get("operation")
+    if isinstance(operation, str) and operation in _OPERATIONS:
+        return kind_of(Operation(operation))
+    parsed = [parse_directory(name) for name in names]
+    if any(isinstance(each, Base) for each in parsed):
+        return WriteKind.OVERWRITE
+    deletes = any(isinstance(each, Delta) and each.is_delete for each in parsed)
+    return WriteKind.CHANGE if deletes else WriteKind.APPEND
+
+
+def _author(note: Mapping[str, Any]) -> str:
+    token, time = note.get("run_token"), note.get("time")
+    if not note:
+        return "another engine, which leaves no note"
+    who = written_by(token if isinstance(token, str) else None, note.get("user"))
+    return f"{who}, {time}" if isinstance(time, str) else who
+
+
+def _note(storage: Storage, name: str) -> dict[str, Any] | None:
+    content = storage.read_small(f"{name}/{SIDECAR_FILE}")
+    return None if content is None else parse_note(content)

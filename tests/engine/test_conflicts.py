@@ -1,0 +1,134 @@
+"""Writers that overlap under the policy strict: all cells of its matrix, by jobs of Spark."""
+
+import re
+
+import pytest
+
+from airflow_hiveacid.acid.conflicts import WriteKind, succeeds
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.write.statement import WriteOptions
+from airflow_hiveacid.errors import OverlapRefused
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.progress import Phase
+from tests.engine.acid_tables import create
+from tests.engine.compaction_case import Case
+from tests.observers import At
+
+OVERWRITE, APPEND, CHANGE, MINOR, MAJOR = WriteKind
+HERE, ELSEWHERE = "p=here", "p=there"
+METASTORES = ["fake 4.0.1", "fake 3.1.3", "4.0.1", "3.1.3"]
+
+
+class Overlap:
+    """Two jobs on a table of two partitions."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    def job(self, *observers: At, policy: str = "strict", token: str | None = None) -> AcidTable:
+        options = WriteOptions(conflict_policy=policy, lock_wait_seconds=30, run_token=token)
+        return AcidTable(
+            self.case.name,
+            self.case.uri,
+            spark=self.case.spark,
+            options=options,
+            observers=observers,
+        )
+
+    def run(self, table: AcidTable, kind: WriteKind, partition: str) -> object:
+        value = partition.partition("=")[2]
+        rows = self.case.spark.createDataFrame([(9, "new", value)], "id int, v string, p string")
+        if kind is APPEND:
+            return table.append(rows)
+        if kind is OVERWRITE:
+            return table.overwrite(rows)
+        if kind is CHANGE:
+            return table.update({"v": "'changed'"}, f"p = '{value}' AND id = 1")
+        report = table.compact(kind.value, partitions=[partition])
+        (outcome,) = report.partitions
+        if outcome.error is not None:
+            raise RefusedCompaction(report)
+        # Hive 3 has nothing to do where a minor compaction has left one delta.
+        done = outcome.outcome == "compacted" or outcome.reason.endswith("is all there is.")
+        assert done, outcome
+        return report
+
+    def earlier(self, kind: WriteKind, partition: str, then: WriteKind) -> None:
+        """Commit something, and leave enough deltas for a compaction that follows."""
+        with self.job(policy="hive", token="orders/nightly/load/-1") as table:
+            self.run(table, kind, partition)
+            if {kind, then} <= {MINOR, MAJOR}:
+                clean(self.case.client, CleanJob(target=self.case.name))
+                count = 2 if kind is MAJOR else 1
+                for _ in range(count if then is MINOR else 0):
+                    self.run(table, APPEND, partition)
+                if (kind, then) == (MAJOR, MAJOR):
+                    self.run(table, APPEND, partition)
+
+
+class RefusedCompaction(Exception):
+    def __init__(self, report: CompactReport) -> None:
+        (outcome,) = report.partitions
+        assert outcome.error is not None
+        assert outcome.error.id == "OverlapRefused"
+        super().__init__(outcome.error.message)
+
+
+@pytest.fixture
+def overlap(spark, hms, client, database) -> Overlap:
+    create(client, f"{database}.t", {"id": "int", "v": "string"}, {"p": "string"})
+    case = Case(spark, client, hms.uri, f"{database}.t")
+    case.append((1, "a", "here"), (1, "b", "there"))
+    # So that there are delete events, which a minor compaction keeps and a major one does not.
+    case.change(lambda table: table.update({"v": "'c'"}, "id = 1"))
+    return Overlap(case)
+
+
+def check_cell(overlap: Overlap, first: WriteKind, later: WriteKind, partition: str) -> None:
+    case = overlap.case
+    # The later job has begun when the other one begins, and commits after it.
+    between = At(Phase.OPEN, lambda: overlap.earlier(first, partition, later))
+    with overlap.job(between, token="orders/nightly/merge/-1") as table:
+        if partition == ELSEWHERE or succeeds(first, later):
+            overlap.run(table, later, HERE)
+        else:
+            with pytest.raises((OverlapRefused, RefusedCompaction)) as refused:
+                overlap.run(table, later, HERE)
+            said = str(refused.value)
+            assert f"{first} before {later}" in said
+            assert "DAG orders" in said
+            assert "task merge" in said
+            assert HERE in said
+            if first not in (MINOR, MAJOR):
+                assert re.search(r"write id \d+ in p=here, .*task load of DAG orders", said)
+    assert between.times == 0
+    assert case.client.show_locks() == []
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_a_merge_is_refused_after_an_append(overlap):
+    check_cell(overlap, APPEND, CHANGE, HERE)
+
+
+@pytest.mark.parametrize("hms", ["fake 3.1.3"], indirect=True)
+def test_a_compaction_is_refused_after_a_change(overlap):
+    check_cell(overlap, CHANGE, MAJOR, HERE)
+
+
+@pytest.mark.conflicts
+@pytest.mark.parametrize("hms", METASTORES, indirect=True)
+@pytest.mark.parametrize(
+    "where", [HERE, ELSEWHERE], ids=["the_same_partition", "another_partition"]
+)
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        pytest.param(first, later, id=f"{first}_before_{later}")
+        for first in WriteKind
+        for later in WriteKind
+    ],
+)
+def test_a_cell(overlap, first, later, where):
+    check_cell(overlap, first, later, where)
