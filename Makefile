@@ -16,9 +16,9 @@ WORKERS ?= 2
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
-UNIT := not server and not interop and not live and not differential and not faults and not fuzz and not consumers
+UNIT := not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not streams
 
-.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults consumers fuzz live bench docs lock clean
+.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults consumers streams fuzz live bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ consumers: setup ## Kill consumers of changes twenty times: in histories, their 
 
 conflicts: setup ## Let all kinds of writers overlap, on real metastores and with Spark (some minutes)
 	@$(RUN) python -m pytest -m conflicts tests/contract tests/engine
+
+streams: setup ## Kill streams, metastores and brokers twenty times; a stream for 30 minutes (hours)
+	@$(RUN) STREAM_MINUTES=$${STREAM_MINUTES:-30} python -m pytest -m streams -s tests/streams
 
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live

@@ -38,7 +38,14 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
     from airflow_hiveacid.jobs.mirror import mirror_job
     from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-    from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
+    from airflow_hiveacid.jobs.sources import (
+        BatchSource,
+        ChangesSource,
+        PathSource,
+        QuerySource,
+        TableSource,
+    )
+    from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
     from airflow_hiveacid.jobs.write_jobs import (
         DeleteJob,
         InsertJob,
@@ -54,6 +61,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
     from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
     from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+    from airflow_hiveacid.operators.stream import HiveAcidStreamOperator
     from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
     from airflow_hiveacid.operators.update import HiveAcidUpdateOperator
     from airflow_hiveacid.retries import hive_acid_retry_policy
@@ -68,6 +76,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AcidTable",
+    "BatchSource",
     "Budget",
     "ChangesSource",
     "CleanJob",
@@ -92,6 +101,7 @@ __all__ = [
     "HiveAcidNewDataSensor",
     "HiveAcidRestoreOperator",
     "HiveAcidSqlOperator",
+    "HiveAcidStreamOperator",
     "HiveAcidTaskConflict",
     "HiveAcidTaskFailure",
     "HiveAcidTaskRefused",
@@ -112,6 +122,8 @@ __all__ = [
     "PathSource",
     "QuerySource",
     "RestoreJob",
+    "StreamJob",
+    "StreamSource",
     "TableScan",
     "TableSource",
     "UpdateJob",
@@ -157,11 +169,13 @@ _MODULES = {
     "jobs.mirror": ("mirror_job",),
     "jobs.multi_table_job": ("MultiTableJob",),
     "jobs.sources": (
+        "BatchSource",
         "ChangesSource",
         "PathSource",
         "QuerySource",
         "TableSource",
     ),
+    "jobs.stream_job": ("StreamJob", "StreamSource"),
     "jobs.write_jobs": (
         "DeleteJob",
         "InsertJob",
@@ -177,6 +191,7 @@ _MODULES = {
     "operators.merge": ("HiveAcidMergeOperator",),
     "operators.restore": ("HiveAcidRestoreOperator",),
     "operators.sql": ("HiveAcidSqlOperator",),
+    "operators.stream": ("HiveAcidStreamOperator",),
     "operators.transaction": ("HiveAcidTransactionOperator",),
     "operators.update": ("HiveAcidUpdateOperator",),
     "retries": ("hive_acid_retry_policy",),

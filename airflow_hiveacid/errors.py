@@ -71,6 +71,10 @@ class BadCondition(UserError):
     """A condition or an expression does not parse or does not resolve."""
 
 
+class CheckpointMismatch(UserError):
+    """The checkpoint of a stream and the table that it writes do not tell the same."""
+
+
 class JavaMissing(UserError):
     """No Java, or one of the wrong version, was found."""
 
@@ -231,6 +235,13 @@ class SnapshotMoved(ConflictError):
     """The table kept changing while the job tried to begin."""
 
     default_remedy = "Run the job again when fewer others write there, or raise max_restarts."
+
+
+class StreamOvertaken(ConflictError):
+    """Another driver of the same stream has come further than this one."""
+
+    retryable = False
+    default_remedy = "Nothing of this batch is visible. Let only one driver run the stream."
 
 
 class TableReplaced(ConflictError):

@@ -17,7 +17,15 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import by_table
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.sources import Input, PathSource, QuerySource
+from airflow_hiveacid.jobs.sources import (
+    BatchSource,
+    ChangesSource,
+    Input,
+    PathSource,
+    QuerySource,
+    TableSource,
+)
+from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 if TYPE_CHECKING:
@@ -27,6 +35,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.catalog import HiveTable
 
 log = logging.getLogger(__name__)
+
+# What others know, too.
+_Named = TableSource | ChangesSource | PathSource
 
 
 def with_parent_job(conf: Mapping[str, str] | None, context: "Context") -> dict[str, str]:
@@ -100,7 +111,7 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
 
 def _statements(job: Job) -> list[Job]:
     """The jobs that a job is made of, each of which changes one table."""
-    if isinstance(job, MultiTableJob | ScriptJob):
+    if isinstance(job, MultiTableJob | ScriptJob | StreamJob):
         return [inner for outer in job.statements for inner in _statements(outer)]
     return [job]
 
@@ -113,15 +124,23 @@ def _reports(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [table for part in parts for table in by_table(part["run"] or part["compaction"])]
 
 
-def _sources(job: Job) -> dict[str, Input]:
+def _sources(job: Job) -> dict[str, _Named]:
     """What a job reads besides its table, by the name that its expressions know it under."""
+    named: Mapping[str, Input]
     if isinstance(job, UpdateJob | DeleteJob):
-        return {name.lower(): source for name, source in job.inputs.items()}
-    if not isinstance(job, InsertJob | MergeJob | ExportChangesJob):
-        return {}
-    if isinstance(job.source, QuerySource):
-        return {name.lower(): source for name, source in job.source.inputs.items()}
-    return {SOURCE: job.source}
+        named = job.inputs
+    elif not isinstance(job, InsertJob | MergeJob | ExportChangesJob):
+        named = {}
+    elif isinstance(job.source, QuerySource):
+        named = job.source.inputs
+    else:
+        named = {SOURCE: job.source}
+    # A batch of a stream has no name that anybody else knows.
+    return {
+        name.lower(): source
+        for name, source in named.items()
+        if not isinstance(source, BatchSource)
+    }
 
 
 def _query(job: Job) -> QuerySource | None:
@@ -129,7 +148,7 @@ def _query(job: Job) -> QuerySource | None:
     return source if isinstance(source, QuerySource) else None
 
 
-def _key(source: Input) -> str:
+def _key(source: _Named) -> str:
     return source.path if isinstance(source, PathSource) else source.name
 
 
@@ -149,7 +168,7 @@ def _look_up(metastore: MetastoreOptions, names: set[str]) -> "dict[str, HiveTab
 
 
 def _input(
-    source: Input, metastore: MetastoreOptions, tables: "Mapping[str, HiveTable]"
+    source: _Named, metastore: MetastoreOptions, tables: "Mapping[str, HiveTable]"
 ) -> "Dataset":
     from airflow.providers.common.compat.openlineage.facet import InputDataset
 

@@ -47,6 +47,9 @@ class PhaseObserver:
     def note(self, text: str) -> None:
         """Something worth a line happened within a phase."""
 
+    def batch(self, progress: object) -> None:
+        """A stream has applied one more batch."""
+
 
 class PhaseClock:
     """Measures phases and tells observers: `with clock(Phase.OPEN): ...`.

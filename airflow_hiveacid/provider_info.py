@@ -29,6 +29,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_hiveacid.operators.merge",
                     "airflow_hiveacid.operators.restore",
                     "airflow_hiveacid.operators.sql",
+                    "airflow_hiveacid.operators.stream",
                     "airflow_hiveacid.operators.transaction",
                     "airflow_hiveacid.operators.update",
                 ],

@@ -19,6 +19,8 @@ READER_NOTE_FILE = "_hiveacid_since.json"
 LARGEST_NOTE = 1 << 20
 STAGING_PREFIX = "_tmp_hiveacid_"
 RUN_NOTES = "_hiveacid_runs"
+# Where a table keeps how far each stream into it has come.
+STREAM_PLACES = "_hiveacid_streams"
 # A small file until it is whole; then it gets its name.
 UNFINISHED_PREFIX = "_unfinished_"
 FLUSH_LENGTH_SUFFIX = "_flush_length"

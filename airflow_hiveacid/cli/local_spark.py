@@ -9,8 +9,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.script_report import AnyReport
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +23,7 @@ def add_master(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_on_spark(job: Job, master: str, name: str) -> RunReport | CompactReport | ScriptReport:
+def run_on_spark(job: Job, master: str, name: str) -> AnyReport:
     """Run a job, its log on stderr: what an application logs is progress here, and no result."""
     with a_spark(master, name) as spark:
         from airflow_hiveacid.engine.run import run

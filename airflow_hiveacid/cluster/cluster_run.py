@@ -158,6 +158,23 @@ class ClusterRun:
         told = f"Application {application.id}: {application.state}. {application.diagnostics}"
         return AirflowException(told.strip())
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the application ends by itself in time.
+
+        :param seconds: How long to wait.
+        """
+        if self._submission is not None and self._submitted is None:
+            return False  # It is just being submitted.
+        deadline = time.monotonic() + seconds
+        try:
+            while self._live() is not None:
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(0.5)
+        except ClusterUnreachable:
+            return False
+        return True
+
     def end(self) -> None:
         """End all applications of the run, and wait a little until they have ended.
 

@@ -85,6 +85,13 @@ class LocalRun:
         """
         return self._failure or AirflowException(f"The application {application.state}.")
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the application ends by itself in time.
+
+        :param seconds: How long to wait.
+        """
+        return self._submission is not None and self._submission.ends_within(seconds)
+
     def end(self) -> None:
         """Kill spark-submit, and the driver with it."""
         if self._submission is not None:

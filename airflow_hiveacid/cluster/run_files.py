@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.names import LARGEST_NOTE, RUN_NOTES
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.storage import ReadOnlyStorage, Storage
 
 # Replaced by the application's id, which its submitter learns only later on.
@@ -33,12 +34,14 @@ class Started:
         txn_ids: The transactions it has opened, oldest first; those given up again among them.
         write_ids: The write id of each written table.
         ui_url: The address of Spark's own page about the application, while it runs.
+        stream: How the stream is doing, if it runs one.
     """
 
     application_id: str
     ui_url: str | None = None
     txn_ids: tuple[int, ...] = ()
     write_ids: Mapping[str, int] = field(default_factory=dict)
+    stream: StreamProgress | None = None
 
 
 class RunFiles:

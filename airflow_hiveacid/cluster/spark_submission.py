@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Connection
 
+_POLL_SECONDS = 0.2
+
 
 class SparkSubmission:
     """Runs spark-submit, and can kill it.
@@ -141,6 +143,21 @@ class SparkSubmission:
                 self._environment[name] = " ".join(filter(None, [*options, theirs]))
             self._environment[SUBMITTED_VARIABLE] = str(time.time())
             self._submit()
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether spark-submit, and a driver on this machine with it, ends by itself in time.
+
+        :param seconds: How long to wait.
+        """
+        process = self._hook._submit_sp
+        if process is None:
+            return False
+        deadline = time.monotonic() + seconds
+        while process.poll() is None:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
 
     def kill(self) -> None:
         """Kill spark-submit, the driver and what they started; quiet when all have ended."""

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.links import SparkApplicationLink, spark_application_url
 
 if TYPE_CHECKING:
@@ -42,3 +43,5 @@ def push_started(xcoms: TaskXComs, started: "Started") -> None:
         xcoms.xcom_push(key="txn_ids", value=list(started.txn_ids))
     if started.write_ids:
         xcoms.xcom_push(key="write_ids", value=dict(started.write_ids))
+    if started.stream is not None:
+        xcoms.xcom_push(key="stream", value=codec.to_record(started.stream))

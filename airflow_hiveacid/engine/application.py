@@ -21,6 +21,7 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import ErrorReport, RunReport
 from airflow_hiveacid.jobs.script_report import AnyReport, report_type
+from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.progress import SUBMITTED_VARIABLE, PhaseLog, PhaseObserver
 
 # All that a job needs; half of what an application imports.
@@ -129,5 +130,17 @@ class StartedReporter(PhaseObserver):
                 self._started,
                 txn_ids=(*self._started.txn_ids, txn_id),
                 write_ids={**self._started.write_ids, **write_ids},
+            )
+            self._files.write_started(self._started)
+
+    def batch(self, progress: object) -> None:
+        """Tell how a stream is doing; of its transactions only the last one."""
+        assert isinstance(progress, StreamProgress)
+        with self._one_at_a_time:
+            self._started = replace(
+                self._started,
+                txn_ids=() if progress.txn_id is None else (progress.txn_id,),
+                write_ids=progress.write_ids,
+                stream=progress,
             )
             self._files.write_started(self._started)

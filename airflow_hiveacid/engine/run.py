@@ -8,6 +8,7 @@ from airflow_hiveacid.ddl import run_ddl
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.export import export_changes
 from airflow_hiveacid.engine.statements.from_job import statement_of
+from airflow_hiveacid.engine.streams import StreamRun
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
@@ -21,6 +22,7 @@ from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import AnyReport, ScriptReport
+from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import FaultInjector, PhaseLog, PhaseObserver
@@ -39,6 +41,8 @@ def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) 
         raise InvalidJob("The job does not say which metastore to use.")
     if isinstance(job, ScriptJob):
         return _run_script(spark, job, observers)
+    if isinstance(job, StreamJob):
+        return StreamRun(spark, job, job.metastore, observers).run()
     return _run_one(spark, job, job.metastore, observers)
 
 

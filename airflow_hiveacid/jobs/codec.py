@@ -21,6 +21,7 @@ from airflow_hiveacid.jobs import (
     multi_table_job,
     script_job,
     sources,
+    stream_job,
     write_jobs,
 )
 from airflow_hiveacid.jobs.job import Job
@@ -44,11 +45,13 @@ _JOBS: dict[str, type] = {
     "convert": ddl_jobs.ConvertJob,
     "script": script_job.ScriptJob,
     "export": export_job.ExportChangesJob,
+    "stream": stream_job.StreamJob,
 }
 _KINDS: dict[str, type] = {
     "table": sources.TableSource,
     "changes": sources.ChangesSource,
     "path": sources.PathSource,
+    "batch": sources.BatchSource,
     "query": sources.QuerySource,
     "matched_update": merge.MatchedUpdate,
     "matched_delete": merge.MatchedDelete,

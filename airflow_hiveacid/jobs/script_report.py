@@ -8,6 +8,8 @@ from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, Report, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.stream_job import StreamJob
+from airflow_hiveacid.jobs.stream_report import StreamReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,7 @@ class ScriptReport(Report):
         )
 
 
-AnyReport = RunReport | CompactReport | ScriptReport
+AnyReport = RunReport | CompactReport | ScriptReport | StreamReport
 
 
 def report_type(job: Job) -> type[AnyReport]:
@@ -96,4 +98,6 @@ def report_type(job: Job) -> type[AnyReport]:
             return CompactReport
         case ScriptJob():
             return ScriptReport
+        case StreamJob():
+            return StreamReport
     return RunReport

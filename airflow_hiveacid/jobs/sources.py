@@ -1,4 +1,4 @@
-"""Where the rows of a job come from: a table, files or a query over both."""
+"""Where the rows of a job come from: a table, files, a stream's batch, or a query over these."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -116,7 +116,20 @@ class PathSource:
             require_text(self.schema, "source.schema")
 
 
-Input = TableSource | ChangesSource | PathSource
+@dataclass(frozen=True, slots=True)
+class BatchSource:
+    """The rows of one micro-batch, in the statements of a StreamJob.
+
+    Example::
+
+        QuerySource("SELECT id, upper(name) AS name FROM b WHERE id > 0", {"b": BatchSource()})
+    """
+
+    def validate(self) -> None:
+        """Nothing can be wrong with it."""
+
+
+Input = TableSource | ChangesSource | PathSource | BatchSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +180,7 @@ class QuerySource:
                 )
 
 
-Source = TableSource | ChangesSource | PathSource | QuerySource
+Source = TableSource | ChangesSource | PathSource | BatchSource | QuerySource
 
 
 def require_source(source: object) -> None:

@@ -30,6 +30,7 @@ from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.folder_listing import FolderListing
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, RunNoteFolder, RunOutcome
+from airflow_hiveacid.maintenance.stream_places import digests_of_next_batches
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -156,9 +157,14 @@ class Inspection:
                 )
         if not storage.is_link(RUN_NOTES):
             oldest = self._now.timestamp() - 86_400 * keep_notes_days
+            # A stream that stood still for long must still find what it did last.
+            kept = digests_of_next_batches(storage)
             why = f"This note on a run is older than {keep_notes_days:g} days."
             for path, size, modified in storage.walk(RUN_NOTES):
                 if size is None:
+                    continue
+                note_name = NoteName.parse(path.rpartition("/")[2])
+                if note_name is not None and note_name.digest in kept:
                     continue
                 if modified is not None and modified < oldest * 1e9:
                     garbage.append(Garbage(path, size, why, is_file=True))

@@ -15,11 +15,13 @@ from airflow.providers.common.compat.sdk import (
 from airflow.sdk import DAG
 
 from airflow_hiveacid import (
+    BatchSource,
     DeleteJob,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
     HiveAcidRestoreOperator,
+    HiveAcidStreamOperator,
     HiveAcidTransactionOperator,
     HiveAcidUpdateOperator,
     InsertJob,
@@ -29,6 +31,8 @@ from airflow_hiveacid import (
     MultiTableJob,
     PathSource,
     RestoreJob,
+    StreamJob,
+    StreamSource,
     UpdateJob,
 )
 from airflow_hiveacid.cluster.packaged import spark_app_path
@@ -59,6 +63,15 @@ JOBS = [
     ),
     (HiveAcidRestoreOperator, RestoreJob(target="db.t", as_of="{{ data_interval_start }}")),
     (HiveAcidTransactionOperator, MultiTableJob(statements=(DELETE,))),
+    (
+        HiveAcidStreamOperator,
+        StreamJob(
+            name="feed",
+            source=StreamSource("rate"),
+            statements=(InsertJob(target="db.t", source=BatchSource()),),
+            checkpoint="file:/checkpoints/feed",
+        ),
+    ),
 ]
 
 

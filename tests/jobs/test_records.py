@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
+from airflow_hiveacid.jobs.stream_report import StreamReport
 
 GOLDEN = Path(__file__).parents[1] / "data" / "records"
 RECORDS = {
@@ -23,6 +24,7 @@ RECORDS = {
     "compact_report": CompactReport,
     "clean_report": CleanReport,
     "script_report": ScriptReport,
+    "stream_report": StreamReport,
     "need": CompactionNeed,
     "started": Started,
 }

@@ -83,7 +83,9 @@ class InsertStatement(Statement):
 
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, and find out which partitions can be written."""
-        self._source = SourceFrame(preparation.spark, preparation.client, self.rows)
+        self._source = SourceFrame(
+            preparation.spark, preparation.client, self.rows, preparation.batch
+        )
         self.look_up(preparation)
         self.reads = self._source.acid_tables
         self.partitions = self.plan.named(self.spark, self.table)

@@ -70,7 +70,9 @@ class MergeStatement(Statement):
         Where the condition ties the partitions to the source's rows, only those partitions are
         locked, and merges of others run side by side.
         """
-        self._source = SourceFrame(preparation.spark, preparation.client, self.source)
+        self._source = SourceFrame(
+            preparation.spark, preparation.client, self.source, preparation.batch
+        )
         self.look_up(preparation)
         if self.merge_schema:
             self._grow(preparation)

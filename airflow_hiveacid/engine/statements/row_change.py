@@ -48,7 +48,9 @@ class RowChange(Statement):
         """Look up what subqueries read, and find out which partitions the condition leaves."""
         self.look_up(preparation)
         # They become views of the session that reads the table.
-        self._looked_up = SourceInputs(self.spark, preparation.client, self.inputs)
+        self._looked_up = SourceInputs(
+            self.spark, preparation.client, self.inputs, batch=preparation.batch
+        )
         self.reads = self._looked_up.acid_tables
         keys = {key.name for key in self.table.partition_keys}
         if self.where is not None and keys and keys.isdisjoint(self.assigned):

@@ -15,9 +15,10 @@ from airflow_hiveacid.engine.read.kept_rows import SharedRows
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.types import spark_struct
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.errors import NotTransactional, UnsupportedTable
+from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnsupportedTable
 from airflow_hiveacid.jobs.sources import (
+    BatchSource,
     ChangesSource,
     Input,
     PathSource,
@@ -56,6 +57,7 @@ class SourceInputs:
         client: MetastoreClient,
         inputs: Mapping[str, Input],
         within: Sequence[str] = (),
+        batch: DataFrame | None = None,
     ) -> None:
         """Look them up.
 
@@ -64,14 +66,16 @@ class SourceInputs:
             client: The metastore.
             inputs: View name to what stands behind it.
             within: The views of Hive that are being expanded.
+            batch: The rows of a stream's batch, if the job is run for one.
         """
         self._spark = spark
         self._client = client
         self._inputs = inputs
+        self._batch = batch
         self._tables = {
             given.name: client.get_table(TableRef.parse(given.name))
             for given in inputs.values()
-            if not isinstance(given, PathSource)
+            if isinstance(given, TableSource | ChangesSource)
         }
         self._views = {
             name: HiveView(spark, client, table, within)
@@ -127,8 +131,12 @@ class SourceInputs:
     def _is_acid(self, given: TableSource) -> bool:
         return self._tables[given.name].kind is not TableKind.NOT_ACID
 
-    def _files(self, given: TableSource | PathSource) -> DataFrame:
-        """The rows of files that anybody may add to, as they are now."""
+    def _files(self, given: TableSource | PathSource | BatchSource) -> DataFrame:
+        """The rows of a batch, or of files that anybody may add to, as they are now."""
+        if isinstance(given, BatchSource):
+            if self._batch is None:
+                raise InvalidJob("There is a BatchSource, but no batch outside of a StreamJob.")
+            return in_session(self._batch, self._spark)
         if isinstance(given, PathSource):
             reader = self._spark.read.format(given.format).options(**given.options)
             if given.schema is not None:
@@ -185,7 +193,11 @@ class SourceFrame:
     """
 
     def __init__(
-        self, spark: SparkSession, client: MetastoreClient, source: Source | DataFrame
+        self,
+        spark: SparkSession,
+        client: MetastoreClient,
+        source: Source | DataFrame,
+        batch: DataFrame | None = None,
     ) -> None:
         # Views live in a session: one of its own keeps two jobs' views of one name apart.
         self._spark = spark if isinstance(source, DataFrame) else scan_session(spark)
@@ -195,7 +207,7 @@ class SourceFrame:
             inputs = source.inputs
         elif not isinstance(source, DataFrame):
             inputs = {_ONLY: source}
-        self._inputs = SourceInputs(self._spark, client, inputs)
+        self._inputs = SourceInputs(self._spark, client, inputs, batch=batch)
         self.acid_tables = self._inputs.acid_tables
 
     def frame(self, reader: AcidReader | None, shared: SharedRows | None = None) -> DataFrame:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import combinations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy, WriteKind, kind_of
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
@@ -45,6 +45,7 @@ def run_statements(
     observers: Sequence[PhaseObserver],
     statements: Sequence[Statement],
     reading: ExitStack | None = None,
+    batch: DataFrame | None = None,
 ) -> RunReport:
     """Run statements in one transaction and commit it, unless an earlier try of the run has.
 
@@ -55,13 +56,16 @@ def run_statements(
         observers: Are told about the phases.
         statements: What to do, in this order.
         reading: The transactions of frames that the caller has read; an overwrite ends them.
+        batch: The rows of a stream's batch, which the statements may read.
 
     Raises:
         InvalidJob: Several of them change the rows of one table.
         UnprovenRun: An earlier try may have applied the run, which only a person can find out.
     """
     phases = PhaseClock(observers)
-    preparation = Preparation(spark, client, options, phases, reading=reading or ExitStack())
+    preparation = Preparation(
+        spark, client, options, phases, reading=reading or ExitStack(), batch=batch
+    )
     targets = dict.fromkeys(statement.target for statement in statements)
     overlaps = None
     if options.conflict_policy == ConflictPolicy.STRICT:

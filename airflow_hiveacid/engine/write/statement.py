@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
@@ -56,6 +56,7 @@ class Preparation:
         reading: The transactions of frames that the caller has read. An overwrite waits for every
             reader, and must not wait for these: they may well be what the table is overwritten
             with.
+        batch: The rows of a stream's batch, if the statements are run for one.
     """
 
     spark: SparkSession
@@ -64,6 +65,7 @@ class Preparation:
     phases: PhaseClock
     stack: ExitStack = field(default_factory=ExitStack)
     reading: ExitStack = field(default_factory=ExitStack)
+    batch: DataFrame | None = None
 
 
 @dataclass(eq=False)

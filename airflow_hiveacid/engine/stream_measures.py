@@ -1,0 +1,153 @@
+"""How fast a stream is, and how far behind."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from airflow_hiveacid.jobs.report import RunReport, TableReport
+from airflow_hiveacid.jobs.stream_job import StreamJob
+from airflow_hiveacid.jobs.stream_report import StreamProgress, StreamReport
+from airflow_hiveacid.progress import PhaseLog, PhaseObserver
+
+# Of a stream that runs for months, those of the last days tell.
+_LATENCIES = 100_000
+
+
+class StreamMeasures:
+    """Puts together what was committed and what Spark tells of the query.
+
+    The transactions are told from the query's thread, before Spark knows that they have ended; all
+    else happens in one other thread.
+    """
+
+    def __init__(self, job: StreamJob) -> None:
+        self._job = job
+        self._log = PhaseLog()
+        self._applied: dict[int, tuple[float, RunReport]] = {}
+        self._report = StreamReport(target=job.target, name=job.name)
+        self._tables: dict[str, TableReport] = {}
+        self._phases: dict[str, float] = {}
+        self._latencies: list[float] = []
+        self._planned: float | None = None
+        self._all_done = True
+
+    def applied(self, query_id: str, batch_id: int, report: RunReport) -> None:
+        """A batch has been committed, or was found to have been."""
+        if self._report.query_id is None:
+            self._report = replace(self._report, query_id=query_id)
+        self._applied[batch_id] = (time.time(), report)
+
+    def follow(self, query: Any, observers: Sequence[PhaseObserver]) -> None:
+        """Tell of the batches of which Spark has told since the last time."""
+        if not self._applied:
+            return
+        told = []
+        with suppress(PySparkException, Py4JError):
+            # Spark's own classes for these take a hundred calls each.
+            told = [json.loads(progress.json()) for progress in query._jsq.recentProgress()]
+        for progress in told:
+            batch_id = progress["batchId"]
+            if "addBatch" in progress["durationMs"] and batch_id in self._applied:
+                self._tell(batch_id, progress, observers)
+        if not query.isActive:
+            for batch_id in sorted(self._applied):
+                self._tell(batch_id, {}, observers)
+
+    def report(self, ended: str, seconds: float) -> StreamReport:
+        """What the run has done."""
+        ordered = sorted(self._latencies)
+        latency = {
+            name: ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+            for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
+            if ordered
+        }
+        tables = tuple(self._tables.values())
+        return replace(
+            self._report,
+            rows_inserted=sum(table.rows_inserted for table in tables),
+            rows_updated=sum(table.rows_updated for table in tables),
+            rows_deleted=sum(table.rows_deleted for table in tables),
+            tables=tables,
+            latency=latency,
+            ended=ended,
+            seconds={"stream": round(seconds, 3), **self._phases},
+            already_done=self._report.batches > 0 and self._all_done,
+        )
+
+    def _tell(
+        self, batch_id: int, progress: Mapping[str, Any], observers: Sequence[PhaseObserver]
+    ) -> None:
+        committed, done = self._applied.pop(batch_id)
+        planned = _planned_at(progress) or committed
+        latency = None
+        if self._planned is not None and (interval := self._job.interval) is not None:
+            # In between, Spark may have looked for rows in vain.
+            looked = max(self._planned, planned - interval.total_seconds())
+            latency = round(max(0.0, committed - looked), 3)
+            self._latencies.append(latency)
+            del self._latencies[:-_LATENCIES]
+        self._planned = planned
+        rows = int(progress.get("numInputRows") or 0)
+        seconds = round(max(0.0, committed - planned), 3)
+        now = StreamProgress(
+            name=self._job.name,
+            query_id=self._report.query_id or "",
+            batch_id=batch_id,
+            txn_id=done.txn_id,
+            write_ids=done.write_ids,
+            rows=rows,
+            rows_per_second=round(rows / seconds, 1) if seconds else 0.0,
+            seconds=seconds,
+            latency=latency,
+            backlog=_backlog(progress),
+        )
+        self._add(now, done)
+        self._log.note(f"{now} (applied before)" if done.already_done else str(now))
+        for observer in observers:
+            observer.batch(now)
+
+    def _add(self, now: StreamProgress, done: RunReport) -> None:
+        self._report = replace(
+            self._report,
+            batches=self._report.batches + 1,
+            last_batch=now.batch_id,
+            rows=self._report.rows + now.rows,
+            backlog=now.backlog,
+            warnings=tuple(dict.fromkeys((*self._report.warnings, *done.warnings)))[-100:],
+        )
+        self._all_done = self._all_done and done.already_done
+        if done.already_done:
+            return
+        for table in done.tables:
+            known = self._tables.get(table.table)
+            self._tables[table.table] = table if known is None else known + table
+        for phase, seconds in done.seconds.items():
+            self._phases[phase] = round(self._phases.get(phase, 0.0) + seconds, 3)
+
+
+def _planned_at(progress: Mapping[str, Any]) -> float | None:
+    """When Spark began to look for the rows of a batch, in seconds since 1970."""
+    told = progress.get("timestamp")
+    return None if told is None else datetime.fromisoformat(told).timestamp()
+
+
+def _backlog(progress: Mapping[str, Any]) -> int | None:
+    """How many rows the source had more than were read; None where it does not count them."""
+    behind = []
+    for source in progress.get("sources", ()):
+        read, there = source.get("endOffset"), source.get("latestOffset")
+        if not isinstance(read, dict) or not isinstance(there, dict):
+            return None
+        for topic, partitions in there.items():
+            if not isinstance(partitions, dict):
+                return None
+            mine = read.get(topic, {})
+            behind += [int(last) - int(mine.get(part, 0)) for part, last in partitions.items()]
+    return max(0, sum(behind)) if behind else None

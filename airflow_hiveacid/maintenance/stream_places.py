@@ -1,0 +1,121 @@
+"""The files in which a table keeps how far a stream into it has come."""
+
+import re
+
+from airflow_hiveacid.acid.names import STREAM_PLACES
+from airflow_hiveacid.acid.run_notes import digest_of
+from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
+from airflow_hiveacid.jobs.stream_place import StreamPlace
+from airflow_hiveacid.storage import ReadOnlyStorage, Storage
+
+_STOP = "stop"
+_PLACE = re.compile(r"([0-9]{1,18})\.json")
+
+
+class StreamPlaces:
+    """The places of one stream; the newest of them counts.
+
+    Each has a file of its own: where a file cannot be replaced in one step, a kill would leave none.
+
+    Args:
+        storage: The folder of the stream's first table.
+        name: The stream.
+    """
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage = storage
+        self._folder = f"{STREAM_PLACES}/{name}"
+
+    def read(self) -> StreamPlace | None:
+        """How far the stream has come; None if the table does not know it.
+
+        Raises:
+            StorageError: The newest place cannot be read.
+        """
+        if not (numbers := self._numbers()):
+            return None
+        path = self._path(numbers[-1])
+        content = self._storage.read_small(path)
+        place = None if content is None else StreamPlace.parse(content)
+        if place is None:
+            if content is None and self._numbers() != numbers:
+                return self.read()  # Another one has taken its place just then.
+            raise StorageError(
+                f"{self._storage.location}/{path} cannot be read as the place of a stream.",
+                remedy="Restore it; without it nobody knows which batches were applied.",
+            )
+        return place
+
+    def known(self) -> StreamPlace:
+        """How far the stream has come, once the table was told of it.
+
+        Raises:
+            CheckpointMismatch: The table does not know it any more.
+        """
+        place = self.read()
+        if place is None:
+            raise CheckpointMismatch(
+                f"{self._storage.location}/{self._folder} has vanished.",
+                remedy="If the table was created again, give the stream a new checkpoint.",
+            )
+        return place
+
+    def write(self, place: StreamPlace) -> None:
+        """Let a place take that of the one before it.
+
+        Raises:
+            StreamOvertaken: Another driver has done so.
+        """
+        path = self._path(place.number)
+        if self._storage.exists(path):
+            raise StreamOvertaken(
+                f"Another driver of stream {place.name} has written {self._storage.location}/{path}."
+            )
+        self._storage.write_file(path, place.to_bytes())
+        for file in self._storage.list_files(self._folder):
+            number = _number(file.path)
+            # What is no place has been cut off by a kill, or is of a driver that comes too late.
+            if file.path != _STOP and (number is None or number < place.number):
+                self._storage.delete_file(f"{self._folder}/{file.path}")
+
+    def ask_to_stop(self) -> None:
+        """Ask the driver to end the stream after the batch that it is working on."""
+        self._storage.write_file(f"{self._folder}/{_STOP}", b"", replace=True)
+
+    def is_asked_to_stop(self) -> bool:
+        """Whether somebody has asked for that."""
+        return self._storage.exists(f"{self._folder}/{_STOP}")
+
+    def forget_stop(self) -> None:
+        """Begin without what an earlier driver was asked for."""
+        self._storage.delete_file(f"{self._folder}/{_STOP}")
+
+    def _numbers(self) -> list[int]:
+        files = self._storage.list_files(self._folder, missing_ok=True)
+        numbers = (_number(file.path) for file in files)
+        return sorted(number for number in numbers if number is not None)
+
+    def _path(self, number: int) -> str:
+        return f"{self._folder}/{number}.json"
+
+
+def _number(name: str) -> int | None:
+    match = _PLACE.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
+    """By what the notes are known on the batches which streams may try again, however late that is.
+
+    Args:
+        storage: The folder of a table.
+    """
+    digests = set()
+    for path, size, _ in storage.walk(STREAM_PLACES):
+        if size is None or not path.endswith(".json"):
+            continue
+        content = storage.read_small(path)
+        place = None if content is None else StreamPlace.parse(content)
+        if place is not None:
+            digests.add(digest_of(place.next_token))
+    return digests

@@ -1,0 +1,78 @@
+"""HiveAcidStreamOperator: a StreamJob as an Airflow task."""
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.cluster.abort import abort_run
+from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.jobs.stream_job import StreamJob
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.maintenance.stream_places import StreamPlaces
+
+
+class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
+    """Writes a stream into tables, exactly once: each micro-batch is one transaction.
+
+    With ``trigger="available_now"`` it takes what has come since the last run, and ends; else it runs
+    until ``run_for`` is over, or until the task is stopped. A next try, or the next run of the DAG,
+    goes on where the last committed batch ended.
+
+    The XCom ``stream`` tells after every batch how the stream is doing: batch, rows, rows per second,
+    latency and backlog.
+
+    Example::
+
+        HiveAcidStreamOperator(
+            task_id="orders",
+            job=StreamJob(
+                name="orders",
+                source=StreamSource("json", {"path": "s3a://landing/orders"}, "id bigint, v string"),
+                statements=[InsertJob(target="shop.orders", source=BatchSource())],
+                checkpoint="s3a://checkpoints/orders",
+                trigger="available_now",
+            ),
+        )
+
+    The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator.
+
+    :param job: What to read, and what to do with every batch. (templated)
+    :param stop_seconds: How long the batch that is being applied may take to end when the task is
+        stopped; then the application is killed, which harms nothing either.
+    """
+
+    job_type = StreamJob
+
+    def __init__(self, *, stop_seconds: float = 30, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stop_seconds = stop_seconds
+
+    def on_kill(self) -> None:
+        """End the stream after its batch; kill it if that takes too long."""
+        if self._spark_run is None or self._running is None:
+            return
+        tokens: tuple[str, ...] = ()
+        try:
+            places = _places_of(self._running)
+            places.ask_to_stop()
+            if self._spark_run.ends_within(self.stop_seconds):
+                return
+            place = places.read()
+            tokens = () if place is None else (place.next_token, source_token(place.next_token))
+        except HiveAcidError as error:
+            self.log.warning("The stream could not be asked to stop: %s", error)
+        abort_run(self._spark_run, self._running.metastore, tokens, self.log)
+
+
+def _places_of(job: StreamJob) -> "StreamPlaces":
+    # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+    from airflow_hiveacid.acid.locks import TableRef
+    from airflow_hiveacid.maintenance.stream_places import StreamPlaces
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.storage import Storage
+
+    assert job.metastore is not None
+    with MetastoreClient(job.metastore) as client:
+        folder = client.get_table(TableRef.parse(job.target)).folder
+    return StreamPlaces(Storage.of(folder), job.name)

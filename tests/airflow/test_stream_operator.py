@@ -1,0 +1,98 @@
+"""HiveAcidStreamOperator: how a task that is stopped ends its stream."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_hiveacid import BatchSource, HiveAcidStreamOperator, InsertJob, StreamJob, StreamSource
+from airflow_hiveacid.jobs.stream_place import StreamPlace
+from airflow_hiveacid.maintenance.stream_places import StreamPlaces
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.owner import find_open_transactions
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.storage import Storage
+from tests.engine.acid_tables import create
+
+pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+
+
+@pytest.fixture
+def places(client: MetastoreClient, database: str) -> StreamPlaces:
+    table = create(client, f"{database}.t", {"id": "bigint"})
+    return StreamPlaces(Storage.of(table.folder), "feed")
+
+
+@pytest.fixture
+def operator(client: MetastoreClient, database: str) -> HiveAcidStreamOperator:
+    job = StreamJob(
+        name="feed",
+        source=StreamSource("rate"),
+        statements=[InsertJob(target=f"{database}.t", source=BatchSource())],
+        checkpoint="file:/nowhere",
+        metastore=client.options,
+    )
+    return HiveAcidStreamOperator(task_id="t", job=job, stop_seconds=0.5)
+
+
+def when_submitted(spark_submit: Any, act: Callable[[], None]) -> threading.Thread:
+    def wait() -> None:
+        while not spark_submit.seen_file.exists():
+            time.sleep(0.01)
+        act()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_stream_that_does_not_end_in_time_is_killed_and_its_batch_aborted(
+    spark_submit: Any,
+    context: Any,
+    operator: HiveAcidStreamOperator,
+    places: StreamPlaces,
+    client: MetastoreClient,
+) -> None:
+    place = StreamPlace(name="feed", query_id="q", batch_id=4, number=0)
+    places.write(place)
+    spark_submit.will(hang=True)
+    with Transaction(client, keeps_files=True, run_token=place.next_token):
+        assert find_open_transactions(client, place.next_token)
+        killed = when_submitted(spark_submit, operator.on_kill)
+        with pytest.raises(AirflowException, match="Error code is: -9"):
+            operator.execute(context)
+        killed.join()
+        assert find_open_transactions(client, place.next_token) == []
+    assert places.is_asked_to_stop()
+
+
+def test_a_stream_that_ends_when_it_is_asked_to_is_not_killed(
+    spark_submit: Any,
+    context: Any,
+    operator: HiveAcidStreamOperator,
+    places: StreamPlaces,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = {"job": "stream", "target": operator.job.target, "ended": "asked to"}
+    spark_submit.will(report=report, hang=True)
+    told: list[bool] = []
+
+    def ends_within(run: Any, seconds: float) -> bool:
+        told.append(places.is_asked_to_stop())
+        submission = run._submission
+        submission._hook._submit_sp.terminate()
+        return bool(submission.ends_within(30))
+
+    monkeypatch.setattr("airflow_hiveacid.cluster.local_run.LocalRun.ends_within", ends_within)
+    monkeypatch.setattr(
+        "airflow_hiveacid.cluster.local_run.LocalRun.end", lambda _: told.append(False)
+    )
+    killed = when_submitted(spark_submit, operator.on_kill)
+    assert operator.execute(context)["ended"] == "asked to"
+    killed.join()
+    assert told == [True]
+    assert Path(spark_submit.seen.argv[-5]).name == "run.py"

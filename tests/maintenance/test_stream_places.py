@@ -1,0 +1,56 @@
+"""The files that tell how far a stream has come: one that is whole is there at any moment."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
+from airflow_hiveacid.jobs.stream_place import StreamPlace
+from airflow_hiveacid.maintenance.stream_places import StreamPlaces
+from airflow_hiveacid.storage import Storage
+
+FIRST = StreamPlace(name="s", query_id="q", batch_id=-1, number=0)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> StreamPlaces:
+    return StreamPlaces(Storage.of(str(tmp_path)), "s")
+
+
+def test_the_newest_place_counts_and_takes_that_of_the_others(
+    places: StreamPlaces, tmp_path: Path
+) -> None:
+    assert places.read() is None
+    with pytest.raises(CheckpointMismatch, match="has vanished"):
+        places.known()
+    places.write(FIRST)
+    folder = tmp_path / "_hiveacid_streams" / "s"
+    (folder / "_tmp_unfinished_1.json").write_text("{")
+    for number in range(1, 12):
+        places.write(replace(FIRST, batch_id=number, number=number))
+    assert [path.name for path in folder.iterdir()] == ["11.json"]
+    assert places.known() == replace(FIRST, batch_id=11, number=11)
+
+
+def test_of_two_drivers_one_writes_a_place(places: StreamPlaces) -> None:
+    places.write(FIRST)
+    with pytest.raises(StreamOvertaken, match=r"s/0\.json"):
+        places.write(replace(FIRST, query_id="another"))
+    assert places.known() == FIRST
+
+
+def test_a_place_that_cannot_be_read_is_no_new_stream(places: StreamPlaces, tmp_path: Path) -> None:
+    places.write(FIRST)
+    (tmp_path / "_hiveacid_streams" / "s" / "7.json").write_text('{"format": 1')
+    with pytest.raises(StorageError, match=r"7\.json cannot be read as the place of a stream"):
+        places.read()
+
+
+def test_a_stream_is_asked_to_stop_until_the_next_one_begins(places: StreamPlaces) -> None:
+    places.write(FIRST)
+    places.ask_to_stop()
+    places.write(replace(FIRST, number=1))
+    assert places.is_asked_to_stop()
+    places.forget_stop()
+    assert not places.is_asked_to_stop()

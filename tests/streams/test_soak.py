@@ -1,0 +1,217 @@
+"""A stream of 5,000 rows a second on two cores, compacted meanwhile: how soon its rows can be read.
+
+Both are measured from outside: what the metastore calls committed, and the times in the files.
+"""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyarrow import orc
+
+from airflow_hiveacid.acid.directory import AcidDirectory, Rules
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import Delta, parse_directory
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
+from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
+from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.storage import Storage
+from tests.engine.acid_tables import create, folder
+from tests.streams.driver import Driver
+
+pytestmark = [pytest.mark.streams, pytest.mark.timeout(7200)]
+MINUTES = float(os.environ.get("STREAM_MINUTES", "3"))
+ROWS_PER_SECOND = int(os.environ.get("STREAM_ROWS", "5000"))
+TRIGGER = os.environ.get("STREAM_TRIGGER", "8 s")
+# Where the figures go, for a chart.
+FIGURES = os.environ.get("STREAM_FIGURES")
+
+
+@dataclass
+class Watch:
+    """Who looks at the table again and again, as a reader who wants the newest rows.
+
+    Attributes:
+        waits: When new rows were seen, and how long each had taken until then, in seconds.
+        deltas: How many directories a reader opened, and when.
+        compactions: When one was done.
+    """
+
+    client: MetastoreClient
+    table: str
+    waits: list[tuple[float, np.ndarray[Any, Any]]] = field(default_factory=list)
+    deltas: list[tuple[float, int]] = field(default_factory=list)
+    compactions: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.began = time.time()
+        self._ref = TableRef.parse(self.table)
+        self._folder = folder(self.client.get_table(self._ref))
+        self._seen: set[int] = set()
+
+    def begin(self) -> None:
+        """Count from now on: what is there came while the stream started."""
+        self.look()
+        self.began = time.time()
+        self.waits.clear()
+        self.deltas.clear()
+
+    def ids(self) -> np.ndarray[Any, Any]:
+        """The ids of all rows that are there, in their order."""
+        state = self._state()
+        names = [*filter(None, [state.base]), *state.deltas]
+        return np.sort(np.concatenate([self._values(name, "id") for name in names]))
+
+    def look(self) -> None:
+        state = self._state()
+        now = time.time()
+        self.deltas.append((now - self.began, len(state.deltas) + (state.base is not None)))
+        for name in state.deltas:
+            delta = parse_directory(name)
+            assert isinstance(delta, Delta)
+            if delta.min_write_id == delta.max_write_id and delta.min_write_id not in self._seen:
+                self._seen.add(delta.min_write_id)
+                waits = now - self._values(name, "arrived") / 1e6
+                self.waits.append((now - self.began, waits))
+
+    def _state(self) -> AcidDirectory:
+        snapshot = Snapshot.take(self.client, [self._ref])
+        write_ids = snapshot.write_ids[self._ref.full_name]
+        storage = Storage.of(str(self._folder))
+        return read_state(
+            storage, list_files(storage), write_ids, snapshot.txns, rules=Rules.HIVE4, strict=True
+        )
+
+    def _values(self, directory: str, column: str) -> np.ndarray[Any, Any]:
+        """A column of the rows in a directory."""
+        files = sorted((self._folder / directory).glob("bucket_*"))
+        rows = [orc.read_table(path, columns=["row"]).column("row") for path in files]
+        return np.concatenate([each.combine_chunks().field(column).to_numpy() for each in rows])
+
+    def figures(self) -> dict[str, Any]:
+        waits = np.concatenate([wait for _, wait in self.waits])
+        return {
+            "rows": len(waits),
+            "p50": round(float(np.percentile(waits, 50)), 2),
+            "p99": round(float(np.percentile(waits, 99)), 2),
+            "max": round(float(waits.max()), 2),
+            "most_deltas": max(count for _, count in self.deltas),
+            "compactions": [round(at) for at in self.compactions],
+            "deltas": [
+                (round(at, 1), count) for at, count in self.deltas[:: len(self.deltas) // 600 + 1]
+            ],
+            "waits": [
+                (
+                    round(at, 1),
+                    round(float(np.percentile(wait, 50)), 2),
+                    round(float(wait.max()), 2),
+                )
+                for at, wait in self.waits
+            ],
+        }
+
+
+@pytest.fixture
+def two_cores(spark: Any, client: MetastoreClient) -> Iterator[None]:
+    """The metastore, both Sparks and all that is started from here on share two cores."""
+    before = os.sched_getaffinity(0)
+    _pin(set(sorted(before)[:2]))
+    yield
+    _pin(before)
+
+
+def _pin(cores: set[int]) -> None:
+    """Let this process and its descendants run on some cores only."""
+    parents = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            parents[int(process.name)] = int(fields[1])
+    ours = [os.getpid()]
+    for pid in ours:
+        ours += [child for child, parent in parents.items() if parent == pid]
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                os.sched_setaffinity(int(thread.name), cores)
+
+
+@pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+def test_rows_can_be_read_within_15_seconds_while_the_table_is_compacted(
+    two_cores: None, spark: Any, client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    table = f"{database}.events"
+    create(client, table, {"id": "bigint", "arrived": "bigint", "v": "string"})
+    job = StreamJob(
+        name="soak",
+        source=StreamSource("rate", {"rowsPerSecond": str(ROWS_PER_SECOND), "numPartitions": "2"}),
+        statements=[
+            InsertJob(
+                target=table,
+                source=QuerySource(
+                    "SELECT value AS id, unix_micros(timestamp) AS arrived, md5(CAST(value AS STRING)) AS v"
+                    " FROM b",
+                    {"b": BatchSource()},
+                ),
+            )
+        ],
+        checkpoint=f"file:{tmp_path}/checkpoint",
+        trigger=TRIGGER,
+        metastore=client.options,
+    )
+    over = threading.Event()
+    watch = Watch(client, table)
+
+    def look_after() -> None:
+        """What the DAG automatic_compaction does."""
+        options: dict[str, Any] = {"target": table, "metastore": client.options}
+        with MetastoreClient(client.options) as own:
+            while not over.wait(10):
+                report = run(spark, CompactJob(**options, parallel=1))
+                assert report.error is None, report
+                if any(each.outcome == "compacted" for each in report.partitions):
+                    watch.compactions.append(time.time() - watch.began)
+                clean(own, CleanJob(**options))
+
+    driver = Driver(job, tmp_path)
+    looking_after = threading.Thread(target=look_after)
+    try:
+        assert driver.wait_until(driver.has_told, 300), driver.log
+        watch.begin()
+        looking_after.start()
+        while time.time() - watch.began < MINUTES * 60:
+            assert driver.runs, driver.log
+            watch.look()
+            time.sleep(0.25)
+        driver.terminate()
+        report = driver.end()
+    finally:
+        over.set()
+        if looking_after.is_alive():
+            looking_after.join()
+        driver.kill()
+    watch.look()
+    figures = watch.figures()
+    told = {name: value for name, value in figures.items() if not isinstance(value, list)}
+    print(f"{datetime.now(UTC):%F} {json.dumps(told)}\nof the stream itself: {report['latency']}")
+    if FIGURES:
+        Path(FIGURES).write_text(json.dumps(figures))
+    assert figures["rows"] >= 0.9 * ROWS_PER_SECOND * (MINUTES * 60 - 30)
+    assert np.array_equal(watch.ids(), np.arange(report["rows"]))
+    assert figures["p99"] < 15
+    # Ten deltas call for a minor compaction, and some more come while it works.
+    assert figures["most_deltas"] < 40

@@ -1,0 +1,203 @@
+"""Streams of files: every row once, whatever becomes of the driver and of its checkpoint."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.engine.streams import StreamRun
+from airflow_hiveacid.errors import CheckpointMismatch, StreamOvertaken, UnknownColumn
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.stream_report import StreamProgress
+from airflow_hiveacid.jobs.write_jobs import InsertJob
+from airflow_hiveacid.maintenance.stream_places import StreamPlaces
+from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver
+from airflow_hiveacid.storage import Storage
+from tests.engine.acid_tables import folder
+from tests.streams.stream_case import BATCH, StreamCase
+
+FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+
+
+@pytest.fixture
+def stream(spark: Any, client: MetastoreClient, database: str, tmp_path: Path) -> StreamCase:
+    return StreamCase(spark, client, database, tmp_path)
+
+
+class Told(PhaseObserver):
+    """What a stream tells of its batches."""
+
+    def __init__(self, then: Callable[[], None] = lambda: None) -> None:
+        self.batches: list[StreamProgress] = []
+        self._then = then
+
+    def batch(self, progress: object) -> None:
+        assert isinstance(progress, StreamProgress)
+        self.batches.append(progress)
+        self._then()
+
+
+@pytest.mark.parametrize(
+    "hms",
+    ["fake 4.0.1", pytest.param("fake 3.1.3", marks=pytest.mark.streams)],
+    indirect=True,
+)
+def test_a_stream_appends_and_upserts_each_batch_in_one_transaction(stream: StreamCase) -> None:
+    stream.arrive((1, "a"), (2, "b"), (1, "c"))
+    stream.arrive((2, "gone"), (3, "d"))
+    told = Told()
+    report = stream.run(observers=[told])
+    assert stream.problems() == []
+    assert (report.batches, report.last_batch, report.rows) == (2, 1, 5)
+    assert (report.rows_inserted, report.rows_deleted) == (8, 1)
+    assert report.ended == "no more rows"
+    assert [(batch.batch_id, batch.rows) for batch in told.batches] == [(0, 3), (1, 2)]
+    for batch in told.batches:
+        assert batch.write_ids.keys() == {stream.events, stream.newest}
+    stream.arrive((1, "e"))
+    report = stream.run()
+    assert stream.problems() == []
+    assert (report.batches, report.last_batch, report.rows, report.rows_updated) == (1, 2, 1, 1)
+    assert stream.run().batches == 0
+
+
+@FAKE4
+@pytest.mark.parametrize("fault", ["publish:raise:after", "commit:raise:after"])
+def test_a_batch_that_failed_anywhere_is_applied_once_by_the_next_run(
+    stream: StreamCase, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    job = InsertJob(target=stream.events, source=BATCH)
+    stream.arrive((1, "a"))
+    stream.run(job)
+    stream.arrive((2, "b"))
+    with monkeypatch.context() as patch:
+        patch.setenv(FAULT_VARIABLE, fault)
+        with pytest.raises(InjectedFault):
+            stream.run(job)
+    stream.arrive((3, "c"))
+    report = stream.run(job)
+    assert report.batches == 2
+    assert stream.rows(stream.events) == stream.every
+
+
+@FAKE4
+def test_a_checkpoint_that_is_lost_or_old_is_an_error_until_the_job_says_to_begin_anew(
+    stream: StreamCase,
+) -> None:
+    job = InsertJob(target=stream.events, source=BATCH)
+    copy = stream.folder / "copy"
+    stream.arrive((1, "a"))
+    query_id = stream.run(job).query_id
+    shutil.copytree(stream.checkpoint, copy)
+    stream.arrive((2, "b"))
+    stream.run(job)
+    shutil.rmtree(stream.checkpoint)
+    stream.arrive((3, "c"))
+    with pytest.raises(CheckpointMismatch, match=f"batch 1 of query {query_id}.*is not there"):
+        stream.run(job)
+    assert not stream.checkpoint.exists()
+    copy.rename(stream.checkpoint)
+    with pytest.raises(CheckpointMismatch, match="only to batch 0: it is an old copy"):
+        stream.run(job, begin_anew=query_id)
+    assert stream.rows(stream.events) == [(1, "a"), (2, "b")]
+    shutil.rmtree(stream.checkpoint)
+    for file in ("000000", "000001"):
+        (stream.feed / f"{file}.json").unlink()
+    anew = stream.run(job, begin_anew=query_id)
+    assert (anew.batches, anew.last_batch) == (1, 0)
+    assert stream.rows(stream.events) == stream.every
+    # What was said once does not hold for the next loss.
+    shutil.rmtree(stream.checkpoint)
+    with pytest.raises(CheckpointMismatch, match=f"query {anew.query_id}"):
+        stream.run(job, begin_anew=query_id)
+
+
+@FAKE4
+def test_a_driver_that_wakes_up_late_applies_nothing_any_more(
+    stream: StreamCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one has gone on meanwhile, and even the note on the batch is gone."""
+    job = stream.job(InsertJob(target=stream.events, source=BATCH))
+    metastore = job.metastore
+    assert metastore is not None
+    stream.arrive((1, "a"))
+    sleepy = StreamRun(stream.spark, job, metastore)
+    asleep = sleepy._apply
+
+    def wake_up_late(*batch: Any) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr("airflow_hiveacid.engine.streams._NOTES_KEPT", 0)
+            other = StreamRun(stream.spark, job, metastore)
+            other._place = StreamPlaces(sleepy._storage, job.name).read()
+            other._apply(*batch)
+        assert not list((folder_of(stream) / "_hiveacid_runs").glob("*.json"))
+        asleep(*batch)
+
+    monkeypatch.setattr(sleepy, "_apply", wake_up_late)
+    with pytest.raises(StreamOvertaken, match="Batch 0 of query"):
+        sleepy.run()
+    assert stream.rows(stream.events) == stream.every
+
+
+@FAKE4
+def test_the_note_on_the_last_batch_outlives_every_cleaning(
+    stream: StreamCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a batch that was applied just before a kill would be applied once more much later."""
+    job = InsertJob(target=stream.events, source=BATCH)
+    stream.arrive((1, "a"))
+    with monkeypatch.context() as patch:
+        patch.setattr(StreamRun, "_move_on", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            stream.run(job)
+    options = {"target": stream.events, "metastore": stream.client.options}
+    clean(stream.client, CleanJob(**options, keep_notes_days=0))
+    assert stream.run(job).already_done
+    assert stream.rows(stream.events) == stream.every
+    stream.arrive((2, "b"))
+    stream.run(job)
+    clean(stream.client, CleanJob(**options, keep_notes_days=0))
+    assert not list((folder_of(stream) / "_hiveacid_runs").glob("*.json"))
+
+
+@FAKE4
+def test_a_stream_ends_between_two_batches_when_it_is_asked_to(stream: StreamCase) -> None:
+    job = InsertJob(target=stream.events, source=BATCH)
+    places = StreamPlaces(Storage.of(str(folder_of(stream))), "feed")
+    for number in range(3):
+        stream.arrive((number, "x"))
+    report = stream.run(job, trigger="1 s", observers=[Told(places.ask_to_stop)])
+    assert report.ended == "asked to"
+    assert len(stream.rows(stream.events)) == report.batches
+    assert stream.run(job).batches == 3 - report.batches
+    assert stream.rows(stream.events) == stream.every
+
+
+@FAKE4
+def test_a_batch_can_be_joined_with_tables_and_a_mistake_in_a_statement_is_told(
+    stream: StreamCase,
+) -> None:
+    stream.insert(7, "seven")
+    joined = QuerySource(
+        "SELECT b.id, concat(e.v, '-', b.v) AS v FROM b JOIN e ON b.id = e.id",
+        {"b": BatchSource(), "e": TableSource(stream.events)},
+    )
+    stream.arrive((7, "x"), (8, "y"))
+    report = stream.run(InsertJob(target=stream.newest, source=joined), run_for="1 h")
+    assert stream.rows(stream.newest) == [(7, "seven-x")]
+    assert report.rows == 2
+    wrong = QuerySource("SELECT id, w FROM b", {"b": BatchSource()})
+    stream.arrive((9, "z"))
+    with pytest.raises(UnknownColumn, match="w"):
+        stream.run(InsertJob(target=stream.newest, source=wrong))
+
+
+def folder_of(stream: StreamCase) -> Path:
+    from airflow_hiveacid.acid.locks import TableRef
+
+    return folder(stream.client.get_table(TableRef.parse(stream.events)))
