@@ -38,6 +38,11 @@ class StreamMeasures:
         self._planned: float | None = None
         self._all_done = True
 
+    @property
+    def untold(self) -> bool:
+        """Whether a batch was applied of which Spark has not told yet."""
+        return bool(self._applied)
+
     def applied(self, query_id: str, batch_id: int, report: RunReport) -> None:
         """A batch has been committed, or was found to have been."""
         if self._report.query_id is None:

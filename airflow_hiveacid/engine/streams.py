@@ -45,6 +45,7 @@ from airflow_hiveacid.storage import Storage
 PATIENCE = 600.0
 _LONGEST_PAUSE = 30.0
 _POLL_SECONDS = 0.5
+_SECONDS_TO_NOTE = 10.0
 _SECONDS_BETWEEN_LOOKS_FOR_STOP = 2.0
 # Every try looks through the notes of its table: those that nobody can ask for any more go.
 _NOTES_KEPT = 500
@@ -141,14 +142,22 @@ class StreamRun:
                     if self._places.is_asked_to_stop():
                         self._stopping.set()
             if over or self._stopping.is_set():
-                self._stopping.set()
-                with self._working:  # Not in the middle of a batch.
-                    query.stop()
+                self._stop(query)
                 return "time" if over else "asked to"
             with suppress(PySparkException, Py4JError):
                 query.awaitTermination(_POLL_SECONDS)
             self._measures.follow(query, self._observers)
         return "no more rows"
+
+    def _stop(self, query: Any) -> None:
+        """End the query after the batch that is being applied, and once Spark has noted its end."""
+        self._stopping.set()
+        with self._working:
+            deadline = time.monotonic() + _SECONDS_TO_NOTE
+        while query.isActive and self._measures.untold and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS / 5)
+            self._measures.follow(query, self._observers)
+        query.stop()
 
     def _called(self, rows: DataFrame, batch_id: int) -> None:
         """Apply a batch, on the thread of the query; Spark goes on as soon as this returns."""

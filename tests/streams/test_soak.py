@@ -198,6 +198,9 @@ def test_rows_can_be_read_within_15_seconds_while_the_table_is_compacted(
             watch.look()
             time.sleep(0.25)
         driver.terminate()
+        while driver.runs:
+            watch.look()
+            time.sleep(0.25)
         report = driver.end()
     finally:
         over.set()
