@@ -67,11 +67,11 @@ class Driver:
         text = (self._folder / "driver.log").read_text()
         return f"{text[-4000:]}\nexit status {self._process.poll()}"
 
-    def has_told(self) -> bool:
-        """Whether it has told of a batch."""
+    def has_told(self, batch_id: int = 0) -> bool:
+        """Whether it has told of a batch, or of a later one."""
         with suppress(FileNotFoundError, ValueError):
             told = json.loads((self._folder / "report.json.started").read_text())
-            return told["stream"] is not None
+            return told["stream"] is not None and told["stream"]["batch_id"] >= batch_id
         return False
 
     def wait_until(self, holds: Callable[[], bool], seconds: float) -> bool:

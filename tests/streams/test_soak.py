@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from tests.streams.driver import Driver
 pytestmark = [pytest.mark.streams, pytest.mark.timeout(7200)]
 MINUTES = float(os.environ.get("STREAM_MINUTES", "3"))
 ROWS_PER_SECOND = int(os.environ.get("STREAM_ROWS", "5000"))
-TRIGGER = os.environ.get("STREAM_TRIGGER", "8 s")
+TRIGGER = os.environ.get("STREAM_TRIGGER", "5 s")
 # Where the figures go, for a chart.
 FIGURES = os.environ.get("STREAM_FIGURES")
 
@@ -190,7 +191,7 @@ def test_rows_can_be_read_within_15_seconds_while_the_table_is_compacted(
     driver = Driver(job, tmp_path)
     looking_after = threading.Thread(target=look_after)
     try:
-        assert driver.wait_until(driver.has_told, 300), driver.log
+        assert driver.wait_until(partial(driver.has_told, 3), 300), driver.log
         watch.begin()
         looking_after.start()
         while time.time() - watch.began < MINUTES * 60:
