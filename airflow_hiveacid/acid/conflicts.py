@@ -19,10 +19,13 @@ class ConflictPolicy(StrEnum):
     Attributes:
         HIVE: What the metastore decides, by locks and by its check at commit.
         STRICT: What the matrix decides, on top of that.
+        ROWS: Changes of a partition are worked out side by side, and those of different rows
+            succeed.
     """
 
     HIVE = "hive"
     STRICT = "strict"
+    ROWS = "rows"
 
 
 class WriteKind(StrEnum):
@@ -115,16 +118,29 @@ def describe_refusal(table: str, later: WriteKind, by: str, refused: Sequence[Fi
         by: Who wanted it, in words.
         refused: What was committed first; at least one.
     """
-    named = []
-    for each in refused[:_MOST_NAMED]:
-        where = "" if each.partition is None else f" in {each.partition}"
-        named.append(f"{KIND_NAMES[each.kind]} ({each.what}{where}, {each.by})")
-    more = f"; and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
     kinds = dict.fromkeys(each.kind for each in refused)
     cells = ", ".join(f"{kind} before {later}" for kind in kinds)
     return (
         f"{table}: {KIND_NAMES[later]} of {by} was overtaken, and the policy strict lets only the"
-        f" first of both succeed ({cells}). Committed since it began: {'; '.join(named)}{more}."
+        f" first of both succeed ({cells}). Committed since it began: {_all_of(refused)}."
+    )
+
+
+def describe_shared_rows(
+    table: str, later: WriteKind, by: str, what: str, finished: Sequence[Finished]
+) -> str:
+    """Say which rows two changes have in common, and who both writers are.
+
+    Args:
+        table: The full name of the table.
+        later: What cannot be committed.
+        by: Who wanted it, in words.
+        what: Which rows, in words.
+        finished: What was committed first.
+    """
+    return (
+        f"{table}: {KIND_NAMES[later]} of {by} was overtaken: others have written {what}."
+        f" Committed since it began: {_all_of(finished)}."
     )
 
 
@@ -136,3 +152,12 @@ def matrix_rows() -> list[list[str]]:
         for first in WriteKind
     ]
     return [head, *lines]
+
+
+def _all_of(finished: Sequence[Finished]) -> str:
+    named = []
+    for each in finished[:_MOST_NAMED]:
+        where = "" if each.partition is None else f" in {each.partition}"
+        named.append(f"{KIND_NAMES[each.kind]} ({each.what}{where}, {each.by})")
+    more = f"; and {len(finished) - _MOST_NAMED} more" if len(finished) > _MOST_NAMED else ""
+    return f"{'; '.join(named) or 'what has been removed again'}{more}"

@@ -100,7 +100,8 @@ def add_conflict_policy(parser: argparse.ArgumentParser) -> None:
         choices=list(ConflictPolicy),
         default=ConflictPolicy.HIVE.value,
         help="what becomes of it when others commit in the same partitions meanwhile: what the "
-        "metastore decides, or also what `hiveacid plan --conflicts` shows (default: %(default)s)",
+        "metastore decides, or also what `hiveacid plan --conflicts` shows, or changes of different "
+        "rows work side by side (default: %(default)s)",
     )
 
 

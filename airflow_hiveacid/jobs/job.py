@@ -34,7 +34,7 @@ class Job:
         max_restarts: How often to begin again when the table moved before the work began.
         conflict_policy: What becomes of the job when others commit in the same partitions meanwhile:
             "hive" is what the metastore decides; "strict" refuses what `hiveacid plan --conflicts`
-            shows, too.
+            shows, too; "rows" lets changes of different rows work side by side.
         orc_codec: "zlib", "snappy", "lz4", "zstd" or "none"; None takes the table's orc.compress,
             else zlib. Only Hive 4 reads zstd.
     """

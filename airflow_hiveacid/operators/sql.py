@@ -45,7 +45,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     :param database: Where tables are that are named without a database. (templated)
     :param lock_wait_seconds: How long each statement waits for its locks.
     :param conflict_policy: What becomes of a statement when others commit in the same partitions
-        meanwhile: "hive" or "strict".
+        meanwhile: "hive", "strict" or "rows".
     :param orc_codec: See InsertJob.
     """
 

@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.conflicts import (
     Finished,
     WriteKind,
     describe_refusal,
+    describe_shared_rows,
     kind_of,
     matrix_rows,
     refusing,
@@ -78,6 +79,19 @@ def test_a_refusal_names_the_cells_both_writers_and_the_partitions():
         " Committed since it began: append (write id 7 in p=1, user ann, Airflow task load of DAG"
         " orders, run r); overwrite or truncate (write id 8 in p=2, another engine, which leaves no"
         " note); append (write id 10 in p=10, user ann); and 2 more."
+    )
+
+
+def test_a_refusal_by_rows_says_which_rows_and_who_was_first():
+    what = "2 of the rows that it changes"
+    text = describe_shared_rows("db.t", CHANGE, "user bob", what, [finished(CHANGE, "p=1")])
+    assert text == (
+        "db.t: update, delete or merge of user bob was overtaken: others have written 2 of the rows"
+        " that it changes. Committed since it began: update, delete or merge (write id 7 in p=1,"
+        " user ann)."
+    )
+    assert describe_shared_rows("db.t", CHANGE, "user bob", what, []).endswith(
+        "Committed since it began: what has been removed again."
     )
 
 

@@ -59,13 +59,16 @@ class Overlap:
         """Commit something, and leave enough deltas for a compaction that follows."""
         with self.job(policy="hive", token="orders/nightly/load/-1") as table:
             self.run(table, kind, partition)
-            if {kind, then} <= {MINOR, MAJOR}:
-                clean(self.case.client, CleanJob(target=self.case.name))
-                count = 2 if kind is MAJOR else 1
-                for _ in range(count if then is MINOR else 0):
+        if {kind, then} <= {MINOR, MAJOR}:
+            clean(self.case.client, CleanJob(target=self.case.name))
+        # Without its token, or the second would be taken for the first.
+        if kind in (OVERWRITE, MAJOR):
+            for _ in range({MINOR: 2, MAJOR: 1}.get(then, 0)):
+                with self.job(policy="hive") as table:
                     self.run(table, APPEND, partition)
-                if (kind, then) == (MAJOR, MAJOR):
-                    self.run(table, APPEND, partition)
+        elif (kind, then) == (MINOR, MINOR):
+            with self.job(policy="hive") as table:
+                self.run(table, APPEND, partition)
 
 
 class RefusedCompaction(Exception):

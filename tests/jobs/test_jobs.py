@@ -58,7 +58,7 @@ def test_lawful_jobs(job):
         (replace(DELETE, lock_wait_seconds=-1), "lock_wait_seconds"),
         (
             replace(DELETE, conflict_policy="loose"),
-            "conflict_policy: .loose. is none of hive, strict",
+            "conflict_policy: .loose. is none of hive, rows, strict",
         ),
         (replace(DELETE, max_restarts=-1), "max_restarts"),
         (replace(DELETE, orc_codec="gzip"), "'gzip' is none of lz4, none, snappy, zlib, zstd"),

@@ -50,12 +50,17 @@ class DeletedRows:
         touched = np.asarray(rows[TOUCHED])
         theirs = [np.asarray(rows[name]).astype(np.int64)[touched] for name in KEY]
         deleted = np.zeros(len(touched), bool)
-        deleted[touched] = _are_in(self.parts, theirs)
+        deleted[touched] = are_in(self.parts, theirs)
         return deleted
 
 
-def _are_in(known: Sequence[Ids], given: Sequence[Ids]) -> NDArray[np.bool_]:
-    """Which of the given row ids are among the known ones, by a number for each different one."""
+def are_in(known: Sequence[Ids], given: Sequence[Ids]) -> NDArray[np.bool_]:
+    """Which of the given row ids are among the known ones.
+
+    Args:
+        known: The parts of the known ones.
+        given: The same parts of the others.
+    """
     possible = np.full(len(given[0]), len(known[0]) > 0)
     if not len(known[0]):
         return possible

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
@@ -82,6 +83,10 @@ class KeptSource(SourceRows):
             frame, fated=True, scattered=is_scattered(snapshot)
         )
         return written_row_ids(self._updated, context.spark, names)
+
+    def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
+        """Some rows of the target with those of the source that belong to them."""
+        return self.join.pairs(rows)
 
     def _values_of_target(self) -> list[ColumnValues]:
         """What columns of the target have to hold in a row that meets one of these."""

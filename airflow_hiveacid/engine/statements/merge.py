@@ -58,11 +58,31 @@ class MergeStatement(Statement):
     # Those of a source that is the same under every snapshot.
     _rows: SourceRows | None = field(init=False, repr=False, default=None)
     _touched: Sequence[str] | None = field(init=False, repr=False, default=None)
+    # Those that it was run with.
+    _merged: SourceRows | None = field(init=False, repr=False, default=None)
 
     @property
     def operation(self) -> Operation:
         """Merge."""
         return Operation.MERGE
+
+    @property
+    def changes_single_rows(self) -> bool:
+        """It does."""
+        return True
+
+    @property
+    def minds_new_rows(self) -> bool:
+        """What it inserts is what has met no row, and it may act on rows without a source."""
+        plan = MergePlan.of(self.clauses)
+        return bool(plan.not_matched or plan.not_matched_by_source)
+
+    def meets(self, context: WriteContext, rows: DataFrame) -> bool:
+        """Whether a row would have met one of the source, or have been acted on without one."""
+        assert self._merged is not None
+        if self._merged.join.plan.not_matched_by_source:
+            return bool(rows.take(1))
+        return bool(self._merged.pairs(context, rows).take(1))
 
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, and find out from its rows which partitions can be touched.
@@ -91,7 +111,7 @@ class MergeStatement(Statement):
                 context.check_nanoseconds(rows)
                 source = self._evaluated(rows, context.txn)
                 context.require_locked(source.touched)
-            join = source.join
+            join, self._merged = source.join, source
             snapshot = context.snapshot(_matching(context, join, source.touched))
             check_nanoseconds(context.spark, snapshot, "the merge", join.kept_columns())
             with spark_errors_as_ours("The merge"):

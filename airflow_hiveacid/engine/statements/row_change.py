@@ -40,6 +40,11 @@ class RowChange(Statement):
     _looked_up: SourceInputs = field(init=False, repr=False)
 
     @property
+    def changes_single_rows(self) -> bool:
+        """It does."""
+        return True
+
+    @property
     @abstractmethod
     def assigned(self) -> Collection[str]:
         """The columns that get new values, in lower case."""

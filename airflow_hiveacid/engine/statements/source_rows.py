@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from pyspark.sql import DataFrame
+
 from airflow_hiveacid.engine.hidden_folder import HiddenFolder, ReadingTransaction
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
@@ -34,6 +36,10 @@ class SourceRows(ABC):
     @abstractmethod
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
         """Find the rows of the target that a clause acts on, and those of the source with a partner."""
+
+    @abstractmethod
+    def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
+        """Some rows of the target with those of the source that belong to them."""
 
     @abstractmethod
     def write(self, context: WriteContext, found: RowIds) -> None:

@@ -216,6 +216,11 @@ class WrittenSource(SourceRows):
             return rows.found(pairs.select(*KEY, CLAUSE, *numbers))
         return rows.found(pairs.select(CLAUSE, *numbers).distinct())
 
+    def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
+        """Some rows of the target with those of the source that belong to them."""
+        few = rows.select(*self.writer.plan.target_columns)
+        return replace(self.join, source=self._joined(context)).pairs(few)
+
     def write(self, context: WriteContext, found: RowIds) -> None:
         """Stage the rows that count."""
         if self.writer.fate == NEVER:

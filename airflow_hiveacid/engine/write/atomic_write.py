@@ -1,5 +1,6 @@
 """The transaction of a write: statements are run in it, published and committed together."""
 
+import getpass
 import os
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from itertools import combinations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.conflicts import ConflictPolicy, WriteKind, kind_of
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.conflicts import ConflictPolicy, kind_of
+from airflow_hiveacid.acid.locks import TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.read.kept_rows import SharedRows
 from airflow_hiveacid.engine.read.table_reader import TableReader
@@ -21,14 +22,16 @@ from airflow_hiveacid.engine.write.acid_output import AcidOutput
 from airflow_hiveacid.engine.write.context import Counts, PartitionsMoved, WriteContext
 from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
-from airflow_hiveacid.engine.write.overlaps import Overlaps
+from airflow_hiveacid.engine.write.overlaps import Overlaps, written_by
+from airflow_hiveacid.engine.write.part import Part
+from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
 from airflow_hiveacid.engine.write.statement import Preparation, Statement, WriteOptions
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import CorruptFile, UserError
 from airflow_hiveacid.jobs.multi_table_job import require_one_change
 from airflow_hiveacid.jobs.report import RunReport, TableReport
 from airflow_hiveacid.jobs.run_note import RunNote
-from airflow_hiveacid.jobs.run_token import unmarked_token
+from airflow_hiveacid.jobs.run_token import source_token, unmarked_token
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed, write_note
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -94,46 +97,6 @@ def run_statements(
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A statement of the transaction whose files are staged."""
-
-    statement: Statement
-    context: WriteContext
-    counts: Counts
-
-    @property
-    def output(self) -> TableOutput:
-        return self.context.output
-
-    @property
-    def name(self) -> str:
-        return self.ref.full_name
-
-    @property
-    def ref(self) -> TableRef:
-        return self.statement.table.ref
-
-    @property
-    def overwrites(self) -> bool:
-        return self.statement.operation is Operation.OVERWRITE
-
-    @property
-    def kind(self) -> WriteKind:
-        return kind_of(self.statement.operation)
-
-    def report(self) -> TableReport:
-        return TableReport(
-            table=self.name,
-            rows_inserted=self.counts.inserted,
-            rows_updated=self.counts.updated,
-            rows_deleted=self.counts.deleted,
-            files=self.output.files,
-            bytes=self.output.size,
-            partitions=tuple(self.output.partitions),
-        )
-
-
-@dataclass(frozen=True)
 class AtomicWrite:
     """Statements that are prepared, in a transaction of which everything shows, or nothing."""
 
@@ -150,35 +113,83 @@ class AtomicWrite:
         Args:
             locks: The partitions to lock for each statement; None is the whole table.
         """
+        rows = self.options.conflict_policy == ConflictPolicy.ROWS
+        if rows and all(statement.changes_single_rows for statement in self.statements):
+            return self._run_beside_others(locks)
         # Entering it opens it, ends the earlier tries, locks, and takes the snapshot.
         with self._transaction(locks) as txn:
             self._require_same_tables(txn)
             self._require_no_overlap(locks)
             # The statements themselves tell when they read, and when they write.
-            parts = self._stage(txn, locks)
-            txn.check_alive()
-            self._require_published_together(parts)
-            with self.phases(Phase.REGISTER):
-                self._register(txn, parts)
-            note, now = None, datetime.now(UTC)
-            for part in parts:
-                with self.phases(Phase.PUBLISH):
-                    # Before any file can be seen: the note proves to a later try what they are.
-                    note = note or self._write_note(txn, parts, now)
-                    self._publish(txn, parts, part, now)
-            if self.overlaps is not None:
-                self.overlaps.require_none_at_commit(
-                    txn, [(part.ref, part.kind, part.output.partition_names) for part in parts]
+            return self._finish(txn, self._stage(txn, TableReader(self.client, txn), locks))
+
+    def _run_beside_others(self, locks: Sequence[Sequence[str] | None]) -> RunReport:
+        """The same, but for the lock that keeps other changes out: that is taken at the end only.
+
+        The work is done like that of a reader. To the metastore all of it is a change that begins
+        when the work is done: so it finds no conflict with a change that was committed meanwhile,
+        and every engine that looks at locks or write sets is told the truth.
+        """
+        refs = [statement.table.ref for statement in self.statements]
+        reads = [*refs, *(ref for statement in self.statements for ref in statement.reads)]
+        token = self.options.run_token and source_token(self.options.run_token)
+        with Transaction(self.client, keeps_files=True, run_token=token) as keeper:
+            with Transaction(
+                self.client,
+                reads=[*dict.fromkeys(reads)],
+                run_token=token,
+                lock_wait_seconds=self.options.lock_wait_seconds,
+                phases=self.phases,
+            ) as reading:
+                since = reading.snapshot
+                # The one that it will have if nobody else comes first.
+                keeper.write_ids = {
+                    ref.full_name: since.write_ids[ref.full_name].high_watermark + 1 for ref in refs
+                }
+                staged = self._stage(keeper, TableReader(self.client, reading), locks)
+                # Or a cleaner may have taken away what was about to be read.
+                reading.confirm_alive()
+            # Who waits for the reader, to replace what it has read, must not be waited for.
+            with self._transaction(locks) as txn:
+                self._require_same_tables(txn)
+                by = written_by(
+                    self.options.run_token, self.client.options.user or getpass.getuser()
                 )
-            txn.commit()
-            if note is not None:
-                mark = partial(mark_committed, *note)
-                if self.options.changes and not any(part.output.files for part in parts):
-                    # Nothing else will prove that these versions are done with.
-                    mark()
-                else:
-                    txn.attempt("mark the note on the run", mark)
-            return self._report(txn, parts)
+                overlaps = RowOverlaps(self.client, by, since, txn)
+                for part in staged:
+                    overlaps.require_none(part)
+                with self.phases(Phase.WRITE):
+                    parts = [part.moved_to(txn) for part in staged]
+                report = self._finish(txn, parts)
+            for part in staged:
+                keeper.attempt("remove what was staged", part.output.discard)
+            return report
+
+    def _finish(self, txn: Transaction, parts: Sequence[Part]) -> RunReport:
+        """Publish and commit what is staged."""
+        txn.check_alive()
+        self._require_published_together(parts)
+        with self.phases(Phase.REGISTER):
+            self._register(txn, parts)
+        note, now = None, datetime.now(UTC)
+        for part in parts:
+            with self.phases(Phase.PUBLISH):
+                # Before any file can be seen: the note proves to a later try what they are.
+                note = note or self._write_note(txn, parts, now)
+                self._publish(txn, parts, part, now)
+        if self.overlaps is not None:
+            self.overlaps.require_none_at_commit(
+                txn, [(part.ref, part.kind, part.output.partition_names) for part in parts]
+            )
+        txn.commit()
+        if note is not None:
+            mark = partial(mark_committed, *note)
+            if self.options.changes and not any(part.output.files for part in parts):
+                # Nothing else will prove that these versions are done with.
+                mark()
+            else:
+                txn.attempt("mark the note on the run", mark)
+        return self._report(txn, parts)
 
     def _transaction(self, locks: Sequence[Sequence[str] | None]) -> Transaction:
         return Transaction(
@@ -195,7 +206,7 @@ class AtomicWrite:
             earlier_tries=self.earlier,
         )
 
-    def _require_same_tables(self, txn: Transaction, parts: Sequence[_Part] = ()) -> None:
+    def _require_same_tables(self, txn: Transaction, parts: Sequence[Part] = ()) -> None:
         """Make sure that nothing is written into what has become another table."""
         tables = {statement.table.ref: statement.table for statement in self.statements}
         for ref, table in tables.items():
@@ -228,10 +239,17 @@ class AtomicWrite:
             elif names is not None:
                 self.overlaps.require_none(statement.table.ref, kind, names)
 
-    def _stage(self, txn: Transaction, locks: Sequence[Sequence[str] | None]) -> list[_Part]:
-        """Run the statements, one after the other."""
+    def _stage(
+        self, txn: Transaction, reader: TableReader, locks: Sequence[Sequence[str] | None]
+    ) -> list[Part]:
+        """Run the statements, one after the other.
+
+        Args:
+            txn: The transaction that the staged files belong to.
+            reader: Reads tables.
+            locks: The partitions that are, or will be, locked for each statement.
+        """
         shared = SharedRows(self.statements[0].table, txn)
-        reader = TableReader(self.client, txn)
         parts = []
         for number, (statement, names) in enumerate(zip(self.statements, locks, strict=True)):
             spark, table = statement.spark, statement.table
@@ -244,11 +262,11 @@ class AtomicWrite:
             with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
                 counts = statement.run(context)
             _check_counts(output, counts)
-            parts.append(_Part(statement, context, counts))
+            parts.append(Part(statement, context, counts))
         return parts
 
     @staticmethod
-    def _require_published_together(parts: Sequence[_Part]) -> None:
+    def _require_published_together(parts: Sequence[Part]) -> None:
         """Refuse what must not be published, now that it is known which partitions are written.
 
         Raises:
@@ -270,7 +288,7 @@ class AtomicWrite:
                     remedy="Write all its rows by the one statement that overwrites.",
                 )
 
-    def _register(self, txn: Transaction, parts: Sequence[_Part]) -> None:
+    def _register(self, txn: Transaction, parts: Sequence[Part]) -> None:
         """Tell the metastore what is written, before any file of it can be seen.
 
         A transaction that dies in between then leaves an empty partition, which harms nobody,
@@ -292,9 +310,7 @@ class AtomicWrite:
                 forget_statistics(self.client, part.ref, part.output.partitions, writer)
         self._require_same_tables(txn, parts)
 
-    def _publish(
-        self, txn: Transaction, parts: Sequence[_Part], part: _Part, now: datetime
-    ) -> None:
+    def _publish(self, txn: Transaction, parts: Sequence[Part], part: Part, now: datetime) -> None:
         """Let the files of a statement appear, with a note on the transaction beside them.
 
         It tells what all statements do to the table: they are one write, with one write id.
@@ -311,7 +327,7 @@ class AtomicWrite:
             }
         )
 
-    def _report(self, txn: Transaction, parts: Sequence[_Part]) -> RunReport:
+    def _report(self, txn: Transaction, parts: Sequence[Part]) -> RunReport:
         tables: dict[str, TableReport] = {}
         for part in parts:
             known = tables.get(part.name)
@@ -337,7 +353,7 @@ class AtomicWrite:
         )
 
     def _write_note(
-        self, txn: Transaction, parts: Sequence[_Part], now: datetime
+        self, txn: Transaction, parts: Sequence[Part], now: datetime
     ) -> tuple[Storage, NoteFile] | None:
         """Tell any later try of all tables, in the one folder that it looks into."""
         if self.options.run_token is None:

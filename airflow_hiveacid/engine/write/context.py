@@ -53,7 +53,9 @@ class WriteContext:
         """
         partitions = self.client.get_partitions(self.table.ref, names) if names else []
         self.output.locate(partitions)
-        return self.reader.acid_snapshot(self.table, partitions)
+        found = self.reader.acid_snapshot(self.table, partitions)
+        self.output.note_read(found.partitions)
+        return found
 
     def check_nanoseconds(self, source: DataFrame) -> None:
         """Refuse to write rows of a source whose timestamps may have been cut when it was read.

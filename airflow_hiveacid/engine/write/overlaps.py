@@ -158,6 +158,26 @@ def written_by(run_token: str | None, user: object) -> str:
     return who if run_token is None else f"{who}, {describe_run(unmarked_token(run_token))}"
 
 
+def writers_in(
+    client: MetastoreClient,
+    table: TableRef,
+    partitions: Collection[str | None],
+    write_ids: Collection[int],
+    txns: ValidTxnList,
+) -> Iterator[Finished]:
+    """Who has written some write ids, in which of some partitions.
+
+    Args:
+        client: The metastore.
+        table: The table.
+        partitions: Their names; None stands for a table without partitions.
+        write_ids: The write ids.
+        txns: The transactions whose compactions are seen.
+    """
+    for name, storage in _folders(client, table, partitions):
+        yield from _writers(storage, name, write_ids, txns)
+
+
 def _folders(
     client: MetastoreClient, table: TableRef, names: Collection[str | None]
 ) -> Iterator[tuple[str | None, Storage]]:

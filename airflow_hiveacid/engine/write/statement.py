@@ -100,6 +100,25 @@ class Statement(ABC):
         """How reports and the history call it."""
         return self.operation.value.lower()
 
+    @property
+    def changes_single_rows(self) -> bool:
+        """Whether it changes rows one by one, so that others may change others meanwhile."""
+        return False
+
+    @property
+    def minds_new_rows(self) -> bool:
+        """Whether it would have done something else if there had been other rows beside its own."""
+        return False
+
+    def meets(self, context: WriteContext, rows: DataFrame) -> bool:
+        """Whether it would have done something about some rows, or because of them.
+
+        Args:
+            context: What it was run with.
+            rows: Rows of the table, with all columns and KEY.
+        """
+        return False
+
     @abstractmethod
     def prepare(self, preparation: Preparation) -> None:
         """Look up all that is needed, refuse what cannot be done, and find out what to lock."""

@@ -3,11 +3,12 @@
 This is the half that all kinds of tables share; what goes into a file is up to the kind.
 """
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -81,6 +82,10 @@ class TableOutput(ABC):
         self._folders: dict[str | None, OutputFolder] = {}
         self._staged_below: dict[str, StagedDirectories] = {}
         self._flat_folders = 0
+        # What was staged, so that it can be staged once more with another write id.
+        self._taken: list[tuple[Sequence[Sequence[FlatFile]], bool, int | None]] = []
+        self._deleted: list[tuple[DataFrame | pa.Table, Sequence[PartitionFiles]]] = []
+        self._read: dict[str | None, set[str]] = {}
 
     @property
     def write_id(self) -> int:
@@ -189,6 +194,7 @@ class TableOutput(ABC):
             replace: See ``write_rows``.
             width: How many columns belong to the table, from the first on; None is all.
         """
+        self._taken.append((groups, replace, width))
         directory = Base(self.write_id) if replace else self._delta()
         self._locate([*dict.fromkeys(group[0].partition for group in groups)])
         folders: list[OutputFolder] = []
@@ -238,6 +244,42 @@ class TableOutput(ABC):
                 size = self._write_empty(sink)
             self.staged[folder, directory.name] = [StagedFile(path, 0, 0, size)]
 
+    def note_read(self, partitions: Iterable[PartitionFiles]) -> None:
+        """Remember the files that rows were found in which may be deleted."""
+        for partition in partitions:
+            self._read.setdefault(partition.name, set()).update(f.path for f in partition.inserts)
+
+    def read_in(self, partition: str | None) -> Set[str]:
+        """The files that were noted of a partition; None is a table without any."""
+        return self._read.get(partition, set())
+
+    def staged_deletes(self) -> dict[OutputFolder, Sequence[StagedFile]]:
+        """The files of delete events, by the folders of their partitions."""
+        return {folder: files for (folder, name), files in self.staged.items() if _deletes(name)}
+
+    def moved_to(self, txn: Transaction) -> Self:
+        """The same as the work of another transaction, which nothing has to be read again for.
+
+        Args:
+            txn: The transaction. Where it has the write id that the files were staged with, they
+                stay what they are; else they are made once more out of what Spark has written.
+        """
+        moved = dataclasses.replace(self, txn=txn, staged={})
+        moved._folders = dict(self._folders)
+        if moved.write_id == self.write_id:
+            moved.staged = dict(self.staged)
+            return moved
+        for groups, replace, width in self._taken:
+            moved.take(groups, replace=replace, width=width)
+        for keys, partitions in self._deleted:
+            moved.write_deletes(keys, partitions)
+        return moved
+
+    def discard(self) -> None:
+        """Remove what is staged, and not needed any more."""
+        for staged in self._staged_below.values():
+            staged.remove()
+
     def new_partitions(self) -> list[HivePartition]:
         """The partitions that the metastore does not have yet."""
         new = {folder.name for folder, _ in self.staged if folder.is_new}
@@ -268,8 +310,7 @@ class TableOutput(ABC):
             final = f"{folder.path}/{name}".lstrip("/")
             staged.complete(final, [(name, file.path) for name, file in named], notes)
             staged.publish(final)
-        for staged in self._staged_below.values():
-            staged.remove()
+        self.discard()
 
     @abstractmethod
     def _row_files(self, replace: bool) -> RowFiles | AcidRowFiles:

@@ -184,7 +184,13 @@ def writer(client: MetastoreClient, table: TableRef) -> Callable[..., Writer]:
 
 
 @FAKES_AND_REAL
-@pytest.mark.parametrize("where", DAYS, ids=["the_same_partition", "another_partition"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param(ONE, id="the_same_partition"),
+        pytest.param(TWO, id="another_partition", marks=pytest.mark.conflicts),
+    ],
+)
 @pytest.mark.parametrize(("first", "later"), CELLS)
 def test_a_cell(client, table, writer, first, later, where):
     job = writer(later, token="orders/nightly/merge/-1")
@@ -283,7 +289,7 @@ def test_a_note_that_makes_no_sense_changes_no_decision(client, table, writer, n
 
 
 @FAKES
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_random_writers_are_refused_exactly_where_the_matrix_says_so(client, table, writer, seed):
     """Jobs that begin, work and commit in any order, against a list of who committed when."""
     dice = random.Random(seed)
@@ -330,6 +336,9 @@ def test_random_writers_are_refused_exactly_where_the_matrix_says_so(client, tab
             committed.append((job.kind, job.partitions, now))
             if job.kind in COMPACTIONS:
                 settle(client, table)
+    for job, _ in jobs:
+        if job.at_work:
+            job.abort()
     assert len(committed) > 3
 
 
