@@ -189,8 +189,8 @@ class PartitionCompactor(ABC):
             # Of a table that nobody has written there are original files to compact. To the
             # metastore a 0 is every write id, and it would forget which of them are aborted.
             self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
-            # On Hive 3 the rename is the commit.
-            self._require_no_overlap(plan.type)
+            # On Hive 3 the rename is the commit. What counts is what was asked for, whatever it became.
+            self._require_no_overlap(type_)
         with self.phases(Phase.PUBLISH):
             self._publish(plan)
         self.compaction.commit()
