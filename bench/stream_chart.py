@@ -41,7 +41,8 @@ class Picture:
             x = self._x(at)
             yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{self._top + 24}" y2="{bottom}" class="compaction"/>'
         for minute in range(0, int(self._seconds // 60) + 1, max(1, int(self._seconds // 600))):
-            yield f'<text x="{self._x(minute * 60):.0f}" y="{bottom + 16}">{minute} min</text>'
+            x = min(self._x(minute * 60), WIDTH - 2 * MARGIN - NUMBERS / 2)
+            yield f'<text x="{x:.0f}" y="{bottom + 16}">{minute} min</text>'
 
     def line(self, points: Points, color: str) -> str:
         """A line through points of seconds and values."""
