@@ -16,9 +16,9 @@ WORKERS ?= 2
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
-UNIT := not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not streams
+UNIT := not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams
 
-.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults consumers streams fuzz live bench docs lock clean
+.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults consumers conflicts streams fuzz live bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
