@@ -133,10 +133,20 @@ def test_merges_of_different_rows_and_new_keys_succeed_side_by_side(beside):
 @pytest.mark.parametrize(
     ("change", "other", "said"),
     [
-        ([(1, "one"), (2, "two")], [(2, "other"), (3, "three")], "1 of the rows that it changes"),
-        ([(1, "one"), (20, "new")], [(20, "other")], "a row that it would have met"),
+        pytest.param(
+            [(1, "one"), (2, "two")],
+            [(2, "other"), (3, "three")],
+            "1 of the rows that it changes",
+            id="the_same_row",
+            marks=CONFLICTS,
+        ),
+        pytest.param(
+            [(1, "one"), (20, "new")],
+            [(20, "other")],
+            "a row that it would have met",
+            id="the_same_new_key",
+        ),
     ],
-    ids=["the_same_row", "the_same_new_key"],
 )
 def test_of_merges_that_meet_the_first_to_commit_succeeds(beside, change, other, said):
     with pytest.raises(OverlapRefused, match=said) as refused:
@@ -150,6 +160,7 @@ def test_of_merges_that_meet_the_first_to_commit_succeeds(beside, change, other,
     assert beside.case.rows() == changed(*other, *change)
 
 
+@CONFLICTS
 @FAKES
 def test_a_job_that_nobody_overtakes_writes_its_files_once(beside):
     write_id = beside.run(update("id = 1")).write_ids[beside.case.name]
@@ -158,21 +169,16 @@ def test_a_job_that_nobody_overtakes_writes_its_files_once(beside):
     beside.check_sound()
 
 
+@CONFLICTS
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 @pytest.mark.parametrize(
     ("other", "mine", "refused"),
     [
-        pytest.param("compact", (1,), False, id="a_compaction", marks=CONFLICTS),
-        pytest.param(
-            "delete and compact",
-            (1,),
-            False,
-            id="a_delete_that_was_compacted_away",
-            marks=CONFLICTS,
-        ),
+        pytest.param("compact", (1,), False, id="a_compaction"),
+        pytest.param("delete and compact", (1,), False, id="a_delete_that_was_compacted_away"),
         pytest.param("delete and compact", (1, 2), True, id="a_row_that_was_compacted_away"),
         pytest.param("overwrite", (1,), True, id="an_overwrite"),
-        pytest.param("append", (1,), False, id="an_append", marks=CONFLICTS),
+        pytest.param("append", (1,), False, id="an_append"),
     ],
 )
 def test_what_else_may_happen_meanwhile(beside, other, mine, refused):
@@ -226,6 +232,7 @@ def test_a_job_of_the_default_policy_neither_waits_nor_is_overlooked(beside):
     beside.check_sound()
 
 
+@CONFLICTS
 @FAKES
 def test_an_update_of_another_engine_is_waited_for(beside):
     """To the metastore the job is a change like any other, from its lock to its commit."""

@@ -67,7 +67,10 @@ def test_a_stream_appends_and_upserts_each_batch_in_one_transaction(stream: Stre
 
 
 @FAKE4
-@pytest.mark.parametrize("fault", ["publish:raise:after", "commit:raise:after"])
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param("publish:raise:after", marks=pytest.mark.streams), "commit:raise:after"],
+)
 def test_a_batch_that_failed_anywhere_is_applied_once_by_the_next_run(
     stream: StreamCase, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -165,6 +168,7 @@ def test_the_note_on_the_last_batch_outlives_every_cleaning(
     assert not list((folder_of(stream) / "_hiveacid_runs").glob("*.json"))
 
 
+@pytest.mark.streams
 @FAKE4
 def test_a_stream_ends_between_two_batches_when_it_is_asked_to(stream: StreamCase) -> None:
     job = InsertJob(target=stream.events, source=BATCH)
@@ -178,6 +182,7 @@ def test_a_stream_ends_between_two_batches_when_it_is_asked_to(stream: StreamCas
     assert stream.rows(stream.events) == stream.every
 
 
+@pytest.mark.streams
 @FAKE4
 def test_a_batch_can_be_joined_with_tables_and_a_mistake_in_a_statement_is_told(
     stream: StreamCase,
