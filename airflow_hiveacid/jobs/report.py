@@ -110,6 +110,27 @@ class ChangesRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRetry:
+    """What was committed by a second transaction, because the first one was lost at its commit.
+
+    Attributes:
+        txn_id: The transaction that was lost.
+        why: What became of it.
+        rows: Rows, and delete events, that did not have to be found again.
+        bytes: The size of their files.
+        seconds: How long it took to commit them once more.
+        seconds_saved: How long it had taken to read and write them.
+    """
+
+    txn_id: int
+    why: str
+    rows: int
+    bytes: int
+    seconds: float
+    seconds_saved: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport(Report):
     """What one run of a job did, to all its tables together.
 
@@ -129,6 +150,7 @@ class RunReport(Report):
         seconds: Time spent in each phase.
         warnings: What a reader should know although the run succeeded.
         restarts: How often the run began again because the table moved.
+        commit_retry: What was committed by a second transaction; None when the first one did it.
         already_done: An earlier try had already committed; this run changed nothing.
         error: Why the run failed; None when it succeeded.
     """
@@ -148,6 +170,7 @@ class RunReport(Report):
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     restarts: int = 0
+    commit_retry: CommitRetry | None = None
     already_done: bool = False
     error: ErrorReport | None = None
 

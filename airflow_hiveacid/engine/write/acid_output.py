@@ -12,7 +12,8 @@ from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
-from airflow_hiveacid.engine.read.files import PartitionFiles
+from airflow_hiveacid.engine.read.delete_events import read_events
+from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
 from airflow_hiveacid.engine.rows.columns import orc_row_types
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, AcidRowFiles
@@ -24,6 +25,7 @@ from airflow_hiveacid.engine.write.staged_files import (
     delete_stager,
     row_stager,
 )
+from airflow_hiveacid.engine.write.staged_work import OutputFolder
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
 from airflow_hiveacid.filesystems import os_errors_as_ours
@@ -85,6 +87,36 @@ class AcidOutput(TableOutput):
         for row in reports:
             file = StagedFile(row["path"], row["bucket"], row["rows"], row["bytes"])
             folder = folders[row["partition"]]
+            self.staged.setdefault((folder, directory.name), []).append(file)
+
+    def restamp_deletes(self, files: Mapping[OutputFolder, Sequence[StagedFile]]) -> None:
+        """Stage delete events that were staged before, with the write id of this transaction.
+
+        Args:
+            files: Where they are.
+        """
+        directory = self._delta(is_delete=True)
+        row_types = orc_row_types(self.table)
+        every = [(folder, file) for folder in files for file in files[folder]]
+
+        def restamp(one: tuple[OutputFolder, StagedFile]) -> StagedFile:
+            folder, file = one
+            path = f"{Storage.of(folder.root).location.rstrip('/')}/{file.path}"
+            known = AcidFile(path, None, file.bucket, file.bytes, exact=True)
+            ids = read_events([(0, known)], self.txn.snapshot.write_ids[self.table.ref.full_name])
+            numbers = [pa.repeat(0, len(ids[0])), pa.repeat(file.bucket, len(ids[0]))]
+            batch = pa.record_batch(
+                [*numbers, *map(pa.array, ids[:3])],
+                [PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW],
+            )
+            staging = [self._staging_folder(folder, directory)]
+            stage = delete_stager(staging, self.write_id, row_types, self.codec)
+            (row,) = (row for report in stage([batch]) for row in report.to_pylist())
+            return StagedFile(row["path"], row["bucket"], row["rows"], row["bytes"])
+
+        with os_errors_as_ours(self.table.folder):
+            made = in_threads(restamp, every)
+        for (folder, _), file in zip(every, made, strict=True):
             self.staged.setdefault((folder, directory.name), []).append(file)
 
     def _row_files(self, replace: bool) -> AcidRowFiles:

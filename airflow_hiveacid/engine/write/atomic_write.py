@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import combinations
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,15 +18,15 @@ from airflow_hiveacid.engine.read.kept_rows import SharedRows
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.session import cancelling_jobs
 from airflow_hiveacid.engine.write.acid_output import AcidOutput
-from airflow_hiveacid.engine.write.context import Counts, PartitionsMoved, WriteContext
+from airflow_hiveacid.engine.write.context import PartitionsMoved, WriteContext
 from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
 from airflow_hiveacid.engine.write.overlaps import Overlaps, written_by
-from airflow_hiveacid.engine.write.part import Part
+from airflow_hiveacid.engine.write.part import Part, require_published_together
 from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
+from airflow_hiveacid.engine.write.second_commit import SecondCommit
 from airflow_hiveacid.engine.write.statement import Preparation, Statement, WriteOptions
-from airflow_hiveacid.engine.write.table_output import TableOutput
-from airflow_hiveacid.errors import CorruptFile, UserError
+from airflow_hiveacid.errors import CommitUncertain, TransactionAborted, WriteConflict
 from airflow_hiveacid.jobs.multi_table_job import require_one_change
 from airflow_hiveacid.jobs.report import RunReport, TableReport
 from airflow_hiveacid.jobs.run_note import RunNote
@@ -36,6 +35,7 @@ from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committe
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_definition
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.storage import Storage
@@ -121,7 +121,10 @@ class AtomicWrite:
             self._require_same_tables(txn)
             self._require_no_overlap(locks)
             # The statements themselves tell when they read, and when they write.
-            return self._finish(txn, self._stage(txn, TableReader(self.client, txn), locks))
+            parts = self._stage(txn, TableReader(self.client, txn), locks)
+            # Or a cleaner may have taken away what was about to be read.
+            txn.confirm_alive()
+            return self._finish_surely(txn, txn.snapshot, parts, locks)
 
     def _run_beside_others(self, locks: Sequence[Sequence[str] | None]) -> RunReport:
         """The same, but for the lock that keeps other changes out: that is taken at the end only.
@@ -160,15 +163,41 @@ class AtomicWrite:
                     overlaps.require_none(part)
                 with self.phases(Phase.WRITE):
                     parts = [part.moved_to(txn) for part in staged]
-                report = self._finish(txn, parts)
+                report = self._finish_surely(txn, since, parts, locks)
             for part in staged:
                 keeper.attempt("remove what was staged", part.output.discard)
             return report
 
+    def _finish_surely(
+        self,
+        txn: Transaction,
+        since: Snapshot,
+        parts: Sequence[Part],
+        locks: Sequence[Sequence[str] | None],
+    ) -> RunReport:
+        """Publish and commit what is staged, once more if its transaction gets lost by that."""
+        try:
+            return self._finish(txn, parts)
+        except (TransactionAborted, WriteConflict, CommitUncertain) as lost:
+            # Without a token nothing would tell a second commit from one of a job that was run again.
+            wanted = self.options.run_token is not None and self.options.max_restarts > 0
+            if not wanted or not txn.give_up(lost):
+                raise
+            spent = self.phases.seconds
+            again = SecondCommit(self.client, self.options, self.phases, txn, since, lost, spent)
+            with ExitStack() as stack:
+                kept = again.keep(parts, stack)
+                txn.abort(f"it is committed once more: {lost.what}")
+                second = stack.enter_context(self._transaction(locks))
+                self._require_same_tables(second)
+                again.require_unchanged(second, kept)
+                made = again.made(second, kept)
+                return replace(self._finish(second, made), commit_retry=again.report(made))
+
     def _finish(self, txn: Transaction, parts: Sequence[Part]) -> RunReport:
         """Publish and commit what is staged."""
         txn.check_alive()
-        self._require_published_together(parts)
+        require_published_together(parts)
         with self.phases(Phase.REGISTER):
             self._register(txn, parts)
         note, now = None, datetime.now(UTC)
@@ -261,32 +290,9 @@ class AtomicWrite:
             description = f"{statement.name} {table.ref.full_name}"
             with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
                 counts = statement.run(context)
-            _check_counts(output, counts)
             parts.append(Part(statement, context, counts))
+            parts[-1].check_counts()
         return parts
-
-    @staticmethod
-    def _require_published_together(parts: Sequence[Part]) -> None:
-        """Refuse what must not be published, now that it is known which partitions are written.
-
-        Raises:
-            PartitionsMoved: A statement has written partitions that are not locked.
-            UserError: Two statements write the same partition, and one of them overwrites it: the
-                rows of the other one would vanish.
-        """
-        for part in parts:
-            part.context.require_locked(part.output.partitions)
-        for one, other in combinations(parts, 2):
-            if one.name != other.name or not (one.overwrites or other.overwrites):
-                continue
-            shared = one.output.partition_names & other.output.partition_names
-            if shared:
-                where = min(name or "the whole table" for name in shared)
-                raise UserError(
-                    f"{one.name}: {where} is overwritten and written at the same time by two "
-                    "statements of one transaction.",
-                    remedy="Write all its rows by the one statement that overwrites.",
-                )
 
     def _register(self, txn: Transaction, parts: Sequence[Part]) -> None:
         """Tell the metastore what is written, before any file of it can be seen.
@@ -387,14 +393,3 @@ def _origin(report: RunReport, now: datetime) -> dict[str, str]:
         "time": now.isoformat(timespec="milliseconds"),
         "user": os.environ.get("USER", ""),
     }
-
-
-def _check_counts(output: TableOutput, counts: Counts) -> None:
-    """Compare what a statement says it did with what stands in its files."""
-    wanted = (counts.inserted + counts.updated, counts.updated + counts.deleted)
-    if wanted != (output.rows, output.deletes):
-        raise CorruptFile(
-            f"The statement made {wanted[0]} rows and {wanted[1]} deletes, its files hold "
-            f"{output.rows} and {output.deletes}.",
-            remedy="Nothing was published; run the job again.",
-        )

@@ -1,6 +1,8 @@
 """A statement of a transaction, once its files are staged."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Self
 
 from airflow_hiveacid.acid.conflicts import WriteKind, kind_of
@@ -8,6 +10,8 @@ from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.statement import Statement
 from airflow_hiveacid.engine.write.table_output import TableOutput
+from airflow_hiveacid.engine.write.taken_folders import TakenFolders
+from airflow_hiveacid.errors import CorruptFile, UserError
 from airflow_hiveacid.jobs.report import TableReport
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
@@ -56,6 +60,32 @@ class Part:
         output = self.output.moved_to(txn)
         return replace(self, context=replace(self.context, txn=txn, output=output))
 
+    def kept_by(self, taken: TakenFolders) -> Self:
+        """The same as nobody's work yet; see ``TableOutput.kept_by``."""
+        return replace(self, context=replace(self.context, output=self.output.kept_by(taken)))
+
+    def made_again_in(self, txn: Transaction) -> Self:
+        """What ``kept_by`` has made, as the work of a transaction."""
+        output = self.output.made_again_in(txn)
+        made = replace(self, context=replace(self.context, txn=txn, output=output))
+        made.check_counts()
+        return made
+
+    def check_counts(self) -> None:
+        """Compare what the statement says it did with what stands in its files.
+
+        Raises:
+            CorruptFile: They differ.
+        """
+        output, counts = self.output, self.counts
+        wanted = (counts.inserted + counts.updated, counts.updated + counts.deleted)
+        if wanted != (output.rows, output.deletes):
+            raise CorruptFile(
+                f"The statement made {wanted[0]} rows and {wanted[1]} deletes, its files hold "
+                f"{output.rows} and {output.deletes}.",
+                remedy="Nothing was published; run the job again.",
+            )
+
     def report(self) -> TableReport:
         """What it does to the table."""
         return TableReport(
@@ -67,3 +97,26 @@ class Part:
             bytes=self.output.size,
             partitions=tuple(self.output.partitions),
         )
+
+
+def require_published_together(parts: Sequence[Part]) -> None:
+    """Refuse what must not be published, now that it is known which partitions are written.
+
+    Raises:
+        PartitionsMoved: A statement has written partitions that are not locked.
+        UserError: Two statements write the same partition, and one of them overwrites it: the
+            rows of the other one would vanish.
+    """
+    for part in parts:
+        part.context.require_locked(part.output.partitions)
+    for one, other in combinations(parts, 2):
+        if one.name != other.name or not (one.overwrites or other.overwrites):
+            continue
+        shared = one.output.partition_names & other.output.partition_names
+        if shared:
+            where = min(name or "the whole table" for name in shared)
+            raise UserError(
+                f"{one.name}: {where} is overwritten and written at the same time by two "
+                "statements of one transaction.",
+                remedy="Write all its rows by the one statement that overwrites.",
+            )

@@ -22,7 +22,7 @@ from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.write.overlaps import committed_since, writers_in
 from airflow_hiveacid.engine.write.part import Part
 from airflow_hiveacid.engine.write.staged_files import StagedFile
-from airflow_hiveacid.engine.write.table_output import OutputFolder
+from airflow_hiveacid.engine.write.staged_work import OutputFolder
 from airflow_hiveacid.errors import OverlapRefused
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

@@ -26,6 +26,7 @@ class StagedDirectories:
         self._hidden = HiddenFolder(location, txn.txn_id)
         self._location = location
         self._txn = txn
+        self._published: set[str] = set()
         self.storage = self._hidden.storage
         txn.own(self._hidden.remove, self._hidden.path)
 
@@ -76,7 +77,19 @@ class StagedDirectories:
         # Whoever was stopped for longer than a transaction lives must not show rows of an aborted
         # one: its write id may be forgotten, and look committed, as soon as a cleaner was there.
         self._txn.confirm_alive()
+        self._published.add(final)
         self.storage.rename(self._ready(final), final)
+
+    def withdraw(self, final: str) -> str:
+        """Hide a directory again, if it was published. Its transaction must be aborted for sure.
+
+        Returns:
+            Where its files are, if it was complete.
+        """
+        ready = self._ready(final)
+        if final in self._published and not self.storage.exists(ready):
+            self.storage.rename(final, ready)
+        return ready
 
     def remove(self) -> None:
         """Remove what is left, once everything is published."""

@@ -25,6 +25,12 @@ from airflow_hiveacid.engine.write.flat_rows import AcidRowFiles, FlatRows, Flat
 from airflow_hiveacid.engine.write.row_files import RowFiles
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, NewFile, StagedFile
+from airflow_hiveacid.engine.write.staged_work import (
+    OutputFolder,
+    StagedWork,
+    holds_deletes,
+)
+from airflow_hiveacid.engine.write.taken_folders import TakenFolders
 from airflow_hiveacid.errors import DataError, InsertOnlyTable
 from airflow_hiveacid.listing import list_files, read_notes, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -33,27 +39,8 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.storage import Storage
 
 
-@dataclass(frozen=True, slots=True)
-class OutputFolder:
-    """The folder of a partition, or of a table without partitions, that gets new directories.
-
-    Attributes:
-        name: The partition's name; ``None`` for a table without partitions.
-        root: The location that staged files can be renamed within.
-        path: The folder below it; empty if it is the location itself.
-        partition: The partition; ``None`` for a table without partitions.
-        is_new: Whether the partition has to be added to the metastore first.
-    """
-
-    name: str | None
-    root: str
-    path: str
-    partition: HivePartition | None = field(default=None, compare=False)
-    is_new: bool = field(default=False, compare=False)
-
-
 @dataclass
-class TableOutput(ABC):
+class TableOutput(StagedWork, ABC):
     """Everything that one statement of a transaction writes into its table.
 
     Attributes:
@@ -86,53 +73,6 @@ class TableOutput(ABC):
         self._taken: list[tuple[Sequence[Sequence[FlatFile]], bool, int | None]] = []
         self._deleted: list[tuple[DataFrame | pa.Table, Sequence[PartitionFiles]]] = []
         self._read: dict[str | None, set[str]] = {}
-
-    @property
-    def write_id(self) -> int:
-        """The write id of all that is written."""
-        return self.txn.write_ids[self.table.ref.full_name]
-
-    @property
-    def rows(self) -> int:
-        """How many rows will be added."""
-        return sum(
-            f.rows for (_, name), files in self.staged.items() if not _deletes(name) for f in files
-        )
-
-    @property
-    def deletes(self) -> int:
-        """How many delete events will be added."""
-        return sum(
-            f.rows for (_, name), files in self.staged.items() if _deletes(name) for f in files
-        )
-
-    @property
-    def files(self) -> int:
-        """How many files will be added."""
-        return sum(len(files) for files in self.staged.values())
-
-    @property
-    def size(self) -> int:
-        """How large they are together."""
-        return sum(file.bytes for files in self.staged.values() for file in files)
-
-    @property
-    def partitions(self) -> list[str]:
-        """The names of the partitions that get files."""
-        return sorted(name for name in self.partition_names if name is not None)
-
-    @property
-    def directories(self) -> list[str]:
-        """Where the directories that get files will be."""
-        return [
-            "/".join(filter(None, [folder.root.rstrip("/"), folder.path, name]))
-            for folder, name in self.staged
-        ]
-
-    @property
-    def partition_names(self) -> set[str | None]:
-        """The names of the partitions that get files; None is a table without any."""
-        return {folder.name for folder, _ in self.staged}
 
     def locate(self, partitions: Sequence[HivePartition], *, are_new: bool = False) -> None:
         """Learn where partitions are: what is read in a folder is written there, too.
@@ -253,10 +193,6 @@ class TableOutput(ABC):
         """The files that were noted of a partition; None is a table without any."""
         return self._read.get(partition, set())
 
-    def staged_deletes(self) -> dict[OutputFolder, Sequence[StagedFile]]:
-        """The files of delete events, by the folders of their partitions."""
-        return {folder: files for (folder, name), files in self.staged.items() if _deletes(name)}
-
     def moved_to(self, txn: Transaction) -> Self:
         """The same as the work of another transaction, which nothing has to be read again for.
 
@@ -266,8 +202,10 @@ class TableOutput(ABC):
         """
         moved = dataclasses.replace(self, txn=txn, staged={})
         moved._folders = dict(self._folders)
+        moved._read = self._read
         if moved.write_id == self.write_id:
             moved.staged = dict(self.staged)
+            moved._taken = [*self._taken]
             return moved
         for groups, replace, width in self._taken:
             moved.take(groups, replace=replace, width=width)
@@ -275,21 +213,71 @@ class TableOutput(ABC):
             moved.write_deletes(keys, partitions)
         return moved
 
+    def kept_by(self, taken: TakenFolders) -> Self:
+        """The same as nobody's work yet, after the transaction that it belonged to was aborted.
+
+        Rows stay in what Spark has written of them, delete events in the files that were staged.
+
+        Args:
+            taken: Takes over the hidden folders that the files are in.
+
+        Raises:
+            StorageError: A cleaner was there before.
+        """
+        kept = dataclasses.replace(self, txn=taken.txn, staged={})
+        # Those that were new may have been added.
+        kept._folders = {name: each for name, each in self._folders.items() if not each.is_new}
+        kept._read = self._read
+        found: list[tuple[OutputFolder, str, StagedFile]] = []
+        for (folder, name), files in self.staged.items():
+            if holds_deletes(name):
+                staged = self._stage_below(folder.root)
+                ready = staged.withdraw(f"{folder.path}/{name}".lstrip("/"))
+                for file in files:
+                    path = f"{ready}/{self._file_name(file.bucket)}"
+                    at = path if staged.storage.exists(path) else file.path
+                    found.append((folder, name, dataclasses.replace(file, path=at)))
+            elif not any(file.rows for file in files):
+                kept.staged[folder, name] = []
+        # When all is in its hidden folder, these get other names.
+        for folder, name, file in found:
+            moved = dataclasses.replace(file, path=taken.path(folder.root, file.path))
+            kept.staged.setdefault((folder, name), []).append(moved)
+        kept._taken = [
+            ([[taken.flat(file) for file in group] for group in groups], replace, width)
+            for groups, replace, width in self._taken
+        ]
+        return kept
+
+    def made_again_in(self, txn: Transaction) -> Self:
+        """What ``kept_by`` has made, as the work of a transaction with a write id of its own.
+
+        Args:
+            txn: The transaction.
+        """
+        made = dataclasses.replace(self, txn=txn, staged={})
+        made._folders, made._read = dict(self._folders), self._read
+        for groups, replace, width in self._taken:
+            made.take(groups, replace=replace, width=width)
+        made.restamp_deletes(self.staged_deletes())
+        empty = [folder.name for (folder, name) in self.staged if not holds_deletes(name)]
+        if empty:
+            made.write_empty_bases(empty)
+        return made
+
+    def restamp_deletes(self, files: Mapping[OutputFolder, Sequence[StagedFile]]) -> None:
+        """Stage delete events that were staged before, with the write id of this transaction.
+
+        Args:
+            files: Where they are.
+        """
+        if files:
+            raise InsertOnlyTable(f"{self.table.ref.full_name} is insert-only.")
+
     def discard(self) -> None:
         """Remove what is staged, and not needed any more."""
         for staged in self._staged_below.values():
             staged.remove()
-
-    def new_partitions(self) -> list[HivePartition]:
-        """The partitions that the metastore does not have yet."""
-        new = {folder.name for folder, _ in self.staged if folder.is_new}
-        return [partition for partition in self.located if partition.name in new]
-
-    @property
-    def located(self) -> list[HivePartition]:
-        """The partitions that get files, as they were when it was found out where they are."""
-        partitions = {folder.name: folder.partition for folder, _ in self.staged}
-        return [partition for partition in partitions.values() if partition is not None]
 
     def publish(self, sidecar: Mapping[str, Any]) -> None:
         """Let the staged files appear, each directory by one rename.
@@ -310,7 +298,8 @@ class TableOutput(ABC):
             final = f"{folder.path}/{name}".lstrip("/")
             staged.complete(final, [(name, file.path) for name, file in named], notes)
             staged.publish(final)
-        self.discard()
+        # Not before: if the commit fails, a second one may need what the files were made of.
+        self.txn.own_temporarily(self.discard, "what was staged")
 
     @abstractmethod
     def _row_files(self, replace: bool) -> RowFiles | AcidRowFiles:
@@ -379,7 +368,3 @@ class TableOutput(ABC):
         """Where the files of a directory wait until it is published."""
         path = f"out/{folder.path}/{directory.name}".replace("//", "/")
         return self._stage_below(folder.root).folder(path)
-
-
-def _deletes(directory: str) -> bool:
-    return directory.startswith("delete_delta_")

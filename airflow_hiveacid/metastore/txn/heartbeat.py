@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from dataclasses import replace
 
 from airflow_hiveacid.errors import MetastoreCallFailed, MetastoreError, TransactionAborted
@@ -58,6 +59,8 @@ class Heartbeat:
         self._every = every_seconds
         self._stopped = threading.Event()
         self._lost: str | None = None
+        self._answered = time.monotonic()
+        self._learned: float | None = None
         # A daemon: it must never keep a process alive whose work has ended.
         self._thread = threading.Thread(
             target=self._run, name=f"heartbeat of transaction {txn_id}", daemon=True
@@ -81,6 +84,15 @@ class Heartbeat:
         if self._lost is not None:
             raise TransactionAborted(self._lost)
 
+    @property
+    def silence(self) -> float:
+        """For how many seconds nobody has said that it is alive, until somebody said that it is not."""
+        return (self._learned or time.monotonic()) - self._answered
+
+    def note_alive(self) -> None:
+        """Remember that the metastore has just called it alive."""
+        self._answered = time.monotonic()
+
     def _run(self) -> None:
         with self._client:
             self._beat()
@@ -95,9 +107,12 @@ class Heartbeat:
                 pause = min(self._every, _RETRY_SECONDS)
                 continue
             pause = self._every
+            if liveness is TxnLiveness.OPEN:
+                self.note_alive()
+                continue
+            self._learned = time.monotonic()
             if liveness is TxnLiveness.ABORTED:
                 self._lost = f"Transaction {self._txn_id} was aborted by the metastore."
-                return
-            if liveness is TxnLiveness.UNKNOWN:
+            else:
                 self._lost = f"The metastore no longer knows transaction {self._txn_id}."
-                return
+            return

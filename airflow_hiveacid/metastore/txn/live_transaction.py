@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.locks import (
 from airflow_hiveacid.errors import (
     CommitUncertain,
     ConflictError,
+    HiveAcidError,
     MetastoreCallFailed,
     MetastoreError,
     TransactionAborted,
@@ -154,6 +155,24 @@ class LiveTransaction:
             time.sleep(OUTCOME_PAUSE_SECONDS)
         if liveness is not TxnLiveness.OPEN:
             raise TransactionAborted(f"Transaction {self.txn_id} was aborted by the metastore.")
+        if self._heartbeat is not None:
+            self._heartbeat.note_alive()
+
+    def give_up(self, error: HiveAcidError) -> bool:
+        """Abort it after a commit that failed, where what it was about to commit may be committed anew.
+
+        Args:
+            error: What ended it.
+
+        Returns:
+            Whether it is aborted for sure, and not because somebody wanted it to end: only who has
+            been silent for too long was aborted for that alone.
+        """
+        silence = 0.0 if self._heartbeat is None else self._heartbeat.silence
+        if isinstance(error, TransactionAborted) and silence <= self._timeout:
+            return False
+        # A metastore refuses this where it was committed.
+        return self.attempt("abort the transaction", self._abort_txn)
 
     def commit_alone(self, tables: Iterable[TableRef], limit_seconds: float) -> None:
         """Wait until no other writer who asks for this is about to commit on some tables.

@@ -1,0 +1,166 @@
+"""The second commit of files whose first transaction was lost when they were all there."""
+
+import getpass
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from airflow_hiveacid.acid.conflicts import ConflictPolicy, WriteKind
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.read.table_reader import TableReader
+from airflow_hiveacid.engine.write.overlaps import committed_since, writers_in, written_by
+from airflow_hiveacid.engine.write.part import Part
+from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
+from airflow_hiveacid.engine.write.statement import WriteOptions
+from airflow_hiveacid.engine.write.taken_folders import TakenFolders
+from airflow_hiveacid.errors import DataError, HiveAcidError, MetastoreError, StorageError
+from airflow_hiveacid.jobs.report import CommitRetry
+from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.owner import find_open_transactions
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import Phase, PhaseClock
+
+
+@dataclass(frozen=True)
+class SecondCommit:
+    """Commits the work of a transaction that is aborted for sure, without doing it again.
+
+    Where that can't be done, the error that ended the first transaction is what the job ends with.
+
+    Attributes:
+        client: The metastore.
+        options: How the write behaves.
+        phases: The clock of the run.
+        first: The transaction that was lost.
+        since: The snapshot that the work was done on.
+        lost: What ended it.
+        spent: The seconds that were spent in each phase until then.
+    """
+
+    client: MetastoreClient
+    options: WriteOptions
+    phases: PhaseClock
+    first: Transaction
+    since: Snapshot
+    lost: HiveAcidError
+    spent: Mapping[str, float]
+    _started: float = field(default_factory=time.monotonic)
+
+    def keep(self, parts: Sequence[Part], stack: ExitStack) -> list[Part]:
+        """Save the files from cleaners, who may remove what belongs to an aborted transaction.
+
+        Args:
+            parts: What was staged.
+            stack: Is closed when the files are not needed any more.
+        """
+        try:
+            if not self._has_rival():
+                keeper = stack.enter_context(
+                    Transaction(self.client, keeps_files=True, run_token=source_token(self._token))
+                )
+                taken = TakenFolders(keeper)
+                return [part.kept_by(taken) for part in parts]
+        except (MetastoreError, StorageError) as error:
+            raise self.lost from error
+        raise self.lost
+
+    def require_unchanged(self, txn: Transaction, kept: Sequence[Part]) -> None:
+        """Make sure that the work would be the same if it was done again, as far as it matters.
+
+        Args:
+            txn: The transaction that is going to commit it, with all locks.
+            kept: What is staged.
+
+        Raises:
+            OverlapRefused: Under the policy rows, others have changed the same rows.
+        """
+        if self.options.conflict_policy == ConflictPolicy.ROWS and all(
+            part.statement.changes_single_rows for part in kept
+        ):
+            by = written_by(self.options.run_token, self.client.options.user or getpass.getuser())
+            overlaps = RowOverlaps(self.client, by, self.since, txn)
+            for part in kept:
+                if part.statement.minds_new_rows and (new := self._new(txn, part.ref)):
+                    raise self._refusal(
+                        f"{part.name}, which it inserts into, has write id {min(new)}"
+                    )
+                overlaps.require_none(part)
+            return
+        for part in kept:
+            for ref in part.statement.reads:
+                if new := self._new(txn, ref):
+                    raise self._refusal(f"{ref.full_name}, which was read, has write id {min(new)}")
+            if part.kind is not WriteKind.APPEND:
+                self._require_unchanged_target(txn, part)
+
+    def made(self, txn: Transaction, kept: Sequence[Part]) -> list[Part]:
+        """The work once more, with the write ids of a transaction: bytes are copied, no row is made.
+
+        Args:
+            txn: The transaction that is going to commit it.
+            kept: What is staged.
+        """
+        try:
+            with self.phases(Phase.WRITE):
+                return [part.made_again_in(txn) for part in kept]
+        except (StorageError, DataError) as error:
+            raise self.lost from error
+
+    def report(self, made: Sequence[Part]) -> CommitRetry:
+        """What it has saved."""
+        work = sum(self.spent.get(phase, 0.0) for phase in (Phase.READ, Phase.WRITE))
+        return CommitRetry(
+            txn_id=self.first.txn_id,
+            why=self.lost.what,
+            rows=sum(part.output.rows + part.output.deletes for part in made),
+            bytes=sum(part.output.size for part in made),
+            seconds=round(time.monotonic() - self._started, 3),
+            seconds_saved=round(work, 3),
+        )
+
+    @property
+    def _token(self) -> str:
+        assert self.options.run_token is not None
+        return self.options.run_token
+
+    def _has_rival(self) -> bool:
+        """Whether a later try of the run is at work, which is the one that counts."""
+        tries = find_open_transactions(self.client, self._token, source_token(self._token))
+        return any(txn_id > self.first.txn_id for txn_id in tries)
+
+    def _require_unchanged_target(self, txn: Transaction, part: Part) -> None:
+        statement, locks = part.statement, part.context.locks
+        names: Sequence[str | None] = [None]
+        if statement.table.partition_keys:
+            names = part.context.partition_names() if locks is None else locks
+        # As ever, a change does not see rows that are appended while it is at work.
+        bears_appends = statement.changes_single_rows and not statement.minds_new_rows
+        new = self._new(txn, part.ref)
+        for other in (
+            writers_in(self.client, part.ref, names, new, txn.snapshot.txns) if new else ()
+        ):
+            if not bears_appends or other.kind is not WriteKind.APPEND:
+                raise self._refusal(f"{part.name} has {other.what} of {other.by}")
+        deleted = [folder.partition for folder in part.output.staged_deletes()]
+        if not deleted:
+            return
+        found = TableReader(self.client, txn).acid_snapshot(
+            statement.table, [partition for partition in deleted if partition is not None]
+        )
+        for partition in found.partitions:
+            # A compaction may have given the rows other ids.
+            read = part.output.read_in(partition.name)
+            if not read or read - {file.path for file in partition.inserts}:
+                raise self._refusal(f"{part.name} was compacted in {partition.name}")
+
+    def _new(self, txn: Transaction, ref: TableRef) -> set[int]:
+        name = ref.full_name
+        new = committed_since(self.since.write_ids[name], txn.snapshot.write_ids[name])
+        return {*new} - {txn.write_ids.get(name, 0)}
+
+    def _refusal(self, why: str) -> HiveAcidError:
+        self.phases.note(f"Not committed once more: {why} since then")
+        return self.lost

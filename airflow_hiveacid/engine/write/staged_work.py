@@ -1,0 +1,114 @@
+"""What a statement has staged: its files by the directories that they will be in, and their sums."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from airflow_hiveacid.engine.write.staged_files import StagedFile
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFolder:
+    """The folder of a partition, or of a table without partitions, that gets new directories.
+
+    Attributes:
+        name: The partition's name; ``None`` for a table without partitions.
+        root: The location that staged files can be renamed within.
+        path: The folder below it; empty if it is the location itself.
+        partition: The partition; ``None`` for a table without partitions.
+        is_new: Whether the partition has to be added to the metastore first.
+    """
+
+    name: str | None
+    root: str
+    path: str
+    partition: HivePartition | None = field(default=None, compare=False)
+    is_new: bool = field(default=False, compare=False)
+
+
+class StagedWork:
+    """What the files that are staged amount to.
+
+    Attributes:
+        table: The table.
+        txn: The transaction.
+        staged: The files, by the folder and the name of the directory that they will be
+            published in.
+    """
+
+    table: HiveTable
+    txn: Transaction
+    staged: dict[tuple[OutputFolder, str], list[StagedFile]]
+
+    @property
+    def write_id(self) -> int:
+        """The write id of all that is written."""
+        return self.txn.write_ids[self.table.ref.full_name]
+
+    @property
+    def rows(self) -> int:
+        """How many rows will be added."""
+        return sum(
+            f.rows
+            for (_, name), files in self.staged.items()
+            if not holds_deletes(name)
+            for f in files
+        )
+
+    @property
+    def deletes(self) -> int:
+        """How many delete events will be added."""
+        return sum(
+            f.rows for (_, name), files in self.staged.items() if holds_deletes(name) for f in files
+        )
+
+    @property
+    def files(self) -> int:
+        """How many files will be added."""
+        return sum(len(files) for files in self.staged.values())
+
+    @property
+    def size(self) -> int:
+        """How large they are together."""
+        return sum(file.bytes for files in self.staged.values() for file in files)
+
+    @property
+    def partitions(self) -> list[str]:
+        """The names of the partitions that get files."""
+        return sorted(name for name in self.partition_names if name is not None)
+
+    @property
+    def directories(self) -> list[str]:
+        """Where the directories that get files will be."""
+        return [
+            "/".join(filter(None, [folder.root.rstrip("/"), folder.path, name]))
+            for folder, name in self.staged
+        ]
+
+    @property
+    def partition_names(self) -> set[str | None]:
+        """The names of the partitions that get files; None is a table without any."""
+        return {folder.name for folder, _ in self.staged}
+
+    def staged_deletes(self) -> dict[OutputFolder, Sequence[StagedFile]]:
+        """The files of delete events, by the folders of their partitions."""
+        return {
+            folder: files for (folder, name), files in self.staged.items() if holds_deletes(name)
+        }
+
+    def new_partitions(self) -> list[HivePartition]:
+        """The partitions that the metastore does not have yet."""
+        new = {folder.name for folder, _ in self.staged if folder.is_new}
+        return [partition for partition in self.located if partition.name in new]
+
+    @property
+    def located(self) -> list[HivePartition]:
+        """The partitions that get files, as they were when it was found out where they are."""
+        partitions = {folder.name: folder.partition for folder, _ in self.staged}
+        return [partition for partition in partitions.values() if partition is not None]
+
+
+def holds_deletes(directory: str) -> bool:
+    """Whether a directory of such a name holds delete events."""
+    return directory.startswith("delete_delta_")
