@@ -23,6 +23,7 @@ from typing import Any
 
 from scale import metastore
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import (
     ACID_VERSION_FILE,
@@ -34,7 +35,6 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.run_notes import NoteName, digest_of
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
-from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.acid.write_facts import taken_over
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_note import RunNote

@@ -1,6 +1,6 @@
 """What a compaction replaces, and by what."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -15,14 +15,18 @@ from airflow_hiveacid.acid.names import (
     parse_file,
 )
 from airflow_hiveacid.acid.trino import RIGHT, Misread, overlap
-from airflow_hiveacid.errors import CorruptFile, NothingToCompact, UnsupportedFile
+from airflow_hiveacid.errors import CorruptFile, NothingToCompact, SnapshotMoved, UnsupportedFile
 
 
 class CompactionType(StrEnum):
-    """The kinds of compaction, by the names that HiveQL gives them."""
+    """The kinds of compaction, by the names that HiveQL gives them.
+
+    A rebalance sorts the rows of a major one and gives them new row ids.
+    """
 
     MINOR = "minor"
     MAJOR = "major"
+    REBALANCE = "rebalance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ def plan_compaction(
     Raises:
         CorruptFile: Directories overlap, or hold what no writer of Hive puts there.
         NothingToCompact: The partition would be none the better.
+        SnapshotMoved: A rebalance would take away the row ids that delete events name.
         UnsupportedFile: There are files of whose rows nothing is known.
     """
     directories = {file.path.partition("/")[0] for file in files if "/" in file.path}
@@ -89,7 +94,7 @@ def plan_compaction(
     last = max((delta.max_write_id for delta in parsed.values()), default=_end(state.base))
     inserts: Base | Delta
     deletes = None
-    if type_ is CompactionType.MAJOR:
+    if type_ is not CompactionType.MINOR:
         # Where there is a base, original files do not count any more.
         inputs = (*filter(None, [state.base]), *state.originals, *deltas)
         inserts = Base(last)
@@ -100,6 +105,11 @@ def plan_compaction(
             deletes = Delta(first, last, is_delete=True)
     if not flat:
         _check_files(inputs, files)
+    if not flat and type_ is CompactionType.REBALANCE:
+        # What compactions have left counts only where it is read.
+        left = {name for name in directories if (_parse(name) or Base(0)).visibility_txn}
+        others = (directories - left) | set(state.deltas)
+        require_no_deletes(others.difference(inputs, state.obsolete, state.aborted))
     plan = CompactionPlan(type_, inputs, inserts, deletes, _copies(inserts, directories))
     # Two copies of one range would both be read, whatever the suffix of the new one.
     taken = directories.intersection(filter(None, plan.named(0)))
@@ -134,6 +144,11 @@ def not_worth(
     Returns:
         None when the compaction is worth it.
     """
+    if type_ is CompactionType.REBALANCE:
+        # Which of two bases of one write id engines read is not certain.
+        if deltas or (originals and base is None):
+            return None
+        return NothingToCompact("There is no delta, and no other base of the same write id may be.")
     if misread and type_ in (CompactionType.MAJOR, mending(misread, deltas)):
         return None
     if type_ is CompactionType.MAJOR and originals:
@@ -187,6 +202,24 @@ def only_major(deltas: Sequence[str]) -> bool:
 def has_deletes(deltas: Sequence[str]) -> bool:
     """Whether a minor compaction of these would make two directories, of rows and of deletes."""
     return any(_parse_delta(name).is_delete for name in deltas)
+
+
+def require_no_deletes(directories: Iterable[str]) -> None:
+    """Make sure that nobody has named rows that are about to get other row ids.
+
+    Args:
+        directories: What a rebalance does not take, and what does not count for another reason.
+
+    Raises:
+        SnapshotMoved: There are delete events among them.
+    """
+    for name in sorted(directories):
+        parsed = _parse(name)
+        if isinstance(parsed, Delta) and parsed.is_delete:
+            raise SnapshotMoved(
+                f"{name} may delete rows by the row ids that a rebalance takes from them, and an"
+                " older transaction that is still open keeps it out of the compaction."
+            )
 
 
 def _below_the_unfinished(state: AcidDirectory, directories: set[str]) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ KIND_NAMES: Mapping[WriteKind, str] = {
     WriteKind.APPEND: "append",
     WriteKind.CHANGE: "update, delete or merge",
     WriteKind.MINOR: "minor compaction",
-    WriteKind.MAJOR: "major compaction",
+    WriteKind.MAJOR: "major compaction or rebalance",
 }
 
 # Who may commit after whom.

@@ -63,6 +63,23 @@ class Balance:
             }
         )
 
+    def check_count(self, what: str) -> None:
+        """Make sure that as many rows came out as had to, where they have got other row ids.
+
+        Args:
+            what: Whose balance it is, to begin the message with.
+
+        Raises:
+            ProofFailed: There are more, or fewer.
+        """
+        wanted = self.read.rows - self.deleted.rows - self.aborted.rows
+        if self.written.rows != wanted:
+            raise ProofFailed(
+                f"{what}: {self.read.rows} rows were read, {self.deleted.rows} are deleted and"
+                f" {self.aborted.rows} aborted, which leaves {wanted}; {self.written.rows} were"
+                " written."
+            )
+
     def check(self, what: str) -> None:
         """Make sure that what came out is what had to.
 

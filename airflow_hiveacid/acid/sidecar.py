@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.names import LARGEST_NOTE, Delta, parse_directory
 from airflow_hiveacid.acid.versions import Replaced
@@ -96,7 +97,11 @@ def replaced_by(note: Mapping[str, Any]) -> Replaced | None:
     if not all(isinstance(path, str) and path for path in paths):
         return None
     known = isinstance(aborted, list) and all(type(own) is int for own in aborted)
-    return Replaced(tuple(paths), tuple(aborted) if known and aborted is not None else None)
+    return Replaced(
+        tuple(paths),
+        tuple(aborted) if known and aborted is not None else None,
+        renumbered=note.get("operation") == CompactionType.REBALANCE,
+    )
 
 
 def written_at(note: Mapping[str, Any]) -> datetime | None:

@@ -10,9 +10,7 @@ of that is there. Hive leaves no such note: what its bases and overwrites have r
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
-from typing import Self
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.names import (
@@ -30,78 +28,7 @@ from airflow_hiveacid.acid.write_ids import (
     ValidWriteIdList,
     WriteIdList,
 )
-from airflow_hiveacid.errors import InvalidJob, VersionGone, VersionUnknown
-
-
-@dataclass(frozen=True, slots=True)
-class AsOf:
-    """Which version of a table is wanted: one of both is given.
-
-    Attributes:
-        write_id: The last write id of the version.
-        time: When a reader would have seen it.
-    """
-
-    write_id: int | None = None
-    time: datetime | None = None
-
-    @classmethod
-    def of(cls, write_id: int | None, time: datetime | str | None) -> Self | None:
-        """A version as it is asked for; None is the newest.
-
-        Args:
-            write_id: The last write id.
-            time: The moment, also in ISO form; without a zone it is in UTC.
-
-        Raises:
-            InvalidJob: It is no version, or two.
-        """
-        if write_id is None and time is None:
-            return None
-        if write_id is not None and time is not None:
-            raise InvalidJob("A version is asked for by a write id and by a time: one is enough.")
-        return cls.of_write_id(write_id) if write_id is not None else cls.of_time(time)
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """A version by a text: a write id, or a time in ISO form.
-
-        Raises:
-            InvalidJob: It is neither.
-        """
-        number = text.strip()
-        return cls.of_write_id(int(number)) if number.isdecimal() else cls.of_time(number)
-
-    @classmethod
-    def of_write_id(cls, write_id: object) -> Self:
-        """A version by its last write id.
-
-        Raises:
-            InvalidJob: It is none.
-        """
-        if type(write_id) is not int or write_id < 0:
-            raise InvalidJob(f"A version must be a whole number, not {write_id!r}.")
-        return cls(write_id)
-
-    @classmethod
-    def of_time(cls, time: object) -> Self:
-        """A version by a time, also in ISO form; without a zone it is in UTC.
-
-        Raises:
-            InvalidJob: It is none.
-        """
-        known = time
-        if isinstance(known, str):
-            try:
-                known = datetime.fromisoformat(known)
-            except ValueError:
-                known = None
-        if not isinstance(known, datetime):
-            raise InvalidJob(
-                f"The time of a version cannot be {time!r}.",
-                remedy="Write it like 2026-03-01T12:00:00+00:00.",
-            )
-        return cls(time=known if known.tzinfo else known.replace(tzinfo=UTC))
+from airflow_hiveacid.errors import VersionGone, VersionUnknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +38,12 @@ class Replaced:
     Attributes:
         paths: Directories and original files.
         aborted: The write ids in them that were aborted; None if nobody says.
+        renumbered: Whether their rows have got other row ids.
     """
 
     paths: tuple[str, ...]
     aborted: tuple[int, ...] | None = None
+    renumbered: bool = False
 
     @property
     def may_hide_aborted(self) -> bool:
@@ -212,6 +141,7 @@ class PartitionVersions:
         """
         hiding = self._hiding(then, then.high_watermark)
         hidden = {name for name, base in self._bases if not self._is_whole(name, base, then)}
+        self._require_row_ids(then, then)
         return self._below(hiding, hidden, then)
 
     def files_between(self, then: WriteIdList, later: WriteIdList) -> list[FileStatus]:
@@ -241,6 +171,7 @@ class PartitionVersions:
             if not self._is_whole(name, base, then)
             and (self._is_compacted(name, base) or not later.is_valid(base.write_id))
         }
+        self._require_row_ids(then, later)
         return self._below(hiding, hidden, then)
 
     def overwrites(self, then: WriteIdList, later: WriteIdList) -> list[int]:
@@ -280,6 +211,33 @@ class PartitionVersions:
                 or not self._lies_in(name, ranges)
             )
         ]
+
+    def _require_row_ids(self, then: WriteIdList, later: WriteIdList) -> None:
+        """Refuse what deletes name rows of by row ids that these got only afterwards.
+
+        Raises:
+            VersionGone: There are such deletes.
+        """
+        if self.flat:
+            return
+        deletes = [
+            (name, parsed)
+            for name, parsed in self._committed()
+            if isinstance(parsed, Delta) and parsed.is_delete
+        ]
+        for base_name, base in self._bases if deletes else ():
+            replaced = self.replaced(base_name)
+            if replaced is None or not replaced.renumbered or self._is_whole(base_name, base, then):
+                continue
+            for name, delete in deletes:
+                after = range(max(base.write_id + 1, delete.min_write_id), delete.max_write_id + 1)
+                if after and later.range_valid(after[0], after[-1]) is not Range.NONE:
+                    raise VersionGone(
+                        f"{self.location}: version {base.write_id} has been rebalanced, which gave its"
+                        f" rows other row ids, and {name} names rows by these: what was changed"
+                        f" between {then.high_watermark} and {later.high_watermark} cannot be told.",
+                        remedy=f"Begin again with version {base.write_id}, or with a later one.",
+                    )
 
     def _is_overwrite(self, name: str) -> bool:
         parsed = parse_directory(name)

@@ -19,7 +19,15 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type",
         choices=list(CompactionType),
-        help="compact whether it is worth it or not",
+        help="compact whether it is worth it or not; rebalance sorts the rows of full ACID tables, "
+        "too, and gives them new row ids",
+    )
+    parser.add_argument(
+        "--order-by",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="with --type rebalance: sort by this column; several times for more",
     )
     parser.add_argument(
         "--mode",
@@ -53,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         metastore=target.metastore(arguments),
         partitions=target.partitions(arguments),
         type=arguments.type,
+        order_by=arguments.order_by,
         mode=arguments.mode,
         policy=policy.policy(arguments),
         budget=policy.budget(arguments),

@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Sequence
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import InvalidConnection, UserError
 from airflow_hiveacid.jobs.field_checks import require_partition_names
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions

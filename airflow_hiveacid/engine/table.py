@@ -9,9 +9,9 @@ from typing import Any, Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
@@ -242,7 +242,11 @@ class AcidTable(TableChanges[RunReport]):
         )
 
     def compact(
-        self, type: str | None = None, *, partitions: Sequence[str] | None = None
+        self,
+        type: str | None = None,
+        *,
+        partitions: Sequence[str] | None = None,
+        order_by: Sequence[str] = (),
     ) -> CompactReport:
         """Put deltas together, so that the table stays quick to read.
 
@@ -250,13 +254,16 @@ class AcidTable(TableChanges[RunReport]):
 
         Args:
             type: ``"minor"`` joins the deltas, ``"major"`` makes a new base out of everything; by
-                default what Hive's thresholds call for, partition by partition.
+                default what Hive's thresholds call for, partition by partition. ``"rebalance"``
+                makes a base of sorted rows, which get new row ids.
             partitions: The names of the partitions; all by default.
+            order_by: The columns that a rebalance sorts by.
         """
         job = CompactJob(
             target=self.ref.full_name,
             type=type,
             partitions=partitions,
+            order_by=order_by,
             run_token=self._options.run_token,
             lock_wait_seconds=self._options.lock_wait_seconds,
             conflict_policy=self._options.conflict_policy,

@@ -26,7 +26,9 @@ class CompactJob(Job):
     Attributes:
         partitions: The names of the partitions, "d=1/e=2"; None is all of them.
         type: "minor" or "major" compacts every one of the partitions where that changes anything;
-            None compacts what the policy calls for.
+            None compacts what the policy calls for. "rebalance" is a major compaction that also
+            sorts the rows and gives them new row ids; appends go on meanwhile, changes wait.
+        order_by: The columns that a rebalance sorts by; none keeps the order of the row ids.
         mode: "auto" takes the queue of HMS 4, and a lock of our own on HMS 3. "queue" insists on
             HMS 4. "worker" serves the requests that wait in HMS 4's queue for this table, such as
             those of ALTER TABLE ... COMPACT.
@@ -39,6 +41,7 @@ class CompactJob(Job):
 
     partitions: Sequence[str] | None = None
     type: str | None = None
+    order_by: Sequence[str] = ()
     mode: str = "auto"
     policy: CompactionPolicy = field(default_factory=CompactionPolicy)
     budget: Budget = field(default_factory=Budget)
@@ -48,12 +51,19 @@ class CompactJob(Job):
 
     def __post_init__(self) -> None:
         freeze(self, "partitions")
+        freeze(self, "order_by")
 
     def _validate_own(self) -> None:
         if self.partitions is not None:
             require_partition_names(self.partitions)
         if self.type is not None:
             require_choice(self.type, list(CompactionType), "type")
+        if self.order_by and self.type != CompactionType.REBALANCE:
+            raise InvalidJob("order_by says how a rebalance sorts; it needs type='rebalance'.")
+        if isinstance(self.order_by, str) or not all(
+            isinstance(name, str) and name for name in self.order_by
+        ):
+            raise InvalidJob("order_by must be a list of names of columns.")
         require_choice(self.mode, MODES, "mode")
         policy = self.policy
         texts = (policy.measure, policy.quiet_hours or "", policy.right_for or "")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from airflow_hiveacid.acid.versions import AsOf
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
     is_template,

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.merge import Clause, validate_assignments, validate_clauses
-from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
     is_template,

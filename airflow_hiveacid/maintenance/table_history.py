@@ -9,11 +9,12 @@ from functools import cache
 from typing import Any, Self
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import METADATA_FILE
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.versions import AsOf, as_of_write_id, without
+from airflow_hiveacid.acid.versions import as_of_write_id, without
 from airflow_hiveacid.acid.write_facts import WriteFacts, merged_writes
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import NotTransactional, StorageError, VersionUnknown

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa  # noqa: TID253
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import UnknownColumn, UserError
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveTable

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import partition_name
-from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs.sources import ChangesSource, Input, QuerySource, TableSource
 from airflow_hiveacid.sql.statement import SqlStatement

@@ -7,11 +7,11 @@ from airflow_hiveacid.acid.compaction import CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
-from airflow_hiveacid.errors import CorruptFile, NothingToCompact, UnsupportedFile
+from airflow_hiveacid.errors import CorruptFile, NothingToCompact, SnapshotMoved, UnsupportedFile
 
 DATA = Path(__file__).parents[1] / "data"
 CASES = json.loads((DATA / "acid_state_cases.json").read_text())["cases"]
-MINOR, MAJOR = CompactionType
+MINOR, MAJOR, REBALANCE = CompactionType
 
 
 def plan(type_, *directories, write_ids="t:100:::", rules=Rules.HIVE4):
@@ -215,3 +215,34 @@ def test_hives_own_compactor_cases(name, inputs, rules):
     else:
         planned = plan(*arguments, write_ids=case["validWriteIds"], rules=rules)
         assert planned.inputs == inputs
+
+
+@pytest.mark.parametrize(
+    ("directories", "base"),
+    [
+        (["delta_1_1_0"], "base_0000001"),
+        (["base_4_v8", "delta_5_5_0", "delete_delta_7_7_0"], "base_0000007"),
+        (["000000_0"], "base_-9223372036854775808"),
+        # What a compaction that did not commit has left names no row of anybody's.
+        (["delta_1_1_0", "delta_2_2_0", "delete_delta_1_1_v7", "delta_1_1_v7"], "base_0000002"),
+    ],
+)
+def test_a_rebalance_takes_everything(directories, base):
+    planned = plan(REBALANCE, *directories)
+    assert planned.named(0) == (base, None)
+
+
+def test_a_rebalance_makes_no_second_base_of_a_write_id():
+    with pytest.raises(NothingToCompact, match="no other base"):
+        plan(REBALANCE, "base_4_v8")
+
+
+@pytest.mark.parametrize("delete", ["delete_delta_6_6_0", "delete_delta_3_6"])
+def test_a_rebalance_takes_no_row_ids_that_deletes_above_it_name(delete):
+    directories = ["delta_1_1_0", "delta_2_2_0", delete]
+    # Write id 5 is open: a compaction ends below it.
+    with pytest.raises(SnapshotMoved, match=delete):
+        plan(REBALANCE, *directories, write_ids="t:6:5:5:")
+    assert plan(MAJOR, *directories, write_ids="t:6:5:5:").named(0) == ("base_0000002", None)
+    appended = [*directories[:2], "delta_6_6_0"]
+    assert plan(REBALANCE, *appended, write_ids="t:6:5:5:").named(0) == ("base_0000002", None)

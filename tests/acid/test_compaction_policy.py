@@ -13,7 +13,7 @@ NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 3, 1, 0, 0, tzinfo=UTC)
 HIVE = CompactionPolicy()
 WEEKLY = CompactionPolicy(major_after_hours=168, quiet_hours="22:00-05:00")
-MINOR, MAJOR = CompactionType
+MINOR, MAJOR, _ = CompactionType
 
 
 def deltas(count):

@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.trino import RIGHT, Misread
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
 from airflow_hiveacid.errors import InvalidJob, NothingToCompact
 
-MINOR, MAJOR = CompactionType
+MINOR, MAJOR, _ = CompactionType
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 NEVER = CompactionPolicy(
     max_deltas=None, max_delta_ratio=None, max_aborted=None, max_aborted_age_hours=None

@@ -229,3 +229,20 @@ def test_what_was_committed_late_and_put_together_since_is_told_apart():
     assert [file.path.partition("/")[0] for file in files] == INSERTS
     with pytest.raises(VersionGone, match=merged):
         versions([*INSERTS[:2], merged], flat=True).files_between(then, NOW)
+
+
+def test_deletes_above_a_rebalance_name_rows_that_an_earlier_version_does_not_know():
+    base, delete = "base_0000005_v0000050", "delete_delta_0000007_0000007_0001"
+    told = {base: Replaced(tuple(INSERTS[:4]), (), renumbered=True)}
+
+    def between(then, later, *directories):
+        files = [FileStatus(f"{name}/bucket_00000", 1) for name in (*INSERTS, base, *directories)]
+        known = PartitionVersions("db.t", files, NOW, TXNS, False, told.get)
+        found = known.files_between(as_of_write_id(NOW, then), as_of_write_id(NOW, later))
+        return [file.path.partition("/")[0] for file in found]
+
+    assert between(1, 7) == INSERTS
+    assert between(1, 6, delete) == [*INSERTS, delete]
+    with pytest.raises(VersionGone, match="Begin again with version 5"):
+        between(1, 7, delete)
+    assert {base, delete} <= {*between(5, 7, delete)}

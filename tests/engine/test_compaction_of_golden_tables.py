@@ -127,7 +127,7 @@ YOUNGEST = {snapshot.table: snapshot for snapshot in golden_snapshots(TableKind.
 @pytest.mark.parametrize("copy", YOUNGEST.values(), ids=str, indirect=True)
 def test_tables_of_real_engines_keep_their_rows_and_row_ids(copy: GoldenCopy) -> None:
     expected = sorted(copy.snapshot.rows, key=str)
-    for type_ in CompactionType:
+    for type_ in (CompactionType.MINOR, CompactionType.MAJOR):
         for done in copy.compact(type_):
             if isinstance(done, str):
                 continue

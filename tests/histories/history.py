@@ -6,8 +6,9 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.names import Delta, parse_directory
-from airflow_hiveacid.acid.versions import AsOf, as_of_write_id, without
+from airflow_hiveacid.acid.versions import as_of_write_id, without
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.errors import LockTimeout

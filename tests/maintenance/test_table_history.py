@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.errors import NotTransactional
 from airflow_hiveacid.maintenance import table_history as module
 from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes

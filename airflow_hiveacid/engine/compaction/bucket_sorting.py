@@ -47,6 +47,8 @@ from airflow_hiveacid.orc.spark_files import retyped
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage import Storage
 
+_ROW_ID = [field.name for field in ACID_FIELDS[1:4]]
+
 
 @dataclass(frozen=True, slots=True)
 class SortTask:
@@ -88,7 +90,8 @@ def sort_bucket(
     frame = _rows(session, table, inputs, write_ids)
     wanted = tally_values(frame)
     path = f"{folder.path}/sorted-{uuid.uuid4().hex}"
-    _save(frame, table, f"{folder.root}/{path}")
+    in_one = as_events(frame, table).repartition(1)
+    save_events(in_one.sortWithinPartitions(*_ROW_ID), table, f"{folder.root}/{path}")
     storage = Storage.of(folder.root)
     (name,) = [file.path for file in storage.list_files(path) if file.path.endswith(".orc")]
     task = SortTask(inputs.bucket, f"{path}/{name}", folder, inputs.types)
@@ -136,12 +139,12 @@ def assemble_sorted(task: SortTask) -> StagedFile:
     return StagedFile(path, task.bucket, written.rows, written.bytes)
 
 
-def _save(frame: DataFrame, table: HiveTable, location: str) -> None:
-    """Write rows as Hive's events into one file."""
+def as_events(frame: DataFrame, table: HiveTable) -> DataFrame:
+    """Rows with row ids as Hive's events, which is how they stand in files."""
     columns = [quoted(column.name) for column in table.columns]
     insert, write_id, bucket, row, current = (field.name for field in ACID_FIELDS)
     # An insert's own write id is the one of its row, so that both columns say the same.
-    envelope = frame.select(
+    return frame.select(
         F.lit(0).alias(insert),
         F.col(WRITE_ID).alias(write_id),
         F.col(BUCKET).alias(bucket),
@@ -149,8 +152,11 @@ def _save(frame: DataFrame, table: HiveTable, location: str) -> None:
         F.col(WRITE_ID).alias(current),
         F.struct(*[F.col(column) for column in columns]).alias("row"),
     )
-    writer = envelope.repartition(1).sortWithinPartitions(write_id, bucket, row).write
-    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+
+
+def save_events(events: DataFrame, table: HiveTable, location: str) -> None:
+    """Write events, each partition of the frame into a file of its own."""
+    writer = events.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     writer.option("compression", table.orc_codec).orc(location)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType
+from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, require_no_deletes
 from airflow_hiveacid.acid.conflicts import WriteKind
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
@@ -58,6 +58,7 @@ class PartitionCompactor(ABC):
         compaction: The transaction, entered.
         phases: Is told about the phases.
         overlaps: What others have committed since the job began; None is nobody's concern.
+        order_by: The columns that a rebalance sorts by.
         warnings: What went wrong without changing the result.
         bytes_read: The size of what is replaced.
         stripes_copied: How many stripes of ORC files stayed as they were.
@@ -76,6 +77,7 @@ class PartitionCompactor(ABC):
     compaction: CompactionTransaction
     phases: PhaseClock
     overlaps: Overlaps | None = None
+    order_by: Sequence[str] = ()
     warnings: list[str] = field(default_factory=list)
     bytes_read: int = 0
     stripes_copied: int = 0
@@ -189,6 +191,9 @@ class PartitionCompactor(ABC):
             # Of a table that nobody has written there are original files to compact. To the
             # metastore a 0 is every write id, and it would forget which of them are aborted.
             self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
+            if plan.type is CompactionType.REBALANCE:
+                # Engines that take no lock may have changed rows meanwhile.
+                require_no_deletes(_names(list_files(self.storage)) - _names(files))
             # On Hive 3 the rename is the commit. What counts is what was asked for, whatever it became.
             self._require_no_overlap(type_)
         with self.phases(Phase.PUBLISH):
@@ -332,6 +337,11 @@ class PartitionCompactor(ABC):
                 note_readers(self.client, self.storage, final, self.table.ref)
         except HiveAcidError as error:
             self.warnings.append(f"Cleaning will take a run more: {error}")
+
+
+def _names(files: Sequence[FileStatus]) -> set[str]:
+    """The directories that files lie in."""
+    return {file.path.partition("/")[0] for file in files if "/" in file.path}
 
 
 def _directories(plan: CompactionPlan) -> list[str]:

@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.compaction.acid import AcidCompactor
 from airflow_hiveacid.engine.compaction.insert_only import InsertOnlyCompactor
+from airflow_hiveacid.engine.compaction.sorted_rows import RebalancingCompactor, require_rebalance
 from airflow_hiveacid.engine.failures import translate
 from airflow_hiveacid.engine.write.overlaps import Overlaps
 from airflow_hiveacid.errors import (
@@ -23,6 +24,7 @@ from airflow_hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
     NothingToCompact,
+    SnapshotMoved,
     UnsupportedMetastore,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
@@ -32,6 +34,9 @@ from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
+
+# How often a rebalance begins that others overtake; each time it waits for its lock.
+_MOST_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,8 @@ class TableCompactor:
             table = compactable(self._client, self._ref)
             if job.conflict_policy == ConflictPolicy.STRICT:
                 self._overlaps = self._watch(table)
+            if job.type == CompactionType.REBALANCE:
+                require_rebalance(table, self._client.version, job.order_by)
             if job.reason:
                 self._clock.note(f"{self._ref}: {job.reason}")
             requests, skipped = self._requests(table)
@@ -147,7 +154,11 @@ class TableCompactor:
             return [compaction.result() for compaction in running]
 
     def _compact(
-        self, table: HiveTable, partition: HivePartition | None, request: _Request
+        self,
+        table: HiveTable,
+        partition: HivePartition | None,
+        request: _Request,
+        tries: int = _MOST_TRIES,
     ) -> PartitionReport:
         phases = self._phases(_name(self._ref, request.partition))
         try:
@@ -164,6 +175,11 @@ class TableCompactor:
                 return self._run(table, partition, compaction, request, phases)
         except AlreadyCompacting as other:
             return _skipped(self._ref, request.partition, str(other))
+        except SnapshotMoved as moved:
+            if tries <= 1:
+                return self._failed(self._ref, request.partition, moved)
+            self._clock.note(f"Beginning again: {moved}")
+            return self._compact(table, partition, request, tries - 1)
         except Exception as error:  # noqa: BLE001 - the other partitions go on
             return self._failed(self._ref, request.partition, error)
 
@@ -217,15 +233,29 @@ class TableCompactor:
         request: _Request,
         phases: PhaseClock,
     ) -> PartitionReport:
-        kind = InsertOnlyCompactor if table.kind is TableKind.INSERT_ONLY else AcidCompactor
+        kind: type[AcidCompactor | InsertOnlyCompactor] = AcidCompactor
+        if table.kind is TableKind.INSERT_ONLY:
+            kind = InsertOnlyCompactor
+        elif request.type is CompactionType.REBALANCE:
+            kind = RebalancingCompactor
         compactor = kind(
-            self._spark, self._client, table, partition, compaction, phases, self._overlaps
+            self._spark,
+            self._client,
+            table,
+            partition,
+            compaction,
+            phases,
+            self._overlaps,
+            self._job.order_by,
         )
         try:
             return compactor.run(request.type, request.reason)
         except NothingToCompact as nothing:
             compaction.refuse(nothing.what)
             return _skipped(table.ref, request.partition, nothing.what)
+        except SnapshotMoved as moved:
+            compaction.refuse(moved.what)
+            raise
 
     def _failed(self, ref: TableRef, partition: str | None, error: Exception) -> PartitionReport:
         ours = error if isinstance(error, HiveAcidError) else translate(error, "The compaction")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.versions import AsOf
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries

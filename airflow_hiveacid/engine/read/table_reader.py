@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.versions import AsOf, precedes
+from airflow_hiveacid.acid.versions import precedes
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.changes import ChangeReader, Difference

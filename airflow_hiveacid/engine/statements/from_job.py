@@ -1,8 +1,8 @@
 """The statement that a job describes."""
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import validate_clauses
-from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.engine.statements.insert import InsertPlan, InsertStatement, TruncateStatement
 from airflow_hiveacid.engine.statements.merge import MergeStatement
 from airflow_hiveacid.engine.statements.restore import RestoreStatement

@@ -6,10 +6,10 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.versions import AsOf
 from airflow_hiveacid.engine.read.acid_snapshot import KEY
 from airflow_hiveacid.engine.read.changes import Difference
 from airflow_hiveacid.engine.read.flat_changes import FlatDifference

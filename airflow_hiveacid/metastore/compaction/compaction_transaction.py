@@ -15,11 +15,13 @@ from airflow_hiveacid.acid.locks import (
     LockComponent,
     LockType,
     MetastoreVersion,
+    Operation,
     TableRef,
+    lock_components,
     read_lock_components,
 )
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
-from airflow_hiveacid.errors import AlreadyCompacting
+from airflow_hiveacid.errors import AlreadyCompacting, SnapshotMoved
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import (
     INITIATED,
@@ -34,6 +36,8 @@ from airflow_hiveacid.metastore.txn.owner import Owner
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.progress import Phase, PhaseClock
 
+# Of a request for a rebalance a claim does not tell the order that it asks for.
+_SERVED = (CompactionType.MINOR, CompactionType.MAJOR)
 _SERVE_FIRST = 'Run the job again when that is done, or with mode="worker" if nobody does it.'
 _CLEAN_FIRST = (
     "Clean the table first: the metastore takes no new request until then, or until something is"
@@ -115,7 +119,7 @@ class CompactionTransaction(LiveTransaction):
         waiting = CompactionQueue(client).waiting(pool, table)
         if waiting is None:
             return None
-        if waiting.type not in list(CompactionType):
+        if waiting.type not in _SERVED:
             if phases is not None:
                 phases.note(f"Only Hive can serve what is next: {waiting}.")
             return None
@@ -137,6 +141,10 @@ class CompactionTransaction(LiveTransaction):
             raise RuntimeError("A compaction can be entered only once; describe a new one.")
         try:
             self._begin()
+        except SnapshotMoved as moved:
+            # Of requests that fail Hive's initiator takes it that the next one will fail, too.
+            self.refuse(str(moved))
+            raise
         except BaseException as error:
             self.abort(f"{type(error).__name__} while it began: {error}")
             raise
@@ -206,7 +214,8 @@ class CompactionTransaction(LiveTransaction):
             queued = self.version is MetastoreVersion.HMS4
             # Where the answer gets lost, a transaction stays open until it times out: it cannot be
             # told from those in which the same run compacts other partitions.
-            self._open(TxnType.COMPACTION if queued else TxnType.DEFAULT)
+            kind = TxnType.REBALANCE_COMPACTION if self._renumbers else TxnType.COMPACTION
+            self._open(kind if queued else TxnType.DEFAULT)
             self._phases.opened(self.txn_id, {})
             if queued:
                 self._claim()
@@ -216,6 +225,10 @@ class CompactionTransaction(LiveTransaction):
             self._check_lock(lock)
             lock.wait(started, self._lock_wait, partial(self._check_lock, lock))
         with self._phases(Phase.SNAPSHOT):
+            if self._renumbers and (other := self._client.latest_conflicting_txn(self.txn_id)) > 0:
+                raise SnapshotMoved(
+                    f"Transaction {other} committed a change of {self.ref} after the rebalance began."
+                )
             self.snapshot = Snapshot.take(self._client, [self.ref], self.txn_id)
             self.write_ids = CompactorWriteIdList.of(self.snapshot.write_ids[self.ref.full_name])
 
@@ -232,7 +245,7 @@ class CompactionTransaction(LiveTransaction):
             raise AlreadyCompacting("Another worker took the request.")
         self._claimed = claimed
         self.own(self._give_up, f"request {claimed.id} from the queue")
-        if claimed.type not in list(CompactionType):
+        if claimed.type not in (_SERVED if self._waiting is not None else list(CompactionType)):
             raise AlreadyCompacting(f"Another worker was faster; what came instead is {claimed}.")
         self.ref, self.partition = claimed.table, claimed.partition
         self.type = CompactionType(claimed.type)
@@ -265,6 +278,11 @@ class CompactionTransaction(LiveTransaction):
 
     def _components(self) -> tuple[LockComponent, ...]:
         partitions = None if self.partition is None else [self.partition]
+        if self._renumbers:
+            # Whoever changes rows knows them by their row ids: the same lock, and the same entry for
+            # the check at commit, keep all of them away from its beginning to its commit.
+            named = partitions is not None
+            return lock_components(self.version, Operation.UPDATE, self.ref, named, partitions)
         (read,) = read_lock_components(self.ref, True, partitions)
         if self.version is MetastoreVersion.HMS4:
             return (read,)
@@ -276,6 +294,11 @@ class CompactionTransaction(LiveTransaction):
             is_transactional=False,
         )
         return (read, advisory)
+
+    @property
+    def _renumbers(self) -> bool:
+        """Whether rows get other row ids."""
+        return self.type is CompactionType.REBALANCE
 
     @property
     def _advisory(self) -> TableRef:

@@ -31,6 +31,7 @@ class TxnType(IntEnum):
     DEFAULT = 0
     READ_ONLY = 2
     COMPACTION = 3
+    REBALANCE_COMPACTION = 6
 
 
 class TxnLiveness(StrEnum):

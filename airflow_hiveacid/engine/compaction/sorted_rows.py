@@ -1,0 +1,272 @@
+"""The rows of a partition in another order, as a rebalance leaves them: sorted, with new row ids.
+
+No new row id is one that a row in the old files has, deleted or not. So what is left of an old one, such as a delete that
+somebody has worked out but not committed, names no row at all, and never a wrong one.
+"""
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.acid.compaction import CompactionPlan
+from airflow_hiveacid.acid.directory import AcidDirectory
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.proof import Balance, Tally
+from airflow_hiveacid.acid.row_id import MAX_WRITER_ID, encode_bucket
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.engine.compaction.acid import AcidCompactor
+from airflow_hiveacid.engine.compaction.bucket_sorting import (
+    SortTask,
+    as_events,
+    assemble_sorted,
+    check_nanoseconds,
+    save_events,
+)
+from airflow_hiveacid.engine.compaction.input_files import InputFile
+from airflow_hiveacid.engine.compaction.proof import (
+    CountedFile,
+    RecountTask,
+    balance,
+    recount_file,
+    tally_values,
+)
+from airflow_hiveacid.engine.compaction.tasks import BucketInputs
+from airflow_hiveacid.engine.parallel import SparkTasks
+from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
+from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
+from airflow_hiveacid.engine.rows.char_texts import pad_chars
+from airflow_hiveacid.engine.rows.columns import orc_row_types, quoted
+from airflow_hiveacid.engine.rows.table_support import check_readable
+from airflow_hiveacid.engine.rows.types import require_whole_maps
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
+from airflow_hiveacid.errors import (
+    ProofFailed,
+    UnknownColumn,
+    UnsupportedMetastore,
+    UnsupportedTable,
+)
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.orc.census import Promise
+from airflow_hiveacid.storage import Storage
+
+# As much as one task sorts without much ado.
+_BYTES_OF_A_FILE = 256 << 20
+# Spark numbers the rows of each partition from a multiple of this on.
+_PARTITION_ROWS = 1 << 33
+_PART = re.compile(r"part-(\d+)-")
+# The number of a file among those of its bucket property; see ``encode_bucket``.
+_WRITER = encode_bucket(1) - encode_bucket(0)
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """The rows of one partition, to be written in another order.
+
+    Attributes:
+        spark: The session.
+        table: The table.
+        root: The partition's folder.
+        write_ids: What the compaction sees.
+        inserts: The files with rows, and the numbers of their buckets.
+        deletes: The files with delete events, and the numbers of their buckets.
+    """
+
+    spark: SparkSession
+    table: HiveTable
+    root: str
+    write_ids: CompactorWriteIdList
+    inserts: Sequence[tuple[int, InputFile]]
+    deletes: Sequence[tuple[int, InputFile]]
+
+    def write(
+        self, order_by: Sequence[str], directory: Base | Delta, size: int, folder: Folder
+    ) -> tuple[list[StagedFile], Tally, Tally]:
+        """Write the rows with new row ids.
+
+        Args:
+            order_by: The columns to sort by; none keeps the order of the row ids.
+            directory: Where they will be.
+            size: How many bytes are read; decides how many files they become.
+            folder: Where the files go.
+
+        Returns:
+            The files, their row ids, and the rows with all their values.
+
+        Raises:
+            ProofFailed: Other rows came out than went in.
+        """
+        check_readable(self.spark, self.table)
+        require_whole_maps(self.table.columns)
+        session = scan_session(self.spark)
+        rows = self._rows(session, self.inserts, self.deletes)
+        (newest,) = rows.agg(F.max(WRITE_ID)).collect()[0]
+        if newest is None:
+            return [], Tally(), Tally()
+        # Those of deleted rows are not used again, either.
+        (last,) = self._rows(session, self.inserts, ()).agg(F.max(ROW)).collect()[0]
+        count = min(max(1, -(-size // _BYTES_OF_A_FILE)), MAX_WRITER_ID)
+        by = [quoted(name) for name in order_by] or [WRITE_ID, BUCKET, ROW]
+        moved = rows.repartitionByRange(count, *by).sortWithinPartitions(*by)
+        # Within a file row ids ascend, and so the order can be kept only by rows of one write id.
+        own = F.lit(newest).cast("bigint") if order_by else F.col(WRITE_ID)
+        number = F.monotonically_increasing_id()
+        moved = moved.withColumns(
+            {
+                WRITE_ID: own,
+                BUCKET: (F.spark_partition_id() * _WRITER + encode_bucket(0)).cast("int"),
+                ROW: number % _PARTITION_ROWS + F.lit(last + 1).cast("bigint"),
+            }
+        )
+        path = f"{folder.path}/sorted-{uuid.uuid4().hex}"
+        save_events(as_events(moved, self.table), self.table, f"{folder.root}/{path}")
+        types = orc_row_types(self.table)
+        tasks = [
+            SortTask(int(part[1]), f"{path}/{file.path}", folder, types)
+            for file in Storage.of(folder.root).list_files(path)
+            if file.path.endswith(".orc") and (part := _PART.match(file.path))
+        ]
+        made = SparkTasks(self.spark).run(assemble_sorted, tasks)
+        files = sorted((file for file in made if file.rows), key=lambda file: file.bucket)
+        values = self._require_same_values(session, rows, directory, files)
+        return files, self._tally(directory, files, folder), values
+
+    def _tally(self, directory: Base | Delta, files: Sequence[StagedFile], folder: Folder) -> Tally:
+        """Count the row ids as they lie there, each file of its own bucket, and ascending."""
+        tasks = [
+            RecountTask(folder.root, file, Promise(False, directory.write_ids, file.bucket), {})
+            for file in files
+        ]
+        total = Tally()
+        counted = SparkTasks(self.spark).run(recount_file, tasks)
+        for file, stripes in zip(files, counted, strict=True):
+            total += balance((), stripes, Tally(), f"File {file.bucket} of {self.root}").written
+        return total
+
+    def _require_same_values(
+        self,
+        session: SparkSession,
+        rows: DataFrame,
+        directory: Base | Delta,
+        files: Sequence[StagedFile],
+    ) -> Tally:
+        written = [
+            (file.bucket, InputFile(file.path, file.bytes, directory, exact=True)) for file in files
+        ]
+        columns = [quoted(column.name) for column in self.table.columns]
+        wanted = tally_values(rows.select(*columns))
+        read = tally_values(self._rows(session, written, ()).select(*columns))
+        if read != wanted:
+            raise ProofFailed(
+                f"{self.root}: {wanted} rows with their values were to be sorted, {read} came out."
+            )
+        return read
+
+    def _rows(
+        self,
+        session: SparkSession,
+        inserts: Sequence[tuple[int, InputFile]],
+        deletes: Sequence[tuple[int, InputFile]],
+    ) -> DataFrame:
+        own = partial(_acid_file, self.root)
+        files = PartitionFiles(
+            None,
+            (),
+            self.root,
+            tuple(own(bucket, file) for bucket, file in inserts),
+            tuple(own(bucket, file) for bucket, file in deletes),
+        )
+        seen = self.write_ids
+        seen_ids = ValidWriteIdList(seen.table, seen.high_watermark, aborted=seen.aborted)
+        bare = replace(self.table, partition_keys=())
+        rows = AcidSnapshot(bare, [files], seen_ids).rows(session)
+        return pad_chars(rows, self.table.columns)
+
+
+class RebalancingCompactor(AcidCompactor):
+    """Compacts one partition of a full ACID table into sorted rows with new row ids."""
+
+    def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
+        """See the base class."""
+        files = list(self._counted(plan, state))
+        rows = [file for file in files if not file.promise.is_delete]
+        events = [file for file in files if file.promise.is_delete]
+        census = self._take_census(plan, rows, events)
+        aborted, types = self.compaction.write_ids.aborted, orc_row_types(self.table)
+        bare = BucketInputs(self.storage.location, 0, (), (), aborted, types, self._columns())
+        self.spark_tasks.run(partial(check_nanoseconds, bare), [file.file for file in rows])
+        sorted_rows = SortedRows(
+            self.spark,
+            self.table,
+            self.storage.location,
+            self.compaction.write_ids,
+            self._numbered(rows),
+            self._numbered(events),
+        )
+        made, written, self.values = sorted_rows.write(
+            self.order_by, plan.inserts, self.bytes_read, self.folder("out")
+        )
+        for new in made:
+            self.keep(plan.inserts, new)
+        self._write_nothing(plan)
+        counted = [stripe for file in rows for stripe in census[file]]
+        balanced = Balance(
+            read=sum((stripe.rows for stripe in counted), Tally()),
+            deleted=sum((stripe.deleted for stripe in counted), Tally()),
+            aborted=sum((stripe.aborted for stripe in counted), Tally()),
+            written=written,
+        )
+        balanced.check_count(self.name)
+        self.rows += balanced
+
+    def _numbered(self, files: Sequence[CountedFile]) -> list[tuple[int, InputFile]]:
+        """Files that Spark can read, with the numbers of their buckets."""
+        readable = self._readable([file.file for file in files])
+        return [(file.bucket, own) for file, own in zip(files, readable, strict=True)]
+
+
+def require_rebalance(table: HiveTable, version: MetastoreVersion, order_by: Sequence[str]) -> None:
+    """Make sure that the rows of a table can get another order.
+
+    Raises:
+        UnknownColumn: It has no such column to sort by.
+        UnsupportedMetastore: Nothing there would keep changes apart from it.
+        UnsupportedTable: Where its rows are goes by their values, or they have no row ids.
+    """
+    name = table.ref.full_name
+    if table.kind is TableKind.INSERT_ONLY:
+        raise UnsupportedTable(
+            f"{name} is insert-only: only tables with row ids are rebalanced.",
+            remedy="Overwrite the partition with its own rows, sorted.",
+        )
+    if version is MetastoreVersion.HMS3:
+        raise UnsupportedMetastore(
+            "On Hive Metastore 3 a compaction is visible before its transaction ends. Rows that get"
+            " other row ids must appear together with the commit that others are checked against.",
+            remedy="Make it a major compaction, or overwrite the partition with its own rows.",
+        )
+    if table.num_buckets > 0:
+        raise UnsupportedTable(
+            f"{name} has buckets, which say in which file a row is: it cannot be rebalanced.",
+            remedy="Make it a major compaction.",
+        )
+    known = {column.name.lower() for column in table.columns}
+    if unknown := [column for column in order_by if column.lower() not in known]:
+        raise UnknownColumn(f"{name} has no column {', '.join(unknown)} to sort by.")
+
+
+def _acid_file(root: str, bucket: int, file: InputFile) -> AcidFile:
+    return AcidFile(
+        path=f"{root}/{file.path}",
+        directory=file.directory,
+        bucket=bucket,
+        size=file.size,
+        exact=file.exact,
+    )
