@@ -13,6 +13,7 @@ from airflow_hiveacid.errors import (
     HiveAcidError,
     MetastoreTroubled,
     MetastoreUnreachable,
+    StreamOvertaken,
 )
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict, HiveAcidTaskTrouble
 
@@ -49,6 +50,12 @@ def hive_acid_retry_policy(
         ) from error
     return ExceptionRetryPolicy(
         rules=[
+            # The one conflict that stays: somebody else goes on with the stream.
+            RetryRule(
+                exception=StreamOvertaken,
+                action=RetryAction.FAIL,
+                reason="The same would fail again.",
+            ),
             RetryRule(
                 exception=[HiveAcidTaskConflict, ConflictError],
                 retry_delay=conflicts_after,

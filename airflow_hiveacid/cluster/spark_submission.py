@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,7 @@ from airflow_hiveacid.errors import InvalidConnection, JavaMissing
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
 
 if TYPE_CHECKING:
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 _POLL_SECONDS = 0.2
+_EXIT_CODE = re.compile(r"Error code is: -?\d+\.")
+# How exceptions of Java and of Python, and spark-submit itself, begin to say what is wrong.
+_RAISED = re.compile(
+    r"(Exception in thread \S+ |Caused by: )?[\w.$]*(Error|Exception)(: |$)|(\S+ ){0,2}ERROR "
+)
 
 
 class SparkSubmission:
@@ -103,12 +110,12 @@ class SparkSubmission:
         if in_cluster:
             # On Kubernetes the hook asks for the driver's exit code, and here nobody waits for it.
             self._hook._spark_exit_code = 0
-        _watch_lines(self._hook, on_progress)
+        self._output = _Output(self._hook, on_progress)
 
     def run(self) -> None:
         """Run spark-submit and wait until it has ended.
 
-        :raises AirflowException: It ended with an error; the message has its last lines of output.
+        :raises AirflowException: It ended with an error; the message has the line that says why.
         :raises JavaMissing: The Java found is too old to run Spark.
         """
         try:
@@ -119,7 +126,15 @@ class SparkSubmission:
         except AirflowException as error:
             if "UnsupportedClassVersionError" in str(error):
                 raise JavaMissing("The Java that spark-submit found is too old.") from error
-            raise
+            code = _EXIT_CODE.search(str(error))
+            said = f" It has said: {why.rstrip('.')}." if (why := self._output.why) else ""
+            failed = ErrorReport(
+                id="SparkJobFailed",
+                message=f"spark-submit has failed. {code.group() if code else error}{said}",
+                remedy="All that it has said is above.",
+            )
+            # The message of the Spark provider repeats the command, and pages of output.
+            raise AirflowException(str(failed)) from None
         finally:
             # Whatever ended the waiting, a timeout of the task for example, nothing runs on.
             self.kill()
@@ -178,30 +193,50 @@ def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
     return SparkSubmitHook(**arguments)
 
 
-def _watch_lines(hook: "SparkSubmitHook", on_progress: Callable[[], None] | None) -> None:
-    """Fold what Spark says into groups of the log, so that the lines about progress stand out."""
-    process = hook._process_spark_submit_log
+class _Output:
+    """What spark-submit prints, on its way to the log of the task.
 
-    def watch(lines: Iterator[str]) -> Iterator[str]:
+    It is folded into groups there, so that the lines about progress stand out.
+    """
+
+    def __init__(self, hook: "SparkSubmitHook", on_progress: Callable[[], None] | None) -> None:
+        self._log = hook.log
+        self._on_progress = on_progress
+        self._process = hook._process_spark_submit_log
+        self._last = self._raised = ""
+        # The hook has no other way to see the output while it comes.
+        hook._process_spark_submit_log = self._watched  # type: ignore[method-assign]
+
+    @property
+    def why(self) -> str:
+        """The line that says best why it has failed."""
+        return self._raised or self._last
+
+    def _watched(self, itr: Iterator[Any]) -> None:
+        self._process(self._watch(itr))
+
+    def _watch(self, lines: Iterator[str]) -> Iterator[str]:
         folded = False
         try:
             for line in lines:
                 progress = line.startswith(PROGRESS)
-                if progress and on_progress is not None:
-                    on_progress()
+                if progress and self._on_progress is not None:
+                    self._on_progress()
                 if progress is folded:
                     folded = not folded
-                    hook.log.info("::group::Spark" if folded else "::endgroup::")
+                    self._log.info("::group::Spark" if folded else "::endgroup::")
+                if not progress:
+                    self._note(line.strip())
                 yield line
         finally:
             if folded:
-                hook.log.info("::endgroup::")
+                self._log.info("::endgroup::")
 
-    def process_watched(itr: Iterator[Any]) -> None:
-        process(watch(itr))
-
-    # The hook has no other way to see the output while it comes.
-    hook._process_spark_submit_log = process_watched  # type: ignore[method-assign]
+    def _note(self, line: str) -> None:
+        self._last = line or self._last
+        # The cause of a cause comes last.
+        if _RAISED.match(line):
+            self._raised = line.removeprefix("Caused by: ")
 
 
 def spark_connection(conn_id: str) -> "Connection":

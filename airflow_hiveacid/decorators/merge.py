@@ -75,7 +75,7 @@ class _HiveAcidMergeDecoratedOperator(DecoratedOperator, HiveAcidMergeOperator):
         try:
             source = _source(returned, self.job.source.inputs)
         except InvalidJob as error:
-            raise task_failure(error) from error
+            raise task_failure(error) from None
         self.job = dataclasses.replace(self.job, source=source)
         return super().execute(context)
 

@@ -20,7 +20,7 @@ class HiveAcidTaskFailure(Exception):
         self.error = error
 
     def __str__(self) -> str:
-        return f"{self.error.id}: {self.error.message} {self.error.remedy}".strip()
+        return str(self.error)
 
 
 class HiveAcidTaskConflict(HiveAcidTaskFailure):

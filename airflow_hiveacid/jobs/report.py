@@ -7,6 +7,9 @@ from typing import Any, Self
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
 
+# Where every kind of error has a section of its own.
+_ERRORS_PAGE = "https://github.com/airflow-hiveacid/airflow-hiveacid/blob/main/docs/errors.md"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReport:
@@ -38,6 +41,15 @@ class ErrorReport:
                 exit_code=error.exit_code,
             )
         return cls(id=type(error).__name__, message=str(error) or repr(error))
+
+    def __str__(self) -> str:
+        told = f"{self.id}: {self.message} {self.remedy}".strip()
+        return f"{told} {self.link}"
+
+    @property
+    def link(self) -> str:
+        """The address of the page that says more about this kind of error."""
+        return f"{_ERRORS_PAGE}#{self.id.lower()}"
 
 
 class Report:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -14,6 +15,7 @@ from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.outcome import outcome
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -61,6 +63,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         self.once_per = once_per
         self._running: JobT | None = None
         self._report: dict[str, Any] | None = None
+        self._began = 0.0
 
     def render_template(self, content: Any, context: "Context", *args: Any, **kwargs: Any) -> Any:
         """Render a job, which is frozen, into a new one; anything else as Airflow does."""
@@ -73,6 +76,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Run the job and return its report."""
+        self._began = time.time()
         return self._guarded(context, self._run)
 
     def _guarded(
@@ -83,11 +87,14 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
             self._running = self._prepare(context)
             report = run(self._running, context)
         except HiveAcidError as error:
-            raise task_failure(error) from error
+            self.log.debug("The task fails.", exc_info=True)
+            # What it follows from would come after it in the log, where nobody finds it any more.
+            raise task_failure(error) from None
         except KeyboardInterrupt:
             self.on_kill()
             raise
         self._tell(self._running, report, context)
+        self.log.info("%s", outcome(report, time.time() - self._began))
         return report
 
     def on_kill(self) -> None:

@@ -95,7 +95,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
                 " after= a version that the copy was filled from anew. So that it does not happen"
                 " again, let it run more often, or raise hiveacid.consumer_retention of the table."
             )
-            raise task_failure(dataclasses.replace(failure.error, remedy=remedy)) from failure
+            raise task_failure(dataclasses.replace(failure.error, remedy=remedy)) from None
 
     def _prepare(self, context: "Context") -> Job:
         # Thrift is heavy, and this module is imported while DAGs are parsed.

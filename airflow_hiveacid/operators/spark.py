@@ -129,6 +129,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
 
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> dict[str, Any]:
         """Return the report of the application that the trigger has waited for."""
+        # The task began before it was deferred, in another process.
+        self._began = context["ti"].start_date.timestamp()
         return self._guarded(context, partial(self._after_trigger, event))
 
     def resume_execution(
@@ -220,8 +222,10 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             # It is committed, whatever became of the driver afterwards.
             return report.to_dict()
         if report is not None and report.error is not None:
+            # The end of a driver's log in the cluster still goes to ours.
+            run.failure(ended)
             # It says more than that the application failed.
-            raise task_failure(report.error) from run.failure(ended)
+            raise task_failure(report.error)
         if ended.state is ApplicationState.SUCCEEDED:
             raise AirflowException("The application ended well but left no report.")
         if run.adopted and ended.state in (ApplicationState.KILLED, ApplicationState.LOST):

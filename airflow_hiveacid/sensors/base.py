@@ -72,7 +72,7 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
             poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
             result = poll.look([self.table], self.partitions)
         except HiveAcidError as error:
-            raise task_failure(error) from error
+            raise task_failure(error) from None
         if store is not None:
             store.set(_QUIET, poll.quiet)
         for line in result.log:

@@ -119,7 +119,7 @@ class HiveAcidNewDataSensor(BaseSensorOperator):
                 consumer = Consumer(client, self.table, self.consumer, store)
                 found = consumer.range(source)
         except HiveAcidError as error:
-            raise task_failure(error) from error
+            raise task_failure(error) from None
         if found is None:
             self.log.info("%s has seen all changes of %s.", self.consumer, self.table)
         else:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,6 +108,7 @@ def context() -> dict[str, Any]:
         task_id="t",
         map_index=-1,
         try_number=2,
+        start_date=datetime.now(UTC),
         xcoms=xcoms,
         xcom_push=lambda key, value: xcoms.update({key: value}),
     )

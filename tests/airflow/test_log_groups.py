@@ -1,11 +1,20 @@
 """The log of a task, where progress must not drown in what Spark says."""
 
+import re
+
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseLog
 
+JAVA = """\
+Exception in thread "main" org.apache.spark.SparkException: It did not start
+\tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)
+Caused by: java.net.ConnectException: Connection refused
+\t... 7 more
+INFO stopped"""
 OPERATOR = HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target="db.t", where="id = 1"))
 
 
@@ -55,3 +64,48 @@ def test_no_group_stays_open_when_spark_fails(spark_submit, context, capsys):
 
     groups = logged(capsys, "::group::Spark", "::endgroup::")
     assert groups == ["::group::Spark", "::endgroup::"]
+
+
+def test_the_last_line_says_what_was_done(spark_submit, context, capsys):
+    done = {"rows_deleted": 3, "partitions": ["d=1", "d=2"], "bytes": 6144}
+    spark_submit.will(report={"job": "delete", "target": "db.t", **done}, output="INFO stopped")
+
+    OPERATOR.execute(context)
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert re.search(r"\] db\.t: 3 deleted, 2 partitions, 6\.0 KiB, \d+\.\d s ", last)
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (JAVA, "java.net.ConnectException: Connection refused"),
+        (
+            "Traceback:\n  File x\nModuleNotFoundError: No module\nbye",
+            "ModuleNotFoundError: No module",
+        ),
+        ("26/11/22 03:04:05 ERROR Utils: no room\nbye", "26/11/22 03:04:05 ERROR Utils: no room"),
+        ("nothing else", "nothing else"),
+    ],
+)
+def test_a_failure_without_a_report_ends_with_its_cause(spark_submit, context, output, why):
+    spark_submit.will(exit_code=1, output=output)
+
+    with pytest.raises(AirflowException) as failed:
+        OPERATOR.execute(context)
+
+    assert str(failed.value).startswith(
+        f"SparkJobFailed: spark-submit has failed. Error code is: 1. It has said: {why}. All"
+    )
+    assert "\n" not in str(failed.value)
+    assert failed.value.__suppress_context__
+
+
+def test_an_error_of_the_worker_is_not_chained_either(context):
+    with pytest.raises(HiveAcidTaskFailure) as failed:
+        HiveAcidDeleteOperator(
+            task_id="t", job=DeleteJob(target="db.t", where="id = 1"), metastore_conn_id="none"
+        ).execute(context)
+
+    assert str(failed.value).endswith("/docs/errors.md#invalidconnection")
+    assert failed.value.__suppress_context__

@@ -244,7 +244,11 @@ def test_a_reported_error_is_raised_with_its_remedy(
     assert type(caught.value) is failure
     assert isinstance(caught.value, AirflowFailException) is not retryable
     assert caught.value.error == ErrorReport(**error)
-    assert str(caught.value) == "LockTimeout: Waited 300 s for db.t. Ask ada to commit."
+    told = "LockTimeout: Waited 300 s for db.t. Ask ada to commit. https://"
+    assert str(caught.value).startswith(told)
+    assert str(caught.value).endswith("/docs/errors.md#locktimeout")
+    # It is the end of the log: nothing that Airflow would tell after it.
+    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_a_driver_that_dies_without_a_report_may_be_tried_again(spark_submit, context):
