@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self, TypeVar
 
+from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.errors import InvalidJob
 
 MEASURES = ("bytes", "rows")
@@ -50,12 +51,20 @@ class CompactionPolicy:
     def validate(self) -> None:
         """Raise InvalidJob when a threshold makes no sense."""
         if self.measure not in MEASURES:
-            raise InvalidJob(f"policy.measure: {self.measure!r} is none of {', '.join(MEASURES)}.")
+            raise InvalidJob(
+                f"policy.measure: {self.measure!r} is none of {', '.join(MEASURES)}.",
+                remedy=did_you_mean(self.measure, MEASURES),
+            )
         if self.right_for is not None and self.right_for not in ENGINES:
             raise InvalidJob(
                 f"policy.right_for: {self.right_for!r} is none of {', '.join(ENGINES)}."
             )
-        for name in ("max_deltas", "max_delta_ratio", "max_aborted"):
+        if self.max_deltas is not None and self.max_deltas < 1:
+            raise InvalidJob(
+                f"policy.max_deltas must be at least 1, not {self.max_deltas}.",
+                remedy="A single delta is nothing to compact. None is no threshold.",
+            )
+        for name in ("max_delta_ratio", "max_aborted"):
             threshold = getattr(self, name)
             if threshold is not None and threshold < 0:
                 raise InvalidJob(f"policy.{name} must not be negative.")

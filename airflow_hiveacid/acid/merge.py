@@ -4,7 +4,7 @@ Of every kind of clause there may be any number; for each row the first clause t
 Conditions and expressions are SQL text over the aliases of target and source.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -110,6 +110,16 @@ def validate_clauses(when: Sequence[Clause]) -> None:
     Raises:
         InvalidJob: There is no clause, or one is empty, repeats a column or can never be reached.
     """
+    if isinstance(when, Clause):
+        raise InvalidJob(
+            f"when is a single {type(when).__name__}; it must be a list of clauses.",
+            remedy=f"Write when=[{type(when).__name__}(...)].",
+        )
+    if isinstance(when, str | Mapping) or not isinstance(when, Sequence):
+        raise InvalidJob(
+            f"when must be a list of clauses, not {when!r}.",
+            remedy="Write when=[MatchedUpdate(), NotMatchedInsert()], for example.",
+        )
     if not when:
         raise InvalidJob("A merge needs at least one clause.")
     unconditional: dict[object, int] = {}
@@ -123,6 +133,8 @@ def validate_clauses(when: Sequence[Clause]) -> None:
             )
         if clause.condition is None:
             unconditional[kind] = index
+        elif not isinstance(clause.condition, str):
+            raise InvalidJob(f"{where}: the condition must be a text, not {clause.condition!r}.")
         elif not clause.condition.strip():
             raise InvalidJob(f"{where}: the condition is empty.")
         if (assignments := _assignments(clause)) is not None:
@@ -130,6 +142,8 @@ def validate_clauses(when: Sequence[Clause]) -> None:
         if isinstance(clause, NotMatchedInsert) and clause.row is not None:
             if clause.values is not None:
                 raise InvalidJob(f"{where} has both values and a row.")
+            if isinstance(clause.row, str):
+                raise InvalidJob(f"{where}: the row must be a list of expressions, not a text.")
             if not clause.row or not all(value.strip() for value in clause.row):
                 raise InvalidJob(f"{where}: the row has no expression, or an empty one.")
 
@@ -140,6 +154,11 @@ def validate_assignments(assignments: Mapping[str, str], where: str) -> None:
     Raises:
         InvalidJob: It is empty, names a column twice, or has an empty name or expression.
     """
+    if not isinstance(assignments, Mapping):
+        raise InvalidJob(
+            f"{where} must be a dict of columns and expressions, not {assignments!r}.",
+            remedy="""Write {"status": "'closed'", "total": "s.total"}, for example.""",
+        )
     if not assignments:
         raise InvalidJob(f"{where} names no column.")
     seen: set[str] = set()
@@ -148,6 +167,11 @@ def validate_assignments(assignments: Mapping[str, str], where: str) -> None:
             raise InvalidJob(f"{where} has a column without a name.")
         if column.lower() in seen:
             raise InvalidJob(f"{where} names the column {column!r} twice.")
+        if not isinstance(expression, str):
+            raise InvalidJob(
+                f"{where}: the expression of the column {column!r} is {expression!r}.",
+                remedy=f"Write a text of SQL, like {str(expression)!r}.",
+            )
         if not expression.strip():
             raise InvalidJob(f"{where}: the expression of the column {column!r} is empty.")
         seen.add(column.lower())
@@ -158,6 +182,22 @@ def _kind(clause: Clause, where: str) -> object:
         if isinstance(clause, kind):
             return kind
     raise InvalidJob(f"{where} is not a clause of a merge.")
+
+
+def expressions_of(clause: Clause, where: str) -> Iterator[tuple[str, str]]:
+    """Every condition and expression of a clause, behind the words for it.
+
+    Args:
+        clause: A valid clause.
+        where: What it is called.
+    """
+    if clause.condition is not None:
+        yield f"{where}: the condition", clause.condition
+    for column, expression in (_assignments(clause) or {}).items():
+        yield f"{where}: the expression of {column}", expression
+    if isinstance(clause, NotMatchedInsert):
+        for number, expression in enumerate(clause.row or (), start=1):
+            yield f"{where}: expression {number} of the row", expression
 
 
 def _assignments(clause: Clause) -> Mapping[str, str] | None:

@@ -9,10 +9,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.field_checks import is_template
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _KEY = re.compile(r"[^\s=:#!][^\s=:]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SIZE = re.compile(r"\s*[0-9]+(?:b|[kmgtp]b?)?\s*", re.IGNORECASE)
+_SIZES = frozenset(
+    f"spark.{process}.{size}"
+    for process in ("driver", "executor")
+    for size in ("memory", "memoryOverhead")
+)
 # Backslashes, and what ends a key, in the format of Java's properties.
 _SPECIAL = re.compile(r"[\\=:#!]")
 
@@ -55,6 +62,32 @@ def require_conf(field: str, conf: Mapping[str, Any]) -> None:
     :raises InvalidJob: A key is none, or a value is not one line.
     """
     _require_names(field, conf, _KEY, "the key of a Spark property")
+
+
+def require_spark_sizes(
+    driver_memory: str | None, executor_memory: str | None, conf: Mapping[str, Any] | None
+) -> None:
+    """Refuse what Spark cannot read as a size of memory, while a DAG is parsed.
+
+    :param driver_memory: Memory of the driver.
+    :param executor_memory: Memory of each executor.
+    :param conf: Spark configuration, whose values may be templates.
+    :raises InvalidJob: One is no size.
+    """
+    if conf is not None and not isinstance(conf, Mapping):
+        raise InvalidJob(
+            f"conf must be a dict, not {conf!r}.",
+            remedy='Write conf={"spark.executor.memoryOverhead": "1g"}, for example.',
+        )
+    sizes = {"driver_memory": driver_memory, "executor_memory": executor_memory}
+    for key in _SIZES & (conf or {}).keys():
+        sizes[f"conf[{key!r}]"] = (conf or {})[key]
+    for field, size in sizes.items():
+        if isinstance(size, str) and not is_template(size) and not _SIZE.fullmatch(size):
+            raise InvalidJob(
+                f"{field}: {size!r} is no size of memory.",
+                remedy="Write a whole number with k, m, g or t, like 4g or 512m.",
+            )
 
 
 def properties(conf: Mapping[str, str]) -> str:

@@ -1,10 +1,12 @@
 """Checks that the fields of several jobs have in common; templates wait until they are rendered."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from airflow_hiveacid.acid.expressions import require_expression
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.errors import InvalidJob, MalformedName
 
 
@@ -19,6 +21,18 @@ def require_text(text: object, what: str) -> None:
         raise InvalidJob(f"{what} must be a text that is not empty, not {text!r}.")
 
 
+def require_sql(text: object, what: str, *, query: bool = False) -> None:
+    """Raise an error unless it may be an expression, or a query, of SQL, or is a template.
+
+    Raises:
+        InvalidJob: It is no text, or an empty one.
+        BadCondition: No SQL can be read so.
+    """
+    require_text(text, what)
+    if isinstance(text, str) and not is_template(text):
+        require_expression(text, what, query=query)
+
+
 def require_table(name: str, what: str) -> None:
     """Raise InvalidJob unless it is the name of a table, or a template."""
     require_text(name, what)
@@ -30,7 +44,10 @@ def require_choice(text: str, choices: Collection[str], what: str) -> None:
     """Raise InvalidJob unless it is one of the choices, or a template."""
     require_text(text, what)
     if not is_template(text) and text not in choices:
-        raise InvalidJob(f"{what}: {text!r} is none of {', '.join(sorted(choices))}.")
+        raise InvalidJob(
+            f"{what}: {text!r} is none of {', '.join(sorted(choices))}.",
+            remedy=did_you_mean(text, choices),
+        )
 
 
 def require_alias(alias: str, what: str) -> None:
@@ -40,8 +57,31 @@ def require_alias(alias: str, what: str) -> None:
         raise InvalidJob(f"{what}: {alias!r} cannot be an alias.")
 
 
+def require_list(values: object, what: str, example: str) -> None:
+    """Raise InvalidJob unless it is a list: one thing alone is easily written without brackets.
+
+    Args:
+        values: What was given.
+        what: What it is.
+        example: How to write it.
+    """
+    if isinstance(values, str | Mapping) or not isinstance(values, Sequence):
+        raise InvalidJob(
+            f"{what} must be a list, not {_brief(values)}.", remedy=f"Write {example}."
+        )
+
+
+def require_mapping(values: object, what: str, example: str) -> None:
+    """Raise InvalidJob unless it is a mapping; see ``require_list``."""
+    if not isinstance(values, Mapping):
+        raise InvalidJob(
+            f"{what} must be a dict, not {_brief(values)}.", remedy=f"Write {example}."
+        )
+
+
 def require_partition_names(names: Sequence[str]) -> None:
     """Raise InvalidJob unless these are the names of different partitions, or templates."""
+    require_list(names, "partitions", 'partitions=["d=1"]')
     if not names:
         raise InvalidJob("partitions is empty; leave it out to take all of them.")
     for index, name in enumerate(names):
@@ -54,3 +94,7 @@ def require_partition_names(names: Sequence[str]) -> None:
                 parse_partition_name(name)
             except MalformedName as error:
                 raise InvalidJob(f"{where}: {error}") from error
+
+
+def _brief(value: object) -> str:
+    return repr(value) if isinstance(value, str) else f"one {type(value).__name__}"

@@ -86,8 +86,12 @@ class Job:
         return False
 
     def render(self, template: Callable[[str], str]) -> Self:
-        """A copy of the job with every text (but no key of a mapping) passed through a template."""
-        rendered: Self = _render(self, template)
+        """A copy of the job with every text (but no key of a mapping) passed through a template.
+
+        Raises:
+            InvalidJob: A template fails; the message names its field.
+        """
+        rendered: Self = _render(self, template, "job")
         return rendered
 
     def _validate_own(self) -> None:
@@ -102,15 +106,22 @@ def freeze(job: object, name: str) -> None:
         object.__setattr__(job, name, tuple(value))
 
 
-def _render(value: Any, template: Callable[[str], str]) -> Any:
+def _render(value: Any, template: Callable[[str], str], where: str) -> Any:
     if isinstance(value, str):
-        return template(value)
+        try:
+            return template(value)
+        except Exception as error:
+            raise InvalidJob(
+                f"{where}: the template {value!r} fails: {type(error).__name__}: {error}"
+            ) from error
     if isinstance(value, Mapping):
-        return {key: _render(entry, template) for key, entry in value.items()}
+        return {key: _render(v, template, f"{where}[{key!r}]") for key, v in value.items()}
     if isinstance(value, tuple):
-        return tuple(_render(entry, template) for entry in value)
+        return tuple(_render(v, template, f"{where}[{index}]") for index, v in enumerate(value))
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(
-            value, **{f.name: _render(getattr(value, f.name), template) for f in fields(value)}
-        )
+        rendered = {
+            f.name: _render(getattr(value, f.name), template, f"{where}.{f.name}")
+            for f in fields(value)
+        }
+        return replace(value, **rendered)
     return value

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
 
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.errors import InvalidJob, UserError
+from airflow_hiveacid.jobs.field_checks import is_template, require_list
 from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
@@ -43,8 +43,11 @@ class MultiTableJob(Job):
 
     def __post_init__(self) -> None:
         freeze(self, "statements")
-        if not self.target and self.statements and isinstance(self.statements[0], Job):
-            object.__setattr__(self, "target", self.statements[0].target)
+        statements = self.statements
+        # What else may be there is told by validate().
+        listed = isinstance(statements, tuple) and statements
+        if not self.target and listed and isinstance(statements[0], Job):
+            object.__setattr__(self, "target", statements[0].target)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -58,6 +61,7 @@ class MultiTableJob(Job):
 
     def validate(self) -> None:
         """Raise InvalidJob when the job is malformed; touches no server."""
+        require_list(self.statements, "statements", "statements=[InsertJob(...)]")
         if not self.statements:
             raise InvalidJob("statements is empty.")
         if len(self.statements) > MAX_STATEMENTS:
@@ -76,8 +80,8 @@ class MultiTableJob(Job):
             where = f"statements[{index}]"
             try:
                 statement.validate()
-            except InvalidJob as error:
-                raise InvalidJob(f"{where}: {error.what}", remedy=error.remedy) from error
+            except UserError as error:
+                raise type(error)(f"{where}: {error.what}", remedy=error.remedy) from error
             for name in _COMMON:
                 if getattr(statement, name) != defaults[name]:
                     raise InvalidJob(

@@ -9,6 +9,9 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
     is_template,
     require_choice,
+    require_list,
+    require_mapping,
+    require_sql,
     require_table,
     require_text,
 )
@@ -84,6 +87,7 @@ class ChangesSource:
         require_table(self.name, "source")
         _require_version(self.after, "source.after")
         _require_version(self.up_to, "source.up_to")
+        require_list(self.keys, "source.keys", 'keys=["id"]')
         for key in self.keys:
             require_text(key, "source.keys")
 
@@ -170,10 +174,10 @@ class QuerySource:
 
     def validate(self) -> None:
         """Raise InvalidJob when the source cannot be used."""
-        require_text(self.sql, "source.sql")
+        require_sql(self.sql, "source.sql", query=True)
         require_inputs(self.inputs, "source.inputs")
         for name, query in self.common.items():
-            require_text(query, f"source.common[{name!r}]")
+            require_sql(query, f"source.common[{name!r}]", query=True)
             if not re.fullmatch(r"\w+", name) or name in self.inputs:
                 raise InvalidJob(
                     f"source.common: {name!r} cannot be the name of a view of its own."
@@ -195,7 +199,13 @@ def require_source(source: object) -> None:
 
 def require_inputs(inputs: Mapping[str, Input], what: str) -> None:
     """Raise InvalidJob unless all of these can be read by names of one word."""
+    require_mapping(inputs, what, '{"orders": TableSource("shop.orders")}')
     for name, source in inputs.items():
+        if not isinstance(source, Input):
+            raise InvalidJob(
+                f"{what}: {name} is {source!r}, which can be no view.",
+                remedy="Use a TableSource, a ChangesSource or a PathSource.",
+            )
         if not re.fullmatch(r"\w+", name):
             raise InvalidJob(f"{what}: {name!r} cannot be the name of a view.")
         source.validate()

@@ -83,8 +83,10 @@ class StreamJob(Job):
 
     def __post_init__(self) -> None:
         freeze(self, "statements")
-        if not self.target and self.statements and isinstance(self.statements[0], Job):
-            object.__setattr__(self, "target", self.statements[0].target)
+        statements = self.statements
+        listed = isinstance(statements, tuple) and statements
+        if not self.target and listed and isinstance(statements[0], Job):
+            object.__setattr__(self, "target", statements[0].target)
 
     @property
     def tables(self) -> tuple[str, ...]:

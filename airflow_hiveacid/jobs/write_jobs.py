@@ -4,11 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.merge import Clause, validate_assignments, validate_clauses
+from airflow_hiveacid.acid.merge import (
+    Clause,
+    expressions_of,
+    validate_assignments,
+    validate_clauses,
+)
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
     is_template,
     require_alias,
+    require_list,
+    require_mapping,
+    require_sql,
     require_text,
 )
 from airflow_hiveacid.jobs.job import Job, freeze
@@ -60,12 +68,14 @@ class InsertJob(Job):
         if self.static is not None:
             if self.partitions is not None:
                 raise InvalidJob("static and partitions exclude each other; name all keys in one.")
+            require_mapping(self.static, "static", 'static={"d": "1"}')
             _require_partitions([self.static], "static")
         if self.merge_schema and self.by_position:
             raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
         if self.columns is not None:
             if not self.by_position:
                 raise InvalidJob("columns gives names to positions; it needs by_position=True.")
+            require_list(self.columns, "columns", 'columns=["id", "name"]')
             names = [name.lower() for name in self.columns]
             if not names or not all(name.strip() for name in names):
                 raise InvalidJob("columns has no name, or an empty one.")
@@ -91,6 +101,8 @@ class UpdateJob(Job):
 
     def _validate_own(self) -> None:
         validate_assignments(self.set, "set")
+        for column, expression in self.set.items():
+            require_sql(expression, f"set: the expression of {column}")
         _validate_condition(self)
 
 
@@ -159,8 +171,11 @@ class MergeJob(Job):
 
     def _validate_own(self) -> None:
         require_source(self.source)
-        require_text(self.on, "on")
+        require_sql(self.on, "on")
         validate_clauses(self.when)
+        for index, clause in enumerate(self.when):
+            for what, text in expressions_of(clause, f"when[{index}] ({type(clause).__name__})"):
+                require_sql(text, what)
         for name in ("source_alias", "target_alias"):
             require_alias(getattr(self, name), name)
         if self.source_alias.lower() == self.target_alias.lower():
@@ -169,12 +184,15 @@ class MergeJob(Job):
 
 def _validate_condition(job: UpdateJob | DeleteJob) -> None:
     if job.where is not None:
-        require_text(job.where, "where")
+        require_sql(job.where, "where")
     require_inputs(job.inputs, "inputs")
     require_alias(job.target_alias, "target_alias")
 
 
 def _require_partitions(partitions: Sequence[PartitionSpec], what: str = "partitions") -> None:
+    require_list(partitions, what, 'partitions=[{"d": "1"}]')
+    for spec in partitions:
+        require_mapping(spec, f"A partition of {what}", '{"d": "1"}')
     if not partitions:
         raise InvalidJob("partitions is empty; leave it out when they are not known beforehand.")
     specs = [{key.lower(): value for key, value in spec.items()} for spec in partitions]

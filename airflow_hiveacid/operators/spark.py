@@ -10,6 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowException, conf
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.cluster.spark_submission import runs_in_cluster, spark_connection
+from airflow_hiveacid.cluster.spark_text import require_spark_sizes
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
@@ -107,6 +108,9 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
                 remedy="Set deploy_mode='cluster', which takes YARN or Kubernetes, or leave "
                 "deferrable away.",
             )
+        require_spark_sizes(driver_memory, executor_memory, conf)
+        if poll_seconds <= 0:
+            raise InvalidJob(f"poll_seconds must be more than 0, not {poll_seconds}.")
         self.spark_conn_id = spark_conn_id
         self.deploy_mode = deploy_mode
         self.deferrable = deferrable

@@ -4,9 +4,10 @@ import pytest
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.errors import BadCondition, InvalidJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
@@ -63,6 +64,11 @@ def test_lawful_jobs(job):
         (replace(DELETE, max_restarts=-1), "max_restarts"),
         (replace(DELETE, orc_codec="gzip"), "'gzip' is none of lz4, none, snappy, zlib, zstd"),
         (replace(UPDATE, set={}), "set names no column"),
+        (
+            replace(UPDATE, set="a = 1"),
+            "set must be a dict of columns and expressions, not 'a = 1'",
+        ),
+        (replace(UPDATE, set={"a": 1}), "column 'a' is 1. Write a text of SQL, like '1'"),
         (replace(UPDATE, where=""), "where"),
         (replace(INSERT, source=TableSource("x")), "not the name of a table"),
         (replace(INSERT, source="sales.x"), "is no source"),
@@ -72,6 +78,14 @@ def test_lawful_jobs(job):
         (replace(INSERT, source=QuerySource("")), "source.sql"),
         (replace(INSERT, source=QuerySource("x", {"a b": CHANGES})), "name of a view"),
         (replace(INSERT, source=QuerySource("x", {"a": TableSource("b")})), "name of a table"),
+        (
+            replace(INSERT, source=QuerySource("x", {"a": "sales.a"})),
+            "a is 'sales.a', which can be",
+        ),
+        (replace(INSERT, source=QuerySource("x", [CHANGES])), "source.inputs must be a dict"),
+        (replace(INSERT, partitions={"d": "1"}), "partitions must be a list, not one dict"),
+        (replace(INSERT, static=["d=1"]), "static must be a dict"),
+        (replace(INSERT, by_position=True, columns="id"), "columns must be a list, not 'id'"),
         (replace(INSERT, partitions=[]), "partitions is empty"),
         (replace(INSERT, partitions=[{}]), r"partitions\[0\] must name"),
         (replace(INSERT, partitions=[{"d": ""}]), "empty value"),
@@ -81,9 +95,13 @@ def test_lawful_jobs(job):
         (replace(COMPACT, partitions=[]), "partitions is empty"),
         (replace(COMPACT, partitions=["d"]), r"partitions\[0\]: The name 'd' cannot be read"),
         (replace(COMPACT, partitions=["d=1", "d=1"]), r"partitions\[1\] is there twice"),
+        (replace(COMPACT, partitions="d=1"), "partitions must be a list, not 'd=1'"),
+        (replace(COMPACT, type="mayor"), r"type: 'mayor' is none of .* Did you mean major\?"),
         (replace(COMPACT, type="full"), "type: 'full' is none of"),
         (replace(COMPACT, mode="fast"), "mode: 'fast' is none of"),
         (replace(COMPACT, policy=CompactionPolicy(max_deltas=-1)), "policy.max_deltas"),
+        (replace(COMPACT, policy=CompactionPolicy(max_deltas=0)), "max_deltas must be at least 1"),
+        (replace(COMPACT, policy=CompactionPolicy(quiet_hours="22-5")), "'22-5' cannot be read"),
         (replace(COMPACT, budget=Budget(max_bytes=0)), "budget.max_bytes"),
         (replace(COMPACT, parallel=0), "parallel"),
         (replace(COMPACT, pool="nightly"), "needs mode='worker'"),
@@ -93,7 +111,11 @@ def test_lawful_jobs(job):
         (replace(CLEAN, keep_notes_days=-1), "keep_notes_days"),
         (replace(CLEAN, retention="a week"), "retention"),
         (replace(MERGE, on=""), "on must be a text"),
+        (replace(MERGE, when=MatchedUpdate()), r"single MatchedUpdate; .*when=\[MatchedUpdate"),
+        (replace(MERGE, when="update"), "when must be a list of clauses, not 'update'"),
+        (replace(MERGE, when=[MatchedUpdate(condition=True)]), "must be a text, not True"),
         (replace(MERGE, when=[MatchedUpdate(), MatchedDelete()]), "never be reached"),
+        (MultiTableJob(statements=INSERT), "statements must be a list, not one InsertJob"),
         (replace(MERGE, source_alias="a-b"), "cannot be an alias"),
         (replace(MERGE, source_alias="x", target_alias="X"), "same alias"),
     ],
@@ -101,6 +123,38 @@ def test_lawful_jobs(job):
 def test_unlawful_jobs(job, message):
     with pytest.raises(InvalidJob, match=message):
         job.validate()
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        (replace(DELETE, where="b > > 2"), "^where does not parse: nothing stands between > and >"),
+        (replace(UPDATE, set={"a": "(1"}), "^set: the expression of a does not parse"),
+        (replace(MERGE, on="t.id = = s.id"), "^on does not parse: nothing stands between = and ="),
+        (
+            replace(MERGE, when=[MatchedDelete("s.a AND")]),
+            r"^when\[0\] \(MatchedDelete\): the condition does not parse",
+        ),
+        (
+            replace(MERGE, when=[NotMatchedInsert(row=["1", "s.a)"])]),
+            "expression 2 of the row does not parse",
+        ),
+        (replace(INSERT, source=QuerySource("SELECT 'x")), "^source.sql does not parse"),
+        (
+            MultiTableJob(statements=[replace(DELETE, where="b >")]),
+            r"^statements\[0\]: where does not parse",
+        ),
+    ],
+)
+def test_what_can_be_no_sql_is_refused(job, message):
+    with pytest.raises(BadCondition, match=message):
+        job.validate()
+
+
+def test_sql_that_is_still_to_be_rendered_is_not_read():
+    replace(
+        MERGE, on="t.id = {{ params.id }} {% if x %}(", when=[MatchedUpdate({"a": "{{ '(' }}"})]
+    ).validate()
 
 
 @pytest.mark.parametrize(
@@ -162,3 +216,17 @@ def test_a_rendered_template_is_checked_again():
     job = replace(DELETE, target="{{ params.table }}").render(lambda text: "nonsense")
     with pytest.raises(InvalidJob, match="'nonsense' is not the name of a table"):
         job.validate()
+
+
+def test_a_template_that_fails_is_told_with_its_field():
+    def fail(text):
+        if "{{" in text:
+            raise KeyError("day")
+        return text
+
+    job = replace(MERGE, when=[MatchedUpdate({"a": "{{ day }}"})])
+    with pytest.raises(
+        InvalidJob,
+        match=r"^job\.when\[0\]\.set\['a'\]: the template '{{ day }}' fails: KeyError: 'day'",
+    ):
+        job.render(fail)

@@ -1,0 +1,274 @@
+"""Expressions of Spark's SQL as text: their tokens, and what is surely wrong with them.
+
+Spark alone knows its whole language, and is not there while a DAG is parsed. So this is no parser:
+it refuses what no reading makes sense of, and leaves all else to Spark.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import pairwise
+
+from airflow_hiveacid.errors import BadCondition
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space> \s++ | --(?:\\\n|[^\r\n])*+ )
+    | (?P<comment> /\* )
+    | (?P<text> [rR]'[^']*+' | [rR]"[^"]*+"
+        | '(?:[^'\\]|\\.|'')*+' | "(?:[^"\\]|\\.|"")*+" )
+    | (?P<name> `(?:[^`]|``)*+` )
+    | (?P<number> (?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?\w*+ )
+    | (?P<word> [^\W\d]\w*+ )
+    | (?P<sign> <=> | >>> | \|> | \|\| | << | >> | <= | >= | <> | != | == | !< | !> | -> | => | ::
+        | . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_IN_COMMENT = re.compile(r"/\*|\*/")
+_CLOSING = {")": "(", "]": "["}
+# What stands between two operands. A star may be one itself, as in count(*).
+_ANGLES = frozenset({"<", ">", "<>", ">>", ">>>"})
+_BETWEEN = frozenset(
+    {"=", "==", "<=>", "!=", "<=", ">=", "!<", "!>", "||", "|", "&", "^", "%", "/", "<<"} | _ANGLES
+)
+_BEFORE = frozenset("+-~!")
+_TYPES = frozenset({"ARRAY", "MAP", "STRUCT"})
+_AND_OR = frozenset({"AND", "OR"})
+_CLAUSES = frozenset({"WHERE", "ON", "SET", "WHEN"})
+_SHOWN = 60
+
+
+class TokenKind(Enum):
+    """What a token is."""
+
+    TEXT = auto()
+    NAME = auto()
+    NUMBER = auto()
+    WORD = auto()
+    SIGN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A part of an expression.
+
+    Attributes:
+        kind: What it is.
+        text: As it is written.
+        start: Where it begins.
+    """
+
+    kind: TokenKind
+    text: str
+    start: int
+
+    @property
+    def name(self) -> str | None:
+        """The identifier that it may be, in lower case; None if it can be none."""
+        if self.kind is TokenKind.NAME:
+            return self.text[1:-1].replace("``", "`").lower()
+        return self.text.lower() if self.kind is TokenKind.WORD else None
+
+    def is_word(self, words: frozenset[str]) -> bool:
+        """Whether it is one of some words, which are given in upper case."""
+        return self.kind is TokenKind.WORD and self.text.upper() in words
+
+    def is_sign(self, signs: frozenset[str]) -> bool:
+        """Whether it is one of some signs."""
+        return self.kind is TokenKind.SIGN and self.text in signs
+
+
+def require_expression(text: str, what: str, *, query: bool = False) -> None:
+    """Refuse what can be no expression, and no query, of Spark's SQL.
+
+    Args:
+        text: The expression.
+        what: What it is, to begin the message with.
+        query: Whether it is a query, behind which a semicolon may stand.
+
+    Raises:
+        BadCondition: It is none.
+    """
+    wrong = _wrong(text, query)
+    if wrong is not None:
+        raise BadCondition(f"{what} does not parse: {wrong}.")
+
+
+def columns_of(text: str, alias: str) -> list[str]:
+    """The columns that an expression surely takes from the table of an alias, in lower case.
+
+    Args:
+        text: The expression.
+        alias: What stands in front of the columns.
+
+    Returns:
+        Their names; none of them if something else in the expression may have the alias's name: a
+        table of a subquery, a variable of a function, or a column.
+    """
+    try:
+        tokens = list(_tokens(text))
+    except _Unreadable:
+        return []
+    columns = []
+    for index, token in enumerate(tokens):
+        if token.name != alias.lower() or _is_dot(tokens, index - 1):
+            continue
+        if not _is_dot(tokens, index + 1):
+            return []
+        column = tokens[index + 2].name if index + 2 < len(tokens) else None
+        called = index + 3 < len(tokens) and tokens[index + 3].text == "("
+        if column is not None and not called:
+            columns.append(column)
+    return list(dict.fromkeys(columns))
+
+
+def names_in(text: str) -> set[str]:
+    """All identifiers in a text of SQL, in lower case; also those that are keywords."""
+    try:
+        return {token.name for token in _tokens(text) if token.name is not None}
+    except _Unreadable:
+        return set()
+
+
+class _Unreadable(Exception):
+    """Something is opened and never closed."""
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    place = 0
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        assert match is not None, "the last alternative takes any character"
+        place = match.end()
+        kind = match.lastgroup or ""
+        if kind == "comment":
+            place = _end_of_comment(text, place)
+        elif kind == "sign" and match[0] in "'\"`":
+            what = "name" if match[0] == "`" else "text"
+            raise _Unreadable(
+                f"the {what} that begins with {_from(text, match.start())} has no end"
+            )
+        elif kind != "space":
+            yield Token(TokenKind[kind.upper()], match[0], match.start())
+
+
+def _end_of_comment(text: str, place: int) -> int:
+    """Where a comment ends; there may be others in it."""
+    depth = 1
+    for mark in _IN_COMMENT.finditer(text, place):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    raise _Unreadable(f"the comment that begins with {_from(text, place - 2)} has no end")
+
+
+def _wrong(text: str, query: bool) -> str | None:
+    """What is surely wrong with an expression or a query."""
+    try:
+        tokens = list(_tokens(text))
+    except _Unreadable as error:
+        return str(error)
+    if query:
+        while tokens and tokens[-1].text == ";":
+            tokens.pop()
+    if not tokens:
+        return "there is nothing in it"
+    return (
+        _unbalanced(text, tokens)
+        or _missing_operand(text, tokens)
+        or (None if query else _no_expression(text, tokens))
+    )
+
+
+def _unbalanced(text: str, tokens: Sequence[Token]) -> str | None:
+    opened: list[Token] = []
+    for token in tokens:
+        if token.kind is not TokenKind.SIGN:
+            continue
+        if token.text in _CLOSING.values():
+            opened.append(token)
+        elif token.text in _CLOSING:
+            if not opened or opened[-1].text != _CLOSING[token.text]:
+                return f"nothing is opened that {_until(text, token)} closes"
+            opened.pop()
+        elif token.text == ";":
+            return f"a semicolon stands behind {_until(text, token)}"
+    return f"{_from(text, opened[-1].start)} is never closed" if opened else None
+
+
+def _missing_operand(text: str, tokens: Sequence[Token]) -> str | None:
+    """An operator that has nothing to work on."""
+    angles_are_types = any(
+        token.is_word(_TYPES) and after.text in _ANGLES for token, after in pairwise(tokens)
+    )
+    operators = _BETWEEN - _ANGLES if angles_are_types else _BETWEEN
+    for index, token in enumerate(tokens):
+        between = token.is_sign(operators) or _is_and_or(tokens, index)
+        first = index == 0
+        last = index + 1 == len(tokens)
+        if between and (first or _opens(tokens, index - 1)):
+            return f"nothing stands before {_from(text, token.start)}"
+        if not between and not token.is_sign(_BEFORE) and not _is_not(tokens, index):
+            continue
+        if last or _closes(tokens, index + 1):
+            return f"nothing stands behind {_until(text, token)}"
+        after = tokens[index + 1]
+        if after.is_sign(operators) or _is_and_or(tokens, index + 1):
+            both = text[token.start : after.start + len(after.text)]
+            return f"nothing stands between {token.text} and {after.text} in {_shown(both)}"
+    return None
+
+
+def _no_expression(text: str, tokens: Sequence[Token]) -> str | None:
+    """What is right in a statement, but in no expression."""
+    first = tokens[0]
+    clause = len(tokens) > 2 and first.is_word(_CLAUSES) and tokens[1].kind is TokenKind.WORD
+    if clause and tokens[2].is_sign(_BETWEEN | {"."}):
+        return f"it begins with {first.text}, which is not part of it"
+    for index in range(1, len(tokens) - 2):
+        one, other = tokens[index], tokens[index + 1]
+        side_by_side = one.name is not None and other.name is not None
+        if side_by_side and _is_dot(tokens, index - 1) and _is_dot(tokens, index + 2):
+            return f"nothing stands between {one.text} and {other.text} in {_shown(text)}"
+    return None
+
+
+def _is_and_or(tokens: Sequence[Token], index: int) -> bool:
+    return tokens[index].is_word(_AND_OR) and not _is_name(tokens, index)
+
+
+def _is_not(tokens: Sequence[Token], index: int) -> bool:
+    return tokens[index].is_word(frozenset({"NOT"})) and not _is_name(tokens, index)
+
+
+def _is_name(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a keyword is the name of something: of a column, or behind AS."""
+    named = index > 0 and tokens[index - 1].is_word(frozenset({"AS"}))
+    return named or _is_dot(tokens, index - 1) or _is_dot(tokens, index + 1)
+
+
+def _is_dot(tokens: Sequence[Token], index: int) -> bool:
+    return 0 <= index < len(tokens) and tokens[index].text == "."
+
+
+def _opens(tokens: Sequence[Token], index: int) -> bool:
+    return tokens[index].is_sign(frozenset("([,"))
+
+
+def _closes(tokens: Sequence[Token], index: int) -> bool:
+    return tokens[index].is_sign(frozenset(")],"))
+
+
+def _from(text: str, start: int) -> str:
+    return _shown(text[start:])
+
+
+def _until(text: str, token: Token) -> str:
+    end = token.start + len(token.text)
+    return repr(text[max(0, end - _SHOWN) : end].strip())
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
