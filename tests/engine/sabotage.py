@@ -156,8 +156,8 @@ def sorted_by_spark(patch: Patch) -> None:
     patch.setattr(acid_compaction, "plan_bucket", out_of_order)
 
 
-def save_other_rows(save: Any, change: Any, frame: Any, *more: Any) -> None:
-    save(change(frame), *more)
+def write_other_rows(as_events: Any, change: Any, frame: Any, *more: Any) -> Any:
+    return as_events(change(frame), *more)
 
 
 def reads_less(patch: Patch) -> None:

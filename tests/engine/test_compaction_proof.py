@@ -36,11 +36,11 @@ from tests.engine.sabotage import (
     reads_other_values,
     reads_twice,
     repeats_an_event,
-    save_other_rows,
     sorted_by_spark,
     swaps_two_rows,
     takes_a_file_twice,
     takes_a_stripe_of_another_file,
+    write_other_rows,
 )
 from tests.orc.acid_files import enveloped, with_acid_metadata
 from tests.orc.orc_tables import flat_file
@@ -227,14 +227,14 @@ def test_copied_stripes_are_counted_too(make: Callable[..., Case]) -> None:
 @HIVE4
 def test_the_way_by_spark_is_proved_too(case: Case, monkeypatch: Patch) -> None:
     sorted_by_spark(monkeypatch)
-    save = bucket_sorting._save
+    as_events = bucket_sorting.as_events
     for change in (
         lambda frame: frame.where("id != 7"),
         lambda frame: frame.withColumn("v", functions.expr("if(id = 7, 'other', v)")),
     ):
         with pytest.MonkeyPatch.context() as patch:
-            spoil = partial(save_other_rows, save, change)
-            patch.setattr(bucket_sorting, "_save", spoil)
+            spoil = partial(write_other_rows, as_events, change)
+            patch.setattr(bucket_sorting, "as_events", spoil)
             _caught(case, "major")
     (done,) = case.compact("major").partitions
     assert done.outcome == "compacted", done
