@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
-from typing import Self
+from typing import ClassVar, Self
 
 from airflow_hiveacid.errors import DiskFull, InvalidJob
 
@@ -16,6 +16,8 @@ FAULT_VARIABLE = "HIVEACID_FAULT"
 SUBMITTED_VARIABLE = "HIVEACID_SUBMITTED"
 # How the lines of a PhaseLog begin, which tells them from all that Spark says.
 PROGRESS = "hiveacid: "
+# How often those who wait are told what goes on.
+TELL_SECONDS = 10.0
 
 
 class Phase(StrEnum):
@@ -35,6 +37,14 @@ class Phase(StrEnum):
 class PhaseObserver:
     """Is told what a run is doing; whoever inherits from it takes what it wants to know."""
 
+    def step(self, name: str, seconds: float | None = None) -> None:
+        """The same as the phases, for people: "read the source" begins, or has ended well.
+
+        Args:
+            name: The phase, and what it does here.
+            seconds: How long it has taken, inner phases not counted; None is not ended yet.
+        """
+
     def enter(self, phase: Phase) -> None:
         """A phase begins."""
 
@@ -52,7 +62,7 @@ class PhaseObserver:
 
 
 class PhaseClock:
-    """Measures phases and tells observers: `with clock(Phase.OPEN): ...`.
+    """Measures phases and tells observers: `with clock(Phase.READ, "the source"): ...`.
 
     A phase may come again (a restart) and may lie within another one: each second is counted once,
     for the innermost phase. One thread at a time uses a clock.
@@ -75,14 +85,21 @@ class PhaseClock:
         return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
 
     @contextmanager
-    def __call__(self, phase: Phase) -> Iterator[None]:
-        """Spend the body of a with statement in a phase."""
+    def __call__(self, phase: Phase, what: str = "") -> Iterator[None]:
+        """Spend the body of a with statement in a phase.
+
+        Args:
+            phase: The phase.
+            what: What is read or written in it, since a run does that more than once.
+        """
+        name = f"{phase.value} {what}".rstrip()
         started = self._now()
         self._seconds.setdefault(phase.value, 0.0)
         self._inner.append(0.0)
         own = 0.0
         try:
             for observer in self._observers:
+                observer.step(name)
                 observer.enter(phase)
             yield
         finally:
@@ -92,6 +109,7 @@ class PhaseClock:
             if self._inner:
                 self._inner[-1] += whole
         for observer in self._observers:
+            observer.step(name, own)
             observer.leave(phase, own)
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
@@ -106,22 +124,23 @@ class PhaseClock:
 
 
 class PhaseLog(PhaseObserver):
-    """Prints a line for every phase, for whoever watches the task's log.
+    """Prints a line for every step, for whoever watches the task's log.
 
     Args:
         about: What the lines are about, where several things are done side by side.
+
+    Attributes:
+        last: When a line was printed last, of whatever log, by time.monotonic().
     """
+
+    last: ClassVar[float] = 0.0
 
     def __init__(self, about: str = "") -> None:
         self._head = f"{PROGRESS}{about}: " if about else PROGRESS
 
-    def enter(self, phase: Phase) -> None:
-        """A phase begins."""
-        self.note(f"{phase.value} ...")
-
-    def leave(self, phase: Phase, seconds: float) -> None:
-        """A phase is over."""
-        self.note(f"{phase.value} done in {seconds:.2f} s")
+    def step(self, name: str, seconds: float | None = None) -> None:
+        """A step begins, or is over."""
+        self.note(f"{name} ..." if seconds is None else f"{name} done in {seconds:.2f} s")
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
         """A transaction was opened."""
@@ -130,6 +149,7 @@ class PhaseLog(PhaseObserver):
 
     def note(self, text: str) -> None:
         """Something worth a line."""
+        PhaseLog.last = time.monotonic()
         # A log that nobody can write or read any more must not change what is done.
         with suppress(OSError):
             # In one piece, or lines of compactions that run side by side get mixed up.

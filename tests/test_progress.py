@@ -11,6 +11,7 @@ from airflow_hiveacid.progress import (
     InjectedFault,
     Phase,
     PhaseClock,
+    PhaseLog,
     PhaseObserver,
 )
 
@@ -60,6 +61,29 @@ def test_each_second_counts_once_for_the_innermost_phase():
         "leave read 5",
         "enter read",
         "leave read 8",
+    ]
+
+
+def test_steps_of_a_phase_have_names(capsys):
+    hand = Hand()
+    clock = PhaseClock([PhaseLog("statement 2 of 3")], now=hand)
+    with clock(Phase.READ, "the source"):
+        hand.time += 1
+        with clock(Phase.LOCK, "db.t"):
+            hand.time += 2
+    with clock(Phase.COMMIT):
+        pass
+    assert clock.seconds == {"read": 1, "lock": 2, "commit": 0}
+    assert capsys.readouterr().out.splitlines() == [
+        f"hiveacid: statement 2 of 3: {line}"
+        for line in (
+            "read the source ...",
+            "lock db.t ...",
+            "lock db.t done in 2.00 s",
+            "read the source done in 1.00 s",
+            "commit ...",
+            "commit done in 0.00 s",
+        )
     ]
 
 

@@ -43,13 +43,32 @@ def describe_run(token: str) -> str:
     Args:
         token: A run token, without the mark of its tables.
     """
+    parts = _parts(token)
+    if parts is None:
+        return f"run {token}"
+    airflow, colon, dag, run, task, map_index = parts
+    where = f" in Airflow {airflow}" if colon else ""
+    mapped = "" if map_index == "-1" else f"[{map_index}]"
+    return f"Airflow task {task}{mapped} of DAG {dag}{where}, run {run}"
+
+
+def task_of_run(token: str) -> str:
+    """Say in short whose a run is: "dag.task" of an Airflow task, else the token.
+
+    Args:
+        token: A run token, without the mark of its tables.
+    """
+    parts = _parts(token)
+    return token if parts is None else f"{parts[2]}.{parts[4]}"
+
+
+def _parts(token: str) -> tuple[str, str, str, str, str, str] | None:
+    """The instance of Airflow, whether there is one, the DAG, run, task and map index."""
     # Only the first and the last two parts are sure to be free of slashes.
     dag, slash, rest = token.partition("/")
     parts = rest.rsplit("/", 2)
     if not slash or len(parts) != 3:
-        return f"run {token}"
+        return None
     run, task, map_index = parts
     airflow, colon, dag = dag.rpartition(":")
-    where = f" in Airflow {airflow}" if colon else ""
-    mapped = "" if map_index == "-1" else f"[{map_index}]"
-    return f"Airflow task {task}{mapped} of DAG {dag}{where}, run {run}"
+    return airflow, colon, dag, run, task, map_index

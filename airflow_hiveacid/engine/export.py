@@ -102,7 +102,7 @@ class _Export:
             exclusive.own(partial(self._storage.delete_directory, self._staged), path)
             rows = self._write(ref, path)
             exclusive.confirm_alive()
-            with self._phases(Phase.PUBLISH):
+            with self._phases(Phase.PUBLISH, "the folder"):
                 return self._publish(rows)
 
     def _write(self, ref: TableRef, path: str) -> int:
@@ -115,7 +115,10 @@ class _Export:
             changes = reader.changes(session, table, self._job.source)
             rows = self._enveloped(changes).observe(told, F.count(F.lit(1)).alias("rows"))
             writer = rows.write.format(self._job.format)
-            with self._phases(Phase.WRITE), spark_errors_as_ours(f"The export to {path}"):
+            with (
+                self._phases(Phase.WRITE, "the changes"),
+                spark_errors_as_ours(f"The export to {path}"),
+            ):
                 writer.options(**_OPTIONS.get(self._job.format, {})).save(path)
         return int(told.get["rows"])
 

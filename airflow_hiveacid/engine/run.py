@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.ddl import run_ddl
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.export import export_changes
+from airflow_hiveacid.engine.pulse import Pulse
 from airflow_hiveacid.engine.statements.from_job import statement_of
 from airflow_hiveacid.engine.streams import StreamRun
 from airflow_hiveacid.engine.write.atomic_write import run_statements
@@ -39,11 +40,12 @@ def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) 
     job.validate()
     if job.metastore is None:
         raise InvalidJob("The job does not say which metastore to use.")
-    if isinstance(job, ScriptJob):
-        return _run_script(spark, job, observers)
-    if isinstance(job, StreamJob):
-        return StreamRun(spark, job, job.metastore, observers).run()
-    return _run_one(spark, job, job.metastore, observers)
+    with Pulse(spark):
+        if isinstance(job, ScriptJob):
+            return _run_script(spark, job, observers)
+        if isinstance(job, StreamJob):
+            return StreamRun(spark, job, job.metastore, observers).run()
+        return _run_one(spark, job, job.metastore, observers)
 
 
 def _run_script(
@@ -53,7 +55,9 @@ def _run_script(
     for number, job in enumerate(script.runs(), start=1):
         assert job.metastore is not None
         try:
-            reports.append(_run_one(spark, job, job.metastore, observers))
+            about = f"statement {number} of {len(script.statements)}"
+            about = about if len(script.statements) > 1 else ""
+            reports.append(_run_one(spark, job, job.metastore, observers, about))
         except HiveAcidError as error:
             error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
             raise
@@ -67,13 +71,14 @@ def _run_one(
     job: Job,
     metastore: MetastoreOptions,
     observers: Sequence[PhaseObserver],
+    about: str = "",
 ) -> RunReport | CompactReport:
     if isinstance(job, CreateTableJob | ConvertJob):
         with MetastoreClient(metastore) as client:
             return run_ddl(client, job)
     fault = FaultInjector.from_environment()
     # In this order: what is told in the log can already be looked up.
-    watching = [*observers, PhaseLog(), *([fault] if fault else [])]
+    watching = [*observers, PhaseLog(about), *([fault] if fault else [])]
     if isinstance(job, CompactJob):
         return _compact(spark, metastore, job, watching)
     if isinstance(job, ExportChangesJob):

@@ -285,10 +285,7 @@ class _BatchLog(PhaseLog):
     def __init__(self, batch_id: int) -> None:
         super().__init__(f"batch {batch_id}")
 
-    def enter(self, phase: Phase) -> None:
-        """Of no interest."""
-
-    def leave(self, phase: Phase, seconds: float) -> None:
+    def step(self, name: str, seconds: float | None = None) -> None:
         """Of no interest."""
 
     def opened(self, txn_id: int, write_ids: Any) -> None:

@@ -145,7 +145,7 @@ class PartitionCompactor(ABC):
                 " Metastore 4 hides it until it is complete.",
                 remedy="Let Hive compact the table.",
             )
-        with self.phases(Phase.READ):
+        with self.phases(Phase.READ, "the directories"):
             self._require_same_table()
             files = list_files(self.storage)
             state = read_state(
@@ -180,13 +180,13 @@ class PartitionCompactor(ABC):
         self.directories = StagedDirectories(self.storage.location, self.compaction)
         group = f"hiveacid-{self.compaction.txn_id}"
         with (
-            self.phases(Phase.WRITE),
+            self.phases(Phase.WRITE, "the compacted files"),
             cancelling_jobs(self.spark, group, f"{plan.type} {self.name}"),
             spark_errors_as_ours(f"Compacting {self.name}"),
         ):
             self.write(plan, state)
         self.compaction.check_alive()
-        with self.phases(Phase.REGISTER):
+        with self.phases(Phase.REGISTER, "what was compacted"):
             self._require_same_table()
             # Of a table that nobody has written there are original files to compact. To the
             # metastore a 0 is every write id, and it would forget which of them are aborted.
@@ -196,7 +196,7 @@ class PartitionCompactor(ABC):
                 require_no_deletes(_names(list_files(self.storage)) - _names(files))
             # On Hive 3 the rename is the commit. What counts is what was asked for, whatever it became.
             self._require_no_overlap(type_)
-        with self.phases(Phase.PUBLISH):
+        with self.phases(Phase.PUBLISH, "the files"):
             self._publish(plan)
         self.compaction.commit()
         self._remember()

@@ -101,7 +101,7 @@ class InsertStatement(Statement):
         """Stage the rows of the source."""
         source = self._source.frame(context.reader, context.shared)
         context.check_nanoseconds(source)
-        with context.phases(Phase.WRITE):
+        with context.phases(Phase.WRITE, "the new rows"):
             rows = rows_for(context.table, source, self.plan)
             rows = in_session(rows, evaluating_session(rows.sparkSession))
             context.output.write_rows(rows, replace=self.replaces)
@@ -149,7 +149,7 @@ class TruncateStatement(Statement):
 
     def run(self, context: WriteContext) -> Counts:
         """Stage the empty bases."""
-        with context.phases(Phase.WRITE):
+        with context.phases(Phase.WRITE, "the empty bases"):
             # Once more, under the locks: somebody may have added one.
             chosen = partitions_to_truncate(
                 context.spark, context.client, context.table, self.partition

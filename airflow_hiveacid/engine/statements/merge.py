@@ -105,7 +105,7 @@ class MergeStatement(Statement):
     def run(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
         source = self._rows
-        with context.phases(Phase.READ):
+        with context.phases(Phase.READ, "the rows that match"):
             if source is None:
                 rows = self._source.frame(context.reader, context.shared)
                 context.check_nanoseconds(rows)
@@ -120,7 +120,7 @@ class MergeStatement(Statement):
                 acts = any(clause >= 0 for clause in acted)
                 if acts and (repeated := found.repeated(SHOWN_DUPLICATES + 1)):
                     join.refuse(repeated, snapshot)
-        with context.phases(Phase.WRITE), spark_errors_as_ours("The merge"):
+        with context.phases(Phase.WRITE, "the changes"), spark_errors_as_ours("The merge"):
             if acts:
                 found.write_deletes(context.output, snapshot.partitions)
             source.write(context, found)
@@ -151,7 +151,7 @@ class MergeStatement(Statement):
             run_token=None if token is None else source_token(token),
         )
         preparation.stack.enter_context(keeper)
-        with preparation.phases(Phase.READ):
+        with preparation.phases(Phase.READ, "the source"):
             self._rows = self._evaluated(self._source.frame(reader=None), keeper)
             self._touched = self._rows.touched
 
@@ -164,7 +164,7 @@ class MergeStatement(Statement):
         self.reads = self._source.acid_tables
         with Transaction(preparation.client, reads=self.reads) as look:
             rows = self._source.frame(TableReader(preparation.client, look))
-            with preparation.phases(Phase.READ):
+            with preparation.phases(Phase.READ, "the partitions of the source"):
                 self._touched = _touched_partitions(self._join_with(self.table, rows))
 
     def _evaluated(self, source: DataFrame, txn: ReadingTransaction) -> SourceRows:

@@ -76,7 +76,7 @@ class RestoreStatement(Statement):
             raise VersionUnknown(f"{table.ref.full_name} has no version {output.write_id} yet.")
         if self._is_flat:
             return self._overwritten(context)
-        with context.phases(Phase.READ):
+        with context.phases(Phase.READ, "the difference"):
             partitions = context.client.get_partitions(table.ref) if table.partition_keys else []
             output.locate(partitions)
             versions = (self.as_of, None)
@@ -85,7 +85,7 @@ class RestoreStatement(Statement):
             rows = [frame for frame in gone if frame is not None]
             scattered = any(is_scattered(difference.gone_from) for difference in found)
             deletes = [self._added(context, difference) for difference in found]
-        with context.phases(Phase.WRITE):
+        with context.phases(Phase.WRITE, "the difference"):
             for difference, added in zip(found, deletes, strict=True):
                 if added is not None:
                     added.write_deletes(output, difference.partitions)
@@ -103,12 +103,12 @@ class RestoreStatement(Statement):
     def _overwritten(self, context: WriteContext) -> Counts:
         """Stage the partitions of an insert-only table that differ as they were."""
         table, output = context.table, context.output
-        with context.phases(Phase.READ):
+        with context.phases(Phase.READ, "the partitions that differ"):
             restored = self._differing(context.reader, table)
             output.locate([each.partition for each in restored if each.partition is not None])
             before = FlatSnapshot(table, [(each.partition, each.before) for each in restored])
             check_nanoseconds(context.spark, before, "the restore")
-        with context.phases(Phase.WRITE):
+        with context.phases(Phase.WRITE, "them as they were"):
             if any(each.before for each in restored):
                 output.write_rows(before.rows(context.spark), replace=True)
             # Where there were no rows, there are none again.

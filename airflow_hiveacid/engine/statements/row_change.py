@@ -107,12 +107,12 @@ class DeleteStatement(RowChange):
 
     def run(self, context: WriteContext) -> Counts:
         """Stage a delete event for each row."""
-        with context.phases(Phase.READ):
+        with context.phases(Phase.READ, "the rows that match"):
             snapshot = self._snapshot(context)
             keys = self._chosen(context, snapshot).select(*KEY, F.lit(0).alias(CLAUSE))
             what = f"The delete from {context.table.ref.full_name}"
             found = RowSearch(snapshot, context.txn, what).found(keys)
-        with context.phases(Phase.WRITE):
+        with context.phases(Phase.WRITE, "the deletes"):
             found.write_deletes(context.output, snapshot.partitions)
         return Counts(deleted=context.output.deletes)
 
@@ -140,7 +140,7 @@ class UpdateStatement(RowChange):
     def run(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
         table, what = context.table, f"The update of {context.table.ref.full_name}"
-        with context.phases(Phase.READ):
+        with context.phases(Phase.READ, "the rows that match"):
             snapshot = self._snapshot(context)
             kept = {column.name.lower() for column in table.columns} - {*self.assigned}
             check_nanoseconds(context.spark, snapshot, "the update", kept)
@@ -157,7 +157,7 @@ class UpdateStatement(RowChange):
                 scattered=is_scattered(snapshot),
             )
             found = written_row_ids(rows, context.spark, [*KEY, CLAUSE])
-        with context.phases(Phase.WRITE):
+        with context.phases(Phase.WRITE, "the deletes"):
             found.write_deletes(context.output, snapshot.partitions)
             context.output.take(grouped(rows.files), width=len(table.columns))
         return Counts(updated=context.output.rows)

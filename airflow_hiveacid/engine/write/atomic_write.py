@@ -161,7 +161,7 @@ class AtomicWrite:
                 overlaps = RowOverlaps(self.client, by, since, txn)
                 for part in staged:
                     overlaps.require_none(part)
-                with self.phases(Phase.WRITE):
+                with self.phases(Phase.WRITE, "the files to their places"):
                     parts = [part.moved_to(txn) for part in staged]
                 report = self._finish_surely(txn, since, parts, locks)
             for part in staged:
@@ -198,11 +198,11 @@ class AtomicWrite:
         """Publish and commit what is staged."""
         txn.check_alive()
         require_published_together(parts)
-        with self.phases(Phase.REGISTER):
+        with self.phases(Phase.REGISTER, "what was written"):
             self._register(txn, parts)
         note, now = None, datetime.now(UTC)
         for part in parts:
-            with self.phases(Phase.PUBLISH):
+            with self.phases(Phase.PUBLISH, "the files"):
                 # Before any file can be seen: the note proves to a later try what they are.
                 note = note or self._write_note(txn, parts, now)
                 self._publish(txn, parts, part, now)

@@ -104,7 +104,7 @@ class SecondCommit:
             kept: What is staged.
         """
         try:
-            with self.phases(Phase.WRITE):
+            with self.phases(Phase.WRITE, "the same files again"):
                 return [part.made_again_in(txn) for part in kept]
         except (StorageError, DataError) as error:
             raise self.lost from error

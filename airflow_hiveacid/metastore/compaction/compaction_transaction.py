@@ -208,7 +208,7 @@ class CompactionTransaction(LiveTransaction):
 
     def _begin(self) -> None:
         started = time.monotonic()
-        with self._phases(Phase.OPEN):
+        with self._phases(Phase.OPEN, "a transaction"):
             if self._waiting is None:
                 self._check_others()
             queued = self.version is MetastoreVersion.HMS4
@@ -219,12 +219,13 @@ class CompactionTransaction(LiveTransaction):
             self._phases.opened(self.txn_id, {})
             if queued:
                 self._claim()
-        with self._phases(Phase.LOCK):
+        with self._phases(Phase.LOCK, str(self.ref)):
             lock = LockRequest(self._client, self._components(), self.txn_id, self._owner)
             lock.send()
             self._check_lock(lock)
-            lock.wait(started, self._lock_wait, partial(self._check_lock, lock))
-        with self._phases(Phase.SNAPSHOT):
+            in_vain = partial(self._check_lock, lock)
+            lock.wait(started, self._lock_wait, in_vain, self._phases)
+        with self._phases(Phase.SNAPSHOT, "of what is committed"):
             if self._renumbers and (other := self._client.latest_conflicting_txn(self.txn_id)) > 0:
                 raise SnapshotMoved(
                     f"Transaction {other} committed a change of {self.ref} after the rebalance began."

@@ -52,7 +52,7 @@ class ExclusiveTable(LiveTransaction):
             request = LockRequest(self._client, [component], self.txn_id, self._owner)
             with self._phases(Phase.LOCK):
                 request.send()
-                request.wait(time.monotonic(), self._lock_wait, self._lost)
+                request.wait(time.monotonic(), self._lock_wait, self._lost, self._phases)
         except BaseException as error:
             self.abort(type(error).__name__)
             raise

@@ -202,9 +202,9 @@ class LiveTransaction:
             for ref in sorted(set(tables))
         ]
         request = LockRequest(self._client, components, self.txn_id, self._owner)
-        with self._phases(Phase.LOCK):
+        with self._phases(Phase.LOCK, "the commits of others out"):
             request.send()
-            request.wait(time.monotonic(), limit_seconds, self.check_alive)
+            request.wait(time.monotonic(), limit_seconds, self.check_alive, self._phases)
 
     def commit(self) -> None:
         """Make everything visible, or nothing.

@@ -1,14 +1,16 @@
 """One request for several locks: send it, wait until it is granted, name who is in its way."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
+from airflow_hiveacid.acid.blockers import task_of_run
 from airflow_hiveacid.acid.locks import LockComponent, MetastoreVersion, TableRef, blocks
 from airflow_hiveacid.errors import AnswerLost, LockTimeout, TransactionAborted
 from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import HeldLock, LockAnswer, LockState
 from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.progress import TELL_SECONDS, PhaseClock
 
 LONGEST_PAUSE_SECONDS = 2.0
 
@@ -73,7 +75,11 @@ class LockRequest:
             self._receive(self._client.check_lock(own[0].lock_id, self._txn_id))
 
     def wait(
-        self, since: float, limit_seconds: float, in_vain: Callable[[], str | None]
+        self,
+        since: float,
+        limit_seconds: float,
+        in_vain: Callable[[], str | None],
+        phases: PhaseClock,
     ) -> str | None:
         """Wait until the locks are granted.
 
@@ -81,6 +87,7 @@ class LockRequest:
             since: The time, by time.monotonic(), from which on the waiting counts.
             limit_seconds: How long to wait.
             in_vain: Tells why waiting has become pointless, if it has.
+            phases: Is told now and then whom is waited for.
 
         Returns:
             None when the locks are held, else what in_vain has told.
@@ -88,8 +95,8 @@ class LockRequest:
         Raises:
             LockTimeout: They were not granted in time.
         """
-        pauses = Pauses(since, limit_seconds)
-        ahead: Collection[int] = ()
+        pauses = Pauses(since, limit_seconds, phases)
+        ahead: Sequence[HeldLock] = ()
         while not self.granted:
             if pauses.over:
                 raise self._timeout(pauses.waited)
@@ -98,7 +105,7 @@ class LockRequest:
                 return reason
             # Only a request that can be granted asks: HMS 4 on Derby stands still for minutes when
             # a lock is checked while another transaction commits.
-            ahead = {lock.lock_id for lock in self.blockers()}
+            ahead = self.blockers()
             if not ahead:
                 self.check()
         return None
@@ -165,15 +172,21 @@ class LockRequest:
 
 
 class Pauses:
-    """The pauses of one who waits in a queue: long ones, and short ones while the queue moves."""
+    """The pauses of one who waits in a queue: long ones, and short ones while the queue moves.
 
-    def __init__(self, since: float, limit_seconds: float) -> None:
+    Every ten seconds somebody is told whom is waited for.
+    """
+
+    def __init__(self, since: float, limit_seconds: float, phases: PhaseClock) -> None:
         """Begin to wait.
 
         Args:
             since: The time, by time.monotonic(), from which on the waiting counts.
             limit_seconds: How long to wait.
+            phases: Who is told.
         """
+        self._phases = phases
+        self._told = time.monotonic()
         self._since = since
         self._limit = limit_seconds
         self._pause = _FIRST_PAUSE_SECONDS
@@ -189,16 +202,20 @@ class Pauses:
         """Whether that is enough."""
         return self.waited >= self._limit
 
-    def rest(self, ahead: Collection[int]) -> None:
+    def rest(self, ahead: Sequence[HeldLock]) -> None:
         """Pause once.
 
         Args:
             ahead: Whom is waited for. When that has changed, and not many are left, more may
                 happen soon.
         """
-        if set(ahead) != self._ahead and len(ahead) <= _FEW:
+        locks = {lock.lock_id for lock in ahead}
+        if locks != self._ahead and len(locks) <= _FEW:
             self._pause = _FIRST_PAUSE_SECONDS
-        self._ahead = set(ahead)
+        self._ahead = locks
+        if time.monotonic() - self._told >= TELL_SECONDS:
+            self._told = time.monotonic()
+            self._phases.note(f"waiting for {holders(ahead)}, {self.waited:.0f} s")
         time.sleep(max(0.0, min(self._pause, self._limit - self.waited)))
         self._pause = min(self._pause * 1.5, LONGEST_PAUSE_SECONDS)
 
@@ -234,6 +251,19 @@ def _place(of: HeldLock | LockComponent) -> str:
         table = of.table
     name = of.database if table is None else table.full_name
     return name if of.partition is None else f"{name}/{of.partition}"
+
+
+def holders(locks: Sequence[HeldLock]) -> str:
+    """Name in short who has some locks: "transaction 25 of orders_hourly.merge"."""
+    named = list(dict.fromkeys(map(_holder, locks)))
+    more = f" and {len(named) - _FEW} more" if len(named) > _FEW else ""
+    return f"{', '.join(named[:_FEW]) or 'the metastore'}{more}"
+
+
+def _holder(lock: HeldLock) -> str:
+    by = f"transaction {lock.txn_id}" if lock.txn_id else f"lock {lock.lock_id}"
+    whose = lock.agent_info and task_of_run(unmarked_token(lock.agent_info))
+    return f"{by} of {whose or lock.user}"
 
 
 def describe_all(locks: Sequence[HeldLock]) -> str:

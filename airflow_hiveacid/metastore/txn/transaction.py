@@ -159,7 +159,7 @@ class Transaction(LiveTransaction):
         watches = []
         self._waited = False
         try:
-            with self._phases(Phase.OPEN):
+            with self._phases(Phase.OPEN, "a transaction"):
                 self._writer_queue.wait(started, self._lock_wait)
                 if self.version is MetastoreVersion.HMS3:
                     watches = [
@@ -178,7 +178,7 @@ class Transaction(LiveTransaction):
                     self._phases.opened(self.txn_id, self.write_ids)
                 if self._earlier_tries is not None:
                     self._earlier_tries.end(before=self.txn_id)
-            with self._phases(Phase.LOCK):
+            with self._phases(Phase.LOCK, self._names):
                 if components:
                     lock = LockRequest(self._client, components, self.txn_id, self._owner)
                     lock.send()
@@ -187,9 +187,9 @@ class Transaction(LiveTransaction):
                         if moved := watch.committed_before(lock):
                             return moved
                     in_vain = partial(self._overtaken, watches)
-                    if moved := lock.wait(started, self._lock_wait, in_vain):
+                    if moved := lock.wait(started, self._lock_wait, in_vain, self._phases):
                         return moved
-            with self._phases(Phase.SNAPSHOT):
+            with self._phases(Phase.SNAPSHOT, "of what is committed"):
                 tables = (*self._reads, *self._targets)
                 self.snapshot = Snapshot.take(self._client, tables, self.txn_id)
                 return self._moved(watches)

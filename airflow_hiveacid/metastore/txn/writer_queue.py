@@ -109,8 +109,8 @@ class WriterQueue:
         """
         self._before = None
         if self._changes and (ahead := self._ahead()):
-            with self._phases(Phase.LOCK):
-                self._wait(ahead, Pauses(since, limit_seconds))
+            with self._phases(Phase.LOCK, "the queue of writers"):
+                self._wait(ahead, Pauses(since, limit_seconds, self._phases))
 
     def keep(self) -> None:
         """Stay in the queue while something else is waited for."""
@@ -145,7 +145,7 @@ class WriterQueue:
                     f" In its way: {describe_all(self._holders() + ahead)}.",
                     remedy="Run the job again when they are done, or raise lock_wait_seconds.",
                 )
-            pauses.rest({lock.lock_id for lock in ahead})
+            pauses.rest(ahead)
             self.keep()
             ahead = self._ahead()
 

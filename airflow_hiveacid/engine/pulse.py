@@ -1,0 +1,73 @@
+"""What Spark is doing, said every ten seconds, while nothing else is said."""
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.progress import TELL_SECONDS, PhaseLog
+
+
+class Pulse:
+    """Tells the log how many of Spark's tasks are done, and how many rows, as long as it is entered."""
+
+    def __init__(self, spark: SparkSession, every: float = TELL_SECONDS) -> None:
+        """Nothing is told before it is entered.
+
+        Args:
+            spark: The session of the application.
+            every: After how many seconds of silence.
+        """
+        self._spark = spark
+        self._every = every
+        self._log = PhaseLog()
+        self._over = threading.Event()
+        # The work ends when it ends, even where Java does not answer any more.
+        self._thread = threading.Thread(target=self._beat, name="pulse", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join(timeout=1)
+
+    def look(self) -> str | None:
+        """Say what Spark is doing just now; None when that is nothing."""
+        active = self._spark._jsparkSession.sparkContext().statusStore().activeStages()
+        stages = [active.apply(number) for number in range(active.size())]
+        if not stages:
+            return None
+        tasks = sum(stage.numTasks() for stage in stages)
+        done = sum(stage.numCompleteTasks() for stage in stages)
+        told = f"Spark has done {done} of {tasks} tasks"
+        for count, verb in (
+            (sum(stage.outputRecords() for stage in stages), "written"),
+            (sum(stage.inputRecords() for stage in stages), "read"),
+        ):
+            if count:
+                return f"{told}, {count} rows {verb} so far"
+        return told
+
+    def _beat(self) -> None:
+        rest = self._every
+        while not self._over.wait(rest):
+            rest = PhaseLog.last + self._every - time.monotonic()
+            if rest > 0:
+                continue
+            rest = self._every
+            try:
+                told = self.look()
+            except (Py4JError, OSError):
+                return  # Spark has gone, which others will tell.
+            if told is not None and not self._over.is_set():
+                self._log.note(told)
