@@ -127,14 +127,18 @@ def from_record(class_: type[RecordT], data: Any, where: str) -> RecordT:
 def encode(value: Any) -> Any:
     """Turn dataclasses of this package into plain dicts, lists and values."""
     if is_dataclass(value) and not isinstance(value, type):
-        tag = _TAGS.get(type(value))
-        head = {} if tag is None else {tag[0]: tag[1]}
-        return head | {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+        return tag_of(value) | {f.name: encode(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
         return {key: encode(entry) for key, entry in value.items()}
     if isinstance(value, tuple | list):
         return [encode(entry) for entry in value]
     return value
+
+
+def tag_of(value: object) -> dict[str, str]:
+    """The key that says what class something is, and its value; nothing where its place says so."""
+    tag = _TAGS.get(type(value))
+    return {} if tag is None else {tag[0]: tag[1]}
 
 
 def decode(hint: Any, data: Any, where: str, *, tolerant: bool = False) -> Any:

@@ -47,6 +47,13 @@ class Job:
     conflict_policy: str = ConflictPolicy.HIVE.value
     orc_codec: str | None = None
 
+    def __str__(self) -> str:
+        """The job as YAML, as Airflow shows it among the rendered templates."""
+        # It knows all kinds of jobs.
+        from airflow_hiveacid.jobs.job_text import job_text
+
+        return job_text(self)
+
     def validate(self) -> None:
         """Raise InvalidJob when the job is malformed; touches no server."""
         require_table(self.target, "target")

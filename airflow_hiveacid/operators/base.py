@@ -40,7 +40,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
     job_type: ClassVar[type[Job]]
 
     template_fields: Sequence[str] = ("job", "once_per")
-    template_fields_renderers: ClassVar[dict[str, str]] = {"job": "py"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {"job": "yaml", "job.source.sql": "sql"}
     ui_color = "#fde8c9"
 
     def __init__(

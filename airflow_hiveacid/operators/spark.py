@@ -74,7 +74,10 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         "properties_file",
         "env_vars",
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = {"job": "py", "conf": "json"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **HiveAcidJobOperator.template_fields_renderers,
+        "conf": "json",
+    }
     operator_extra_links = (SparkApplicationLink(), TableHealthLink())
 
     def __init__(

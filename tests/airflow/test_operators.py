@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import (
     AirflowTaskTimeout,
 )
 from airflow.sdk import DAG
+from airflow.serialization.helpers import serialize_template_field
 
 from airflow_hiveacid import (
     BatchSource,
@@ -249,6 +250,14 @@ def test_a_reported_error_is_raised_with_its_remedy(
     assert str(caught.value).endswith("/docs/errors.md#locktimeout")
     # It is the end of the log: nothing that Airflow would tell after it.
     assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_airflow_shows_a_job_as_yaml():
+    operator = HiveAcidDeleteOperator(task_id="t", job=DELETE)
+    assert operator.template_fields_renderers["job"] == "yaml"
+    shown = serialize_template_field(operator.job, "job")
+    assert shown.startswith("job: delete\ntarget: ")
+    assert shown == str(DELETE)
 
 
 def test_a_driver_that_dies_without_a_report_may_be_tried_again(spark_submit, context):
