@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         HiveAcidTaskRefused,
         HiveAcidTaskTrouble,
     )
+    from airflow_hiveacid.jobs.compaction_need import group_needs
     from airflow_hiveacid.jobs.export_job import ExportChangesJob
     from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -130,6 +131,7 @@ __all__ = [
     "WriteOptions",
     "__version__",
     "asset_of",
+    "group_needs",
     "hive_acid_retry_policy",
     "mirror_job",
     "read_together",
@@ -163,6 +165,7 @@ _MODULES = {
         "HiveAcidTaskTrouble",
     ),
     "hooks.metastore": ("HiveAcidMetastoreHook",),
+    "jobs.compaction_need": ("group_needs",),
     "jobs.export_job": ("ExportChangesJob",),
     "jobs.maintenance_jobs": ("CleanJob", "CompactJob"),
     "jobs.metastore_options": ("MetastoreOptions",),

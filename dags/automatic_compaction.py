@@ -9,8 +9,6 @@ Try it with `make quickstart`.
 """
 
 from datetime import datetime, timedelta
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from airflow.sdk import DAG, Param, task
@@ -69,28 +67,20 @@ with DAG(
     )
 
     @task
-    def plan(needs: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-        """Make one Spark application of all partitions of a table: starting one takes time."""
-        table_and_type = itemgetter("table", "type")
-        ordered = sorted(needs, key=table_and_type)
-        return [list(group) for _, group in groupby(ordered, key=table_and_type)]
-
-    @task
-    def one_of_each_table(planned: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    def one_of_each_table(needs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
         """Clean whole tables: what somebody still read after an earlier run may go by now."""
-        return list({group[0]["table"]: group[0] for group in planned}.values())
+        return list({group[0]["table"]: group[0] for group in needs}.values())
 
-    planned = plan(needed.output)
     compact = HiveAcidCompactOperator.partial(
         task_id="compact",
         max_active_tis_per_dagrun=2,
         map_index_template="{{ task.need[0].type }} {{ task.need[0].table }}",
-    ).expand(need=planned)
+    ).expand(need=needed.output)
     clean = HiveAcidCleanOperator.partial(
         task_id="clean",
         max_active_tis_per_dagrun=2,
         map_index_template="{{ task.need.table }}",
         # What was compacted can be cleaned, whatever became of the rest.
         trigger_rule="all_done",
-    ).expand(need=one_of_each_table(planned))
+    ).expand(need=one_of_each_table(needed.output))
     compact >> clean

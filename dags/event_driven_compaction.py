@@ -8,8 +8,6 @@ Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (
 """
 
 from datetime import datetime, timedelta
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, Param, task
@@ -19,6 +17,7 @@ from airflow_hiveacid import (
     HiveAcidCompactionEventTrigger,
     HiveAcidCompactOperator,
     HiveAcidMetastoreHook,
+    group_needs,
 )
 
 TABLES = ["default.orders", "default.customers"]
@@ -64,9 +63,7 @@ with DAG(
         ]
         if not triggering_asset_events:
             needs = HiveAcidMetastoreHook().compaction_needs(params["table"])
-        table_and_type = itemgetter("table", "type")
-        ordered = sorted(needs, key=table_and_type)
-        return [list(group) for _, group in groupby(ordered, key=table_and_type)]
+        return group_needs(needs)
 
     @task
     def one_of_each_table(planned: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

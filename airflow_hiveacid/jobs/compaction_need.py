@@ -89,7 +89,7 @@ def parse_needs(data: object) -> list[CompactionNeed]:
     if tables := sorted({need.table for need in needs} - {needs[0].table}):
         raise InvalidJob(
             f"need has partitions of {needs[0].table} and of {tables[0]}.",
-            remedy="Group what the sensor found by table: one task works on one table.",
+            remedy="Group what the sensor found by table, as group_needs does.",
         )
     return needs
 
@@ -97,3 +97,18 @@ def parse_needs(data: object) -> list[CompactionNeed]:
 def partitions_of(needs: Sequence[CompactionNeed]) -> list[str] | None:
     """The partitions that are named; None is a table without partitions."""
     return [need.partition for need in needs if need.partition is not None] or None
+
+
+def group_needs(needs: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Put together what one Spark application can compact, since starting one takes time.
+
+    Each group is of one table and type, for ``.expand(need=...)`` of HiveAcidCompactOperator.
+
+    Args:
+        needs: Needs of any tables, the most useful first, as ``compaction_needs`` of
+            HiveAcidMetastoreHook and the payloads of HiveAcidCompactionEventTrigger have them.
+    """
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for need in needs:
+        groups.setdefault((need["table"], need["type"]), []).append(dict(need))
+    return list(groups.values())

@@ -17,7 +17,8 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
 
         HiveAcidCompactOperator(task_id="compact", job=CompactJob(target="sales.orders"))
 
-    What a compaction sensor returns can be mapped over, one task for each partition::
+    What a compaction sensor returns can be mapped over: one task, and so one Spark application, for all
+    partitions of a table that need the same, ``CompactJob.parallel`` of them at a time::
 
         needed = HiveAcidCompactionNeededSensor(task_id="needed", table="sales.*")
         HiveAcidCompactOperator.partial(
@@ -53,7 +54,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
         if len({need.type for need in needs}) > 1:
             raise InvalidJob(
                 f"need asks for minor and for major compactions of {needs[0].table}.",
-                remedy="Group what the sensor found by table and type.",
+                remedy="Group what the sensor found by table and type, as group_needs does.",
             )
         for need in needs:
             self.log.info("%s, %s: %s", need.name, need.type, need.reason)

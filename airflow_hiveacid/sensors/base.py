@@ -13,7 +13,8 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import is_template, require_text
+from airflow_hiveacid.jobs.compaction_need import group_needs
+from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
 from airflow_hiveacid.jobs.report import ErrorReport
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
 
+_EXPAND_BY = ("table", "partition")
 _QUIET = "hiveacid_quiet_tables"
 
 
@@ -32,12 +34,15 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
     and not at all when nobody has written it since the last one (before Airflow 3.3 this is not
     so in mode ``reschedule``, where each poke is a process of its own).
 
-    The XCom value is a list with one dict for each partition, ready for ``.expand(need=...)`` of
-    HiveAcidCompactOperator.
+    The XCom value is ready for ``.expand(need=...)`` of HiveAcidCompactOperator: a list with one list
+    for each table and type of compaction, which has a dict for each partition.
 
     :param table: A table, ``database.table``, or a pattern of tables: ``database.*`` or
         ``database.prefix*`` are all their transactional tables. (templated)
     :param partitions: The names of the partitions to look at; None is all of them. (templated)
+    :param expand_by: What becomes one mapped task, and so one Spark application: ``table`` is all that
+        was found of a table and needs the same type of compaction, which it compacts side by side;
+        ``partition`` is each partition, and the XCom value is a list of dicts.
     :param metastore_conn_id: The metastore.
     :param deferrable: Wait in the triggerer instead of on a worker.
     """
@@ -50,6 +55,7 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
         *,
         table: str,
         partitions: Sequence[str] | None = None,
+        expand_by: str = "table",
         metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
@@ -58,8 +64,10 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
         require_text(table, "table")
         if not is_template(table):
             TableRef.parse(table)
+        require_choice(expand_by, _EXPAND_BY, "expand_by")
         self.table = table
         self.partitions = partitions
+        self.expand_by = expand_by
         self.metastore_conn_id = metastore_conn_id
         self.deferrable = deferrable
         self._poll: CompactionPoll | None = None
@@ -79,7 +87,9 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
             self.log.info("%s", line)
         for line in result.problems:
             self.log.warning("%s", line)
-        return PokeReturnValue(bool(result.needs), [need.to_dict() for need in result.needs])
+        return PokeReturnValue(
+            bool(result.needs), self._grouped([need.to_dict() for need in result.needs])
+        )
 
     def execute(self, context: "Context") -> Any:
         """Wait on the worker or, when deferrable, in the triggerer."""
@@ -104,12 +114,14 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
             timeout=timedelta(seconds=self.timeout),
         )
 
-    def execute_complete(self, context: "Context", event: dict[str, Any]) -> list[dict[str, Any]]:
+    def execute_complete(self, context: "Context", event: dict[str, Any]) -> list[Any]:
         """Return what the trigger has found."""
         if event["status"] == "error":
             raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
-        needs: list[dict[str, Any]] = event["needs"]
-        return needs
+        return self._grouped(event["needs"])
+
+    def _grouped(self, needs: list[dict[str, Any]]) -> list[Any]:
+        return group_needs(needs) if self.expand_by == "table" else needs
 
     def _policy(self) -> CompactionPolicy:
         """When a partition is worth compacting."""

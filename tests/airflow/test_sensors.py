@@ -50,7 +50,7 @@ def test_the_count_of_deltas_is_what_one_sensor_waits_for(orders):
     orders.insert()
     poked = sensor.poke({})
     assert poked.is_done
-    (need,) = poked.xcom_value
+    ((need,),) = poked.xcom_value
     assert (need["table"], need["partition"], need["type"]) == ("shop.orders", None, "minor")
     assert (need["deltas"], need["delta_bytes"], need["base_bytes"]) == (3, 4007, 10_000)
     assert need["delta_ratio"] == 0.4007
@@ -63,7 +63,7 @@ def test_the_size_of_deltas_is_what_another_waits_for(orders):
         orders.insert()
     assert not sensor.poke({})
     large_insert(orders)
-    (need,) = sensor.poke({}).xcom_value
+    ((need,),) = sensor.poke({}).xcom_value
     assert (need["type"], need["deltas"]) == ("major", 13)
     assert "(limit 10 %)" in need["reason"]
 
@@ -76,7 +76,7 @@ def test_what_trino_reads_wrongly_is_what_one_more_waits_for(orders):
     write_id = int(orders.insert().split("_")[1])
     deletes = orders.root / orders.make(Delta(write_id - 1, write_id - 1, 1, is_delete=True).name)
     (deletes / "bucket_00000").rename(deletes / "bucket_00000_0")
-    (need,) = sensor.poke({}).xcom_value
+    ((need,),) = sensor.poke({}).xcom_value
     assert need["type"] == "minor"
     assert f"Trino shows rows that {deletes.name} deletes" in need["reason"]
 
@@ -94,9 +94,13 @@ def test_either_is_enough_for_the_whole_policy(more, orders):
 
 def test_what_is_found_can_be_mapped_over(orders):
     large_insert(orders)
-    needs = HiveAcidCompactionNeededSensor(task_id="t", table="shop.orders").poke({}).xcom_value
-    assert json.loads(json.dumps(needs)) == needs
-    assert parse_needs(needs)[0].table == "shop.orders"
+    grouped = HiveAcidCompactionNeededSensor(task_id="t", table="shop.orders").poke({}).xcom_value
+    assert json.loads(json.dumps(grouped)) == grouped
+    assert parse_needs(grouped[0])[0].table == "shop.orders"
+    each = HiveAcidCompactionNeededSensor(
+        task_id="t", table="shop.orders", expand_by="partition"
+    ).poke({})
+    assert [each.xcom_value] == grouped
 
 
 def test_the_log_tells_why_and_why_not(orders, capsys):
@@ -165,13 +169,13 @@ class FirstTry:
 def test_poking_returns_what_was_found(orders):
     large_insert(orders)
     sensor = HiveAcidDeltaSizeSensor(task_id="t", table="shop.orders", deferrable=False)
-    assert [need["table"] for need in sensor.execute({})] == ["shop.orders"]
+    assert [[need["table"] for need in group] for group in sensor.execute({})] == [["shop.orders"]]
 
 
 def test_a_deferrable_sensor_looks_before_it_defers(orders):
     large_insert(orders)
     sensor = HiveAcidDeltaSizeSensor(task_id="t", table="shop.orders", deferrable=True)
-    assert [need["table"] for need in sensor.execute({})] == ["shop.orders"]
+    assert [[need["table"] for need in group] for group in sensor.execute({})] == [["shop.orders"]]
 
 
 def test_it_defers_to_a_trigger_that_knows_all_but_no_secret(orders):
@@ -194,9 +198,8 @@ def test_it_defers_to_a_trigger_that_knows_all_but_no_secret(orders):
     assert (kwargs["metastore_conn_id"], kwargs["poke_interval"]) == ("hive_acid_default", 11)
     assert "s3cret" not in json.dumps(kwargs)
     complete = getattr(sensor, deferred.value.method_name)
-    assert complete({}, {"status": "found", "needs": [{"table": "shop.orders"}]}) == [
-        {"table": "shop.orders"}
-    ]
+    need = {"table": "shop.orders", "type": "minor"}
+    assert complete({}, {"status": "found", "needs": [need]}) == [[need]]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +263,7 @@ def test_the_table_and_the_policy_are_templates():
             {"policy": CompactionPolicy(quiet_hours="at night")},
             "quiet_hours",
         ),
+        (HiveAcidDeltaCountSensor, {"expand_by": "type"}, "expand_by"),
         (HiveAcidCompactionNeededSensor, {"budget": Budget(max_bytes=0)}, "max_bytes"),
     ],
 )

@@ -1,0 +1,16 @@
+from airflow_hiveacid import group_needs
+
+
+def need(table, partition, type_="minor"):
+    return {"table": table, "partition": partition, "type": type_}
+
+
+def test_a_group_is_of_one_table_and_type_and_the_most_useful_comes_first():
+    needs = [
+        need("db.b", "d=1", "major"),
+        need("db.a", "d=1"),
+        need("db.b", "d=2"),
+        need("db.b", "d=3", "major"),
+    ]
+    assert group_needs(needs) == [[needs[0], needs[3]], [needs[1]], [needs[2]]]
+    assert group_needs([]) == []
