@@ -216,7 +216,7 @@ def test_a_dag_has_a_tab_with_its_own_tables(airflow: Airflow, browser: Chromium
     browser.wait_until(graph)
     browser.evaluate(f"{graph}.click()")
     # It is laid out, then moved to where it fits.
-    browser.wait_until("document.querySelectorAll('.react-flow__node').length >= 5")
+    browser.wait_until("document.querySelectorAll('.react-flow__node').length >= 4")
     browser.wait_until(
         "/scale/.test(document.querySelector('.react-flow__viewport').style.transform)"
     )
