@@ -3,26 +3,27 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.history import print_history
 from airflow_hiveacid.cli.output import outcome_counts, print_report
-from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.cli.selection import print_answer, selected
+from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.sql.commands import Question
+    from airflow_hiveacid.jobs.script_job import ScriptedJob
+    from airflow_hiveacid.sql.questions import Question
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +39,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="DB",
         help="where tables are that are named without a database (default: %(default)s)",
     )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=100,
+        metavar="N",
+        help="print N rows of a SELECT that has no LIMIT (default: %(default)s)",
+    )
     target.add_conflict_policy(parser)
     target.add_metastore(parser)
     local_spark.add_master(parser)
@@ -45,55 +53,111 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the statements and print what each has done, or what the one has asked.
+    """Run the statements, and print what each has done or what it has asked.
 
     Returns:
         0, or the exit code of the error of the statement that failed.
     """
     # Reading SQL takes its parser, which no other command needs.
-    from airflow_hiveacid.sql.script import to_question, to_script
+    from airflow_hiveacid.jobs.script_job import ScriptedJob
+    from airflow_hiveacid.sql.script import to_steps
 
-    text = _text(arguments)
-    question = to_question(text, arguments.database)
-    if question is not None:
-        return _answer(question, arguments)
-    job = to_script(text, arguments.database)
-    job = replace(
-        job,
-        metastore=target.metastore(arguments),
-        conflict_policy=arguments.conflict_policy,
-    )
-    job.validate()
-    report = _run(job, arguments.master)
-    lines = (
-        f"{number}. {_as_text(statement.report)}"
-        for number, statement in enumerate(report.statements, start=1)
-    )
-    return print_report(report, lines, as_json=arguments.json)
+    steps = to_steps(_text(arguments), arguments.database)
+    if not steps:
+        raise InvalidJob("The script has no statement.")
+    results: list[dict[str, Any]] = []
+    number = 1
+    for asks, group in groupby(steps, lambda step: not isinstance(step, ScriptedJob)):
+        found = list(group)
+        if asks:
+            for question in found:
+                _answer(question, arguments, results)  # type: ignore[arg-type]
+        elif status := _work(found, number, arguments, results):  # type: ignore[arg-type]
+            _print_json(results, arguments)
+            return status
+        number += len(found)
+    _print_json(results, arguments)
+    return 0
 
 
 COMMAND = Command(
     name="sql",
-    help="run SQL: INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, CONVERT, COMPACT",
-    description="Run statements of SQL on ACID tables with Spark, one after the other, each in a "
-    "transaction of its own; or answer SHOW HISTORY db.t [LIMIT n] or DESCRIBE DETAIL db.t, without.",
+    help="run SQL: CREATE, ALTER, DROP, SHOW, DESCRIBE, SELECT, INSERT, UPDATE, DELETE, MERGE, ...",
+    description="Run statements of SQL on ACID tables one after the other, each in a transaction of "
+    "its own, and answer questions: SHOW, DESCRIBE and SELECT. Spark is started for what works on "
+    "rows or files, and for a SELECT of more than the columns of a table.",
     configure=_configure,
     run=run,
     changes=True,
 )
 
 
-def _answer(question: "Question", arguments: argparse.Namespace) -> int:
-    from airflow_hiveacid.maintenance.table_detail import table_detail
-    from airflow_hiveacid.metastore.client import MetastoreClient
+def _work(
+    jobs: "Sequence[ScriptedJob]",
+    number: int,
+    arguments: argparse.Namespace,
+    results: list[dict[str, Any]],
+) -> int:
+    """Run statements as a script, the first of which has a number."""
+    job = replace(
+        ScriptJob.of(jobs),
+        metastore=target.metastore(arguments),
+        conflict_policy=arguments.conflict_policy,
+    )
+    job.validate()
+    report = _run(job, arguments.master)
+    lines = (
+        ()
+        if arguments.json
+        else (
+            f"{at}. {_as_text(statement.report)}"
+            for at, statement in enumerate(report.statements, start=number)
+        )
+    )
+    results.append(report.to_dict())
+    return print_report(report, lines, as_json=False)
 
-    ref = TableRef.parse(question.table)
-    if question.limit is not None:
-        return print_history(ref, arguments, limit=question.limit)
-    with closing(MetastoreClient(target.metastore(arguments))) as client:
-        detail = table_detail(client, ref)
-    print(json.dumps(codec.encode(detail), ensure_ascii=False) if arguments.json else detail)
-    return 0
+
+def _answer(
+    question: "Question", arguments: argparse.Namespace, results: list[dict[str, Any]]
+) -> None:
+    """Print the answer of a question, or keep it for the end."""
+    from airflow_hiveacid.cli.answers import answer
+    from airflow_hiveacid.maintenance.history_view import History
+    from airflow_hiveacid.maintenance.table_detail import table_detail
+    from airflow_hiveacid.maintenance.table_history import table_history
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.sql import questions
+
+    if isinstance(question, questions.Select):
+        found = selected(question, arguments)
+    else:
+        with closing(MetastoreClient(target.metastore(arguments))) as client:
+            match question:
+                case questions.ShowHistory(ref, limit):
+                    entries = table_history(client, ref, limit=limit)
+                    plain = [codec.encode(replace(entry, directories=())) for entry in entries]
+                    results.append({"table": ref.full_name, "history": plain})
+                    if not arguments.json:
+                        print(History(ref.full_name, entries))
+                    return
+                case questions.DescribeDetail(ref):
+                    detail = table_detail(client, ref)
+                    results.append(codec.encode(detail))
+                    if not arguments.json:
+                        print(detail)
+                    return
+            found = answer(client, question)
+    results.append(found.to_dict())
+    if not arguments.json:
+        print_answer(found)
+
+
+def _print_json(results: Sequence[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    """One object: the result, or the list of several ones."""
+    if arguments.json:
+        shown = results[0] if len(results) == 1 else {"results": results}
+        print(json.dumps(shown, ensure_ascii=False))
 
 
 def _text(arguments: argparse.Namespace) -> str:
@@ -114,7 +178,7 @@ def _run(job: ScriptJob, master: str) -> ScriptReport:
         report = local_spark.run_on_spark(job, master, "hiveacid sql")
         assert isinstance(report, ScriptReport)
         return report
-    from airflow_hiveacid.ddl import run_script_of_ddl
+    from airflow_hiveacid.ddl.run import run_script_of_ddl
     from airflow_hiveacid.metastore.client import MetastoreClient
 
     assert job.metastore is not None

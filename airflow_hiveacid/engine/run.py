@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.ddl import run_ddl
+from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.export import export_changes
 from airflow_hiveacid.engine.pulse import Pulse
@@ -14,7 +14,7 @@ from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs.changes_range import ranges_of
-from airflow_hiveacid.jobs.ddl_jobs import ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
@@ -73,7 +73,7 @@ def _run_one(
     observers: Sequence[PhaseObserver],
     about: str = "",
 ) -> RunReport | CompactReport:
-    if isinstance(job, CreateTableJob | ConvertJob):
+    if isinstance(job, CatalogJob):
         with MetastoreClient(metastore) as client:
             return run_ddl(client, job)
     fault = FaultInjector.from_environment()

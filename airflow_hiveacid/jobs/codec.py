@@ -15,6 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import (
+    catalog_jobs,
     ddl_jobs,
     export_job,
     maintenance_jobs,
@@ -43,6 +44,13 @@ _JOBS: dict[str, type] = {
     "truncate": ddl_jobs.TruncateJob,
     "create_table": ddl_jobs.CreateTableJob,
     "convert": ddl_jobs.ConvertJob,
+    "create_table_like": catalog_jobs.CreateTableLikeJob,
+    "create_database": catalog_jobs.CreateDatabaseJob,
+    "drop_database": catalog_jobs.DropDatabaseJob,
+    "drop_table": catalog_jobs.DropTableJob,
+    "rename_table": catalog_jobs.RenameTableJob,
+    "add_columns": catalog_jobs.AddColumnsJob,
+    "table_properties": catalog_jobs.TablePropertiesJob,
     "script": script_job.ScriptJob,
     "export": export_job.ExportChangesJob,
     "stream": stream_job.StreamJob,

@@ -15,7 +15,7 @@ FORMATS = ("ORC", "PARQUET", "TEXTFILE", "CSV", "JSON")
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """A column of a table that is to be created.
+    """A column that a table is to get.
 
     Attributes:
         name: Its name.
@@ -27,9 +27,23 @@ class ColumnSpec:
     type: str
     comment: str | None = None
 
+    def validate(self) -> None:
+        """Raise InvalidJob unless it has a name, and a type that Hive has."""
+        require_text(self.name, "columns: a name")
+        if not is_template(self.type):
+            try:
+                parse_type(self.type)
+            except UnsupportedTable as error:
+                raise InvalidJob(f"The column {self.name}: {error}") from error
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTableJob(Job):
+class CatalogJob(Job):
+    """A job that only the metastore has work with; it needs no Spark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTableJob(CatalogJob):
     """Create a transactional table; it needs no Spark.
 
     Attributes:
@@ -65,15 +79,10 @@ class CreateTableJob(Job):
             raise InvalidJob(f"{self.target} would have no columns.")
         seen: set[str] = set()
         for column in (*self.columns, *self.partition_keys):
-            require_text(column.name, "columns: a name")
+            column.validate()
             if column.name.lower() in seen:
                 raise InvalidJob(f"{self.target} would have the column {column.name} twice.")
             seen.add(column.name.lower())
-            if not is_template(column.type):
-                try:
-                    parse_type(column.type)
-                except UnsupportedTable as error:
-                    raise InvalidJob(f"The column {column.name}: {error}") from error
         if self.format not in FORMATS:
             raise InvalidJob(f"format: {self.format!r} is none of {', '.join(FORMATS)}.")
         if self.format != "ORC" and not self.insert_only:
@@ -97,7 +106,7 @@ class CreateTableJob(Job):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertJob(Job):
+class ConvertJob(CatalogJob):
     """Make a full-ACID table of a plain managed table of ORC files; it needs no Spark.
 
     The files stay what and where they are. A table that is full ACID already is left alone.

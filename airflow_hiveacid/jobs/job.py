@@ -56,7 +56,7 @@ class Job:
 
     def validate(self) -> None:
         """Raise InvalidJob when the job is malformed; touches no server."""
-        require_table(self.target, "target")
+        self._validate_target()
         if self.metastore is not None:
             self.metastore.validate()
         if self.run_token is not None:
@@ -100,6 +100,10 @@ class Job:
         """
         rendered: Self = _render(self, template, "job")
         return rendered
+
+    def _validate_target(self) -> None:
+        """Check that the target is a table."""
+        require_table(self.target, "target")
 
     def _validate_own(self) -> None:
         """Check what only this kind of job has."""

@@ -61,6 +61,17 @@ def unmarked_token(token: str) -> str:
     return run + statement
 
 
+def is_later_statement(token: str, than: str) -> bool:
+    """Whether a token is of the same run as another one, and of a later statement of its script.
+
+    Args:
+        token: A token, marked or not.
+        than: The other one.
+    """
+    (run, statement, _), (other_run, other, _) = _parts(token), _parts(than)
+    return run == other_run and bool(statement and other) and int(statement[1:]) > int(other[1:])
+
+
 def agent_info(token: str) -> str:
     """A token as the metastore can keep it.
 

@@ -5,8 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.ddl_jobs import ConvertJob, CreateTableJob, TruncateJob
-from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.catalog_jobs import (
+    AddColumnsJob,
+    CreateDatabaseJob,
+    CreateTableLikeJob,
+    DropDatabaseJob,
+    DropTableJob,
+    RenameTableJob,
+    TablePropertiesJob,
+)
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.field_checks import is_template, require_table
 from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
@@ -24,6 +33,13 @@ ScriptedJob = (
     | TruncateJob
     | CreateTableJob
     | ConvertJob
+    | CreateTableLikeJob
+    | CreateDatabaseJob
+    | DropDatabaseJob
+    | DropTableJob
+    | RenameTableJob
+    | AddColumnsJob
+    | TablePropertiesJob
 )
 
 
@@ -32,7 +48,7 @@ class ScriptJob(Job):
     """Run jobs one after the other, each in a transaction of its own.
 
     The script's metastore, run token and other options are those of all its statements; its target
-    is that of the first. When it is tried again, what has been committed is not done again.
+    is that of the first that has to do with a table. When it is tried again, what has been committed is not done again.
 
     Attributes:
         statements: The jobs, in order.
@@ -48,7 +64,8 @@ class ScriptJob(Job):
         """A script of some statements."""
         if not statements:
             raise InvalidJob("The script has no statement.")
-        return cls(target=statements[0].target, statements=tuple(statements))
+        named = next((job for job in statements if job.tables), statements[0])
+        return cls(target=named.target, statements=tuple(statements))
 
     def runs(self) -> Iterator[ScriptedJob]:
         """The jobs as they are run, with the script's options."""
@@ -71,7 +88,11 @@ class ScriptJob(Job):
     @property
     def needs_spark(self) -> bool:
         """Whether a statement works on rows or files."""
-        return not all(isinstance(job, CreateTableJob | ConvertJob) for job in self.statements)
+        return not all(isinstance(job, CatalogJob) for job in self.statements)
+
+    def _validate_target(self) -> None:
+        if not self.statements or any(job.tables for job in self.statements):
+            require_table(self.target, "target")
 
     def _validate_own(self) -> None:
         if not self.statements and not is_template(self.target):

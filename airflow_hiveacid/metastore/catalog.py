@@ -37,6 +37,7 @@ class HiveDatabase:
     managed_location: str | None
     owner: str | None
     parameters: Mapping[str, str]
+    comment: str | None = None
 
     @classmethod
     def from_thrift(cls, database: Any) -> Self:
@@ -47,6 +48,7 @@ class HiveDatabase:
             managed_location=database.managedLocationUri,
             owner=database.ownerName,
             parameters=database.parameters or {},
+            comment=database.description,
         )
 
 

@@ -1,7 +1,7 @@
 """A client of the Hive Metastore: one method per call, plain values in and out."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
@@ -76,9 +76,23 @@ class MetastoreClient:
         database: HiveDatabase = self.call(call, name, about=name, read=read)
         return database
 
-    def create_database(self, name: str, *, location: str | None = None) -> None:
-        """Create a database."""
-        database = idl_tables.Database(name=name, locationUri=location, parameters={})
+    def create_database(
+        self,
+        name: str,
+        *,
+        location: str | None = None,
+        managed_location: str | None = None,
+        comment: str | None = None,
+        parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a database; only version 4 has a location of its own for managed tables."""
+        database = idl_tables.Database(
+            name=name,
+            description=comment,
+            locationUri=location,
+            managedLocationUri=managed_location,
+            parameters=dict(parameters or {}),
+        )
         self.call(idl_tables.create_database, database, about=name)
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:

@@ -19,9 +19,10 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     """Runs statements of SQL on ACID tables, one after the other.
 
     There are INSERT INTO and OVERWRITE, FROM ... INSERT ... INSERT, UPDATE, DELETE, MERGE,
-    TRUNCATE, RESTORE TABLE, CREATE TABLE, CONVERT TABLE and ALTER TABLE ... COMPACT. The text is
-    read while the DAG is parsed, unless it is a template: then when the task runs. CREATE TABLE and
-    CONVERT TABLE alone run in the worker; all else is submitted to Spark.
+    TRUNCATE, RESTORE TABLE, CONVERT TABLE, CREATE, DROP and ALTER TABLE, ALTER TABLE ... COMPACT, and
+    CREATE and DROP DATABASE. The text is read while the DAG is parsed, unless it is a template: then
+    when the task runs. What changes nothing but databases and the definitions of tables runs in the
+    worker where nothing else is asked for; all else is submitted to Spark.
 
     Each statement is a transaction. When the task is tried again, those that have been committed
     are not repeated.
@@ -118,7 +119,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     def _run(self, job: ScriptJob, context: "Context") -> dict[str, Any]:
         if job.needs_spark:
             return super()._run(job, context)
-        from airflow_hiveacid.ddl import run_script_of_ddl
+        from airflow_hiveacid.ddl.run import run_script_of_ddl
         from airflow_hiveacid.metastore.client import MetastoreClient
 
         assert job.metastore is not None
@@ -132,7 +133,8 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         assert job.metastore is not None
         self._report = report
         for statement in _reports(report):
-            emit_assets(context, statement, job.metastore)
+            if "." in statement["target"]:  # Else it is a database.
+                emit_assets(context, statement, job.metastore)
 
 
 def _reports(report: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -9,20 +9,17 @@ from sqlglot.tokenizer_core import Token, TokenType
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
-from airflow_hiveacid.sql.commands import (
-    Question,
-    alter_job,
-    convert_job,
-    question_of,
-    restore_job,
-)
+from airflow_hiveacid.sql.commands import alter_job, convert_job, restore_job
+from airflow_hiveacid.sql.definitions import DATABASE, create_database_job, drop_job
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
+from airflow_hiveacid.sql.questions import Question, is_question, question_of, select_of
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
 from airflow_hiveacid.sql.tables import create_job, truncate_job
 
 _SUPPORTED = (
-    "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, RESTORE TABLE, CREATE TABLE, "
-    "CONVERT TABLE and ALTER TABLE ... COMPACT"
+    "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, RESTORE TABLE, CONVERT TABLE, "
+    "CREATE, DROP and ALTER TABLE, CREATE and DROP DATABASE, and for `hiveacid sql` SHOW, DESCRIBE "
+    "and SELECT"
 )
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.Insert: insert_job,
@@ -33,7 +30,7 @@ _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.TruncateTable: truncate_job,
     exp.Create: create_job,
 }
-_QUESTIONS = {"SHOW", "DESCRIBE", "DESC"}
+_DATABASES = [[word] for word in DATABASE]
 _FIRST_WORDS = {"INSERT", "FROM", "WITH", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CREATE"}
 
 
@@ -51,20 +48,17 @@ def to_script(text: str, database: str = "default") -> ScriptJob:
     return ScriptJob.of(to_jobs(text, database))
 
 
-def to_question(text: str, database: str = "default") -> Question | None:
-    """What a text asks, if it is a single statement that asks something.
+def to_steps(text: str, database: str = "default") -> tuple[ScriptedJob | Question, ...]:
+    """The job or the question of each statement in a text.
 
     Args:
-        text: A statement, or several.
+        text: Statements as Hive and Spark have them, separated by semicolons.
         database: Where tables are that are named without one.
 
     Raises:
-        SqlError: The question cannot be read, or is not supported.
+        SqlError: A statement cannot be read, or is not supported; the message says where it is.
     """
-    statements = list(_statements(text, database))
-    if len(statements) != 1 or statements[0].tokens[0].text.upper() not in _QUESTIONS:
-        return None
-    return question_of(statements[0])
+    return tuple(_checked_step(statement) for statement in _statements(text, database))
 
 
 def to_jobs(text: str, database: str = "default") -> tuple[ScriptedJob, ...]:
@@ -79,23 +73,33 @@ def to_jobs(text: str, database: str = "default") -> tuple[ScriptedJob, ...]:
     """
     jobs = []
     for statement in _statements(text, database):
-        try:
-            job = _job(statement)
-            job.validate()
-        except RecursionError:
-            statement.refuse(None, f"It {TANGLED}", UNTANGLE)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # The parser lets pass what has parts too few or in wrong places.
-            raise statement.error(
-                None, "It cannot be read; a part of it may be missing."
-            ) from error
-        except InvalidJob as error:
-            raise statement.error(None, error.what, error.remedy) from error
-        jobs.append(job)
+        step = _checked_step(statement)
+        if not isinstance(step, ScriptedJob):
+            statement.refuse(
+                None, "It only asks something.", "Let `hiveacid sql` answer it: tasks only work."
+            )
+        jobs.append(step)
     return tuple(jobs)
 
 
-def _job(statement: SqlStatement) -> ScriptedJob:
+def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
+    try:
+        if is_question(statement):
+            return question_of(statement)
+        step = _step(statement)
+        if isinstance(step, ScriptedJob):
+            step.validate()
+        return step
+    except RecursionError:
+        statement.refuse(None, f"It {TANGLED}", UNTANGLE)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # The parser lets pass what has parts too few or in wrong places.
+        raise statement.error(None, "It cannot be read; a part of it may be missing.") from error
+    except InvalidJob as error:
+        raise statement.error(None, error.what, error.remedy) from error
+
+
+def _step(statement: SqlStatement) -> ScriptedJob | Question:
     first = statement.tokens[0]
     word = first.text.upper()
     if word == "ALTER":
@@ -104,10 +108,10 @@ def _job(statement: SqlStatement) -> ScriptedJob:
         return convert_job(statement)
     if word == "RESTORE":
         return restore_job(statement)
-    if word in _QUESTIONS:
-        statement.refuse(
-            first, "It only asks something.", "Let `hiveacid sql` answer it, as its one statement."
-        )
+    if word == "DROP":
+        return drop_job(statement)
+    if word == "CREATE" and [token.text.upper() for token in statement.tokens[1:2]] in _DATABASES:
+        return create_database_job(statement)
     if word not in _FIRST_WORDS:
         statement.refuse(first, f"{word} is not supported.", f"There are {_SUPPORTED}.")
     tree = statement.parse()
@@ -115,9 +119,7 @@ def _job(statement: SqlStatement) -> ScriptedJob:
         if isinstance(tree, kind):
             return read(statement, tree)
     if isinstance(tree, exp.Query):
-        statement.refuse(
-            first, "A query alone does nothing.", "Write INSERT INTO a table before it."
-        )
+        return select_of(statement, tree)
     statement.refuse(first, f"This {word} cannot be read.", f"There are {_SUPPORTED}.")
 
 

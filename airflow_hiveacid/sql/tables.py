@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob
 from airflow_hiveacid.jobs.ddl_jobs import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.sql.statement import SqlStatement
 
@@ -50,8 +51,8 @@ def truncate_job(statement: SqlStatement, tree: exp.TruncateTable) -> TruncateJo
     )
 
 
-def create_job(statement: SqlStatement, tree: exp.Create) -> CreateTableJob:
-    """CREATE TABLE of a transactional table."""
+def create_job(statement: SqlStatement, tree: exp.Create) -> CreateTableJob | CreateTableLikeJob:
+    """CREATE TABLE of a transactional table, also LIKE another one."""
     if tree.args.get("kind") != "TABLE":
         statement.refuse(tree, f"CREATE {tree.args.get('kind')} is not supported.")
     if tree.expression is not None:
@@ -62,8 +63,14 @@ def create_job(statement: SqlStatement, tree: exp.Create) -> CreateTableJob:
         )
     statement.only(tree, ("this", "kind", "exists", "properties"), "CREATE TABLE")
     table = _Table(statement)
+    like: exp.Expr | None = None
     for property_ in tree.args["properties"].expressions if tree.args.get("properties") else ():
-        table.take(property_)
+        if isinstance(property_, exp.LikeProperty):
+            like = property_
+        else:
+            table.take(property_)
+    if like is not None:
+        return table.like(tree, like)
     if not isinstance(tree.this, exp.Schema):
         statement.refuse(tree, "CREATE TABLE needs columns.")
     return table.job(tree, tree.this)
@@ -90,7 +97,7 @@ class _Table:
             case exp.LocationProperty():
                 self._location = _text(node.this)
             case exp.PartitionedByProperty():
-                self._keys = _columns(self._statement, node.this.expressions)
+                self._keys = columns_of(self._statement, node.this.expressions)
             case exp.ClusteredByProperty():
                 self._clustered(node)
             case exp.FileFormatProperty():
@@ -129,7 +136,7 @@ class _Table:
             self._statement.refuse(tree, f"There is no 'transactional_properties'={kind!r}.")
         return CreateTableJob(
             target=self._statement.table(schema.this, "Creating"),
-            columns=tuple(_columns(self._statement, schema.expressions)),
+            columns=tuple(columns_of(self._statement, schema.expressions)),
             partition_keys=tuple(self._keys),
             bucket_columns=self._buckets[0],
             num_buckets=self._buckets[1],
@@ -143,6 +150,20 @@ class _Table:
                 if not name.lower().startswith("transactional")
             },
             location=self._location,
+            if_not_exists=bool(tree.args.get("exists")),
+        )
+
+    def like(self, tree: exp.Create, like: exp.Expr) -> CreateTableLikeJob:
+        """The job of a table that looks like another one."""
+        if self._format or self._serde or self._keys or self._buckets[0]:
+            self._statement.refuse(
+                like, "LIKE takes the keys, buckets and format of the other table."
+            )
+        return CreateTableLikeJob(
+            target=self._statement.table(tree.this, "Creating"),
+            like=self._statement.table(like.this, "LIKE"),
+            location=self._location,
+            properties=self._properties,
             if_not_exists=bool(tree.args.get("exists")),
         )
 
@@ -173,7 +194,8 @@ class _Table:
             self._serde_parameters |= _pairs(given.expressions)
 
 
-def _columns(statement: SqlStatement, nodes: Sequence[exp.Expr]) -> list[ColumnSpec]:
+def columns_of(statement: SqlStatement, nodes: Sequence[exp.Expr]) -> list[ColumnSpec]:
+    """The columns that are named with their types."""
     columns = []
     for node in nodes:
         if not isinstance(node, exp.ColumnDef) or node.kind is None:

@@ -1,13 +1,19 @@
 """`hiveacid sql`, as far as it needs no Spark; what statements do is tested elsewhere."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
-from tests.maintenance.acid_folders import AcidFolders
+from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from tests.maintenance.acid_folders import AcidFolders, path_of
 
+HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 
@@ -43,13 +49,89 @@ def test_questions_are_answered_without_spark(hiveacid, client, database) -> Non
     assert ["newest", "version", "3"] in [line.split() for line in told.splitlines()]
 
 
+def test_databases_and_tables_are_shown_in_milliseconds(hiveacid, client, database) -> None:
+    sql = """
+        CREATE TABLE orders (id int COMMENT 'k', note string) PARTITIONED BY (day date)
+        TBLPROPERTIES ('a' = 'b');
+        SHOW TABLES LIKE 'o*';
+        DESCRIBE EXTENDED orders;
+        ALTER TABLE orders RENAME TO sold;
+        SHOW TABLES;
+        DROP TABLE sold
+    """
+    status, said = hiveacid("sql", sql, "--database", database)
+    assert status == 0
+    lines = [line.split() for line in said.splitlines()]
+    assert lines[:3] == [
+        ["1.", "create_table", f"{database}.orders:", "done"],
+        ["tab_name"],
+        ["orders"],
+    ]
+    assert lines[3:7] == [
+        ["col_name", "data_type", "comment"],
+        ["id", "int", "k"],
+        ["note", "string"],
+        ["day", "date"],
+    ]
+    assert ["a", "b"] in lines
+    assert ["num_buckets", "-1"] in lines
+    assert lines[-3:] == [["tab_name"], ["sold"], ["6.", "drop_table", f"{database}.sold:", "done"]]
+    status, said = hiveacid("sql", "SHOW TABLES; SHOW DATABASES", "--database", database, "--json")
+    tables, databases = json.loads(said)["results"]
+    assert tables == {"columns": ["tab_name"], "rows": []}
+    assert {"database_name": database} in databases["rows"]
+
+
+def test_what_is_at_work_is_shown(hiveacid, client, database) -> None:
+    folders = AcidFolders.create(client, f"{database}.t")
+    with Transaction(client, targets=[Target(folders.ref, Operation.UPDATE)], user="ann") as txn:
+        shown = {}
+        for what in ("TRANSACTIONS", f"LOCKS {database}.t", "COMPACTIONS"):
+            shown[what.split()[0]] = json.loads(hiveacid("sql", f"SHOW {what}", "--json")[1])[
+                "rows"
+            ]
+    assert txn.txn_id in [row["txnid"] for row in shown["TRANSACTIONS"]]
+    (lock,) = shown["LOCKS"]
+    assert (lock["lock_type"], lock["lock_state"], lock["user"]) == (
+        "EXCL_WRITE",
+        "ACQUIRED",
+        "ann",
+    )
+    assert shown["COMPACTIONS"] == []
+
+
+def test_rows_of_a_table_are_selected_without_spark(hiveacid, client, database, capsys) -> None:
+    ref = TableRef(database, "t")
+    client.create_table(HiveTable.new(ref, [HiveColumn("a", "int"), HiveColumn("b", "string")]))
+    root = path_of(client.get_table(ref).folder)
+    shutil.copytree(HIVE_WRITTEN / "hive4", root, dirs_exist_ok=True)
+    shutil.rmtree(root / "base_0000003")
+    for _ in range(2):
+        txn = client.open_txn("tests", "localhost", None)
+        client.allocate_write_id(txn, ref)
+        client.commit_txn(txn)
+    everything = [json.loads(line) for line in hiveacid("cat", str(ref), "--json")[1].splitlines()]
+    assert len(everything) > 2
+    status, said = hiveacid("sql", f"SELECT B, a FROM {ref} LIMIT 2", "--json")
+    assert (status, json.loads(said)) == (
+        0,
+        {"columns": ["b", "a"], "rows": [{"b": row["b"], "a": row["a"]} for row in everything[:2]]},
+    )
+    main(["sql", f"SELECT * FROM {ref}", "--limit", "1", "--metastore", client.options.uris])
+    said = capsys.readouterr()
+    assert said.out.split() == ["a", "b", str(everything[0]["a"]), everything[0]["b"]]
+    assert "there are more than 1 rows" in said.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["SHOW TABLES"], "Line 1, column 6: Expected HISTORY before 'TABLES'"),
+        (["SHOW GRANTS"], "Line 1, column 6: SHOW GRANTS is not supported"),
+        (["SHOW TABLES IN nowhere"], "nowhere does not exist"),
+        (["SHOW PARTITIONS nowhere.t"], "nowhere.t does not exist"),
         (["SHOW HISTORY t LIMIT 1.5"], "1.5 is no number of lines"),
         (["DESCRIBE DETAIL t x"], "Expected the end before 'X'"),
-        (["DROP TABLE t"], "Line 1, column 1: DROP is not supported"),
+        (["DROP TABLE nowhere.t"], "There is no table nowhere.t"),
         ([], "Give the statements as an argument, or a file with --file"),
         (["DELETE FROM t", "--file", "x.sql"], "Give the statements as an argument, or"),
         (["--file", "/nowhere/x.sql"], "/nowhere/x.sql cannot be read"),

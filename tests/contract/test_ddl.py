@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.ddl import run_ddl
+from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.errors import TableExists, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

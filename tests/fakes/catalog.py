@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.metastore.thrift import idl_tables
 
@@ -28,6 +28,7 @@ class Catalog:
         version: MetastoreVersion,
         warehouse: Path,
         dropped: Callable[[str, str], None],
+        renamed: Callable[[TableRef, TableRef], None],
     ) -> None:
         """An empty catalog.
 
@@ -35,9 +36,11 @@ class Catalog:
             version: Whose answers it gives.
             warehouse: The folder of the default database.
             dropped: Is told of every table that goes: its database and its name.
+            renamed: Is told of every table that gets another name: its old one and its new one.
         """
         self._version = version
         self._dropped = dropped
+        self._renamed = renamed
         self._databases: dict[str, Any] = {}
         self._tables: dict[tuple[str, str], _Table] = {}
         self._ids = count(1)
@@ -141,7 +144,31 @@ class Catalog:
                     f"The table has been modified. The parameter value for key '{key}' is "
                     f"'{current}'. The expected was value was '{expected}'"
                 )
+        if (new.dbName, new.tableName) != (database, name):
+            self._rename(table, TableRef(database, name), new)
+        if told.get("CASCADE") == "true":
+            for partition in table.partitions.values():
+                partition.sd.cols = list(new.sd.cols)
         table.raw = new
+
+    def _rename(self, table: _Table, old: TableRef, new: Any) -> None:
+        ref = TableRef(new.dbName, new.tableName)
+        if (ref.database, ref.name) in self._tables:
+            raise idl_tables.InvalidOperationException(f"new table {ref} already exists")
+        usual = f"{self._databases[old.database].locationUri}/{old.name}"
+        if table.raw.sd.location == usual:
+            location = f"{self._databases[ref.database].locationUri}/{ref.name}"
+            if _folder(location).exists():
+                raise idl_tables.InvalidOperationException(
+                    f"New location for this table hive.{ref} already exists : {location}"
+                )
+            _folder(usual).rename(_folder(location))
+            new.sd.location = location
+            for partition in table.partitions.values():
+                if partition.sd.location.startswith(f"{usual}/"):
+                    partition.sd.location = location + partition.sd.location.removeprefix(usual)
+        self._tables[ref.database, ref.name] = self._tables.pop((old.database, old.name))
+        self._renamed(old, ref)
 
     # Partitions
 

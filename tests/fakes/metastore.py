@@ -26,6 +26,7 @@ from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables, idl_tx
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
 from tests.fakes.catalog import Catalog
 from tests.fakes.compactions import Compactions
+from tests.fakes.renaming import rename_table
 from tests.fakes.transactions import Transactions
 
 # Marks the tests that hold the fakes against the real servers.
@@ -79,7 +80,8 @@ class FakeMetastore:
             transactions.forget_table(database, table)
             compactions.forget_table(database, table)
 
-        catalog = Catalog(generation, self.warehouse, forget)
+        rename = partial(rename_table, transactions, compactions)
+        catalog = Catalog(generation, self.warehouse, forget, rename)
         self._parts = (catalog, transactions, compactions)
         self._forget_empty = transactions.forget_empty
         self.take_over = transactions.take_over

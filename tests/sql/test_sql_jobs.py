@@ -11,6 +11,15 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_hiveacid.jobs.catalog_jobs import (
+    AddColumnsJob,
+    CreateDatabaseJob,
+    CreateTableLikeJob,
+    DropDatabaseJob,
+    DropTableJob,
+    RenameTableJob,
+    TablePropertiesJob,
+)
 from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
@@ -184,6 +193,45 @@ CASES = {
     "CONVERT TABLE other.t": ConvertJob(target="other.t"),
     "CONVERT TABLE t TO ACID": ConvertJob(target="db.t"),
     "ALTER TABLE t SET TBLPROPERTIES ('transactional' = 'true')": ConvertJob(target="db.t"),
+    "alter table other.t rename to other.`u`": RenameTableJob(target="other.t", new_name="other.u"),
+    "ALTER TABLE t SET TBLPROPERTIES ('A' = 'B', 'c' = '')": TablePropertiesJob(
+        target="db.t", set={"A": "B", "c": ""}
+    ),
+    "ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('A', 'b')": TablePropertiesJob(
+        target="db.t", unset=("A", "b"), if_exists=True
+    ),
+    "ALTER TABLE t ADD COLUMNS (A struct<X:int,y:array<date>> COMMENT 'c', b decimal(5,2)) CASCADE": (
+        AddColumnsJob(
+            target="db.t",
+            columns=(
+                ColumnSpec("a", "struct<X:int,y:array<date>>", "c"),
+                ColumnSpec("b", "decimal(5,2)"),
+            ),
+        )
+    ),
+    "CREATE TABLE IF NOT EXISTS t LIKE other.u LOCATION '/x' TBLPROPERTIES ('a' = 'b')": (
+        CreateTableLikeJob(
+            target="db.t",
+            like="other.u",
+            location="/x",
+            properties={"a": "b"},
+            if_not_exists=True,
+        )
+    ),
+    "CREATE SCHEMA IF NOT EXISTS S COMMENT 'c' LOCATION '/s' MANAGEDLOCATION '/m' WITH "
+    "DBPROPERTIES ('A' = 'B')": CreateDatabaseJob(
+        target="S",
+        comment="c",
+        location="/s",
+        managed_location="/m",
+        properties={"A": "B"},
+        if_not_exists=True,
+    ),
+    "CREATE DATABASE `s`": CreateDatabaseJob(target="s"),
+    "DROP DATABASE IF EXISTS s CASCADE": DropDatabaseJob(target="s", if_exists=True, cascade=True),
+    "DROP SCHEMA s RESTRICT": DropDatabaseJob(target="s"),
+    "DROP TABLE t": DropTableJob(target="db.t"),
+    "drop table if exists other.t": DropTableJob(target="other.t", if_exists=True),
     """
     CREATE TRANSACTIONAL TABLE IF NOT EXISTS t (ID int COMMENT 'k', x struct<A:int,b:array<date>>)
     COMMENT 'c' PARTITIONED BY (d date) CLUSTERED BY (ID) INTO 4 BUCKETS STORED AS ORC

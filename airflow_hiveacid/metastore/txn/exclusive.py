@@ -1,6 +1,7 @@
 """An exclusive lock on a table, held while its definition is changed."""
 
 import time
+from collections.abc import Sequence
 from typing import Any, Self
 
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, TableRef
@@ -21,6 +22,9 @@ class ExclusiveTable(LiveTransaction):
         ref: TableRef,
         run_token: str | None,
         lock_wait_seconds: float,
+        *,
+        others: Sequence[TableRef] = (),
+        type_: LockType = LockType.EXCLUSIVE,
     ) -> None:
         """Describe a lock; nothing happens before it is entered.
 
@@ -29,9 +33,13 @@ class ExclusiveTable(LiveTransaction):
             ref: The table.
             run_token: The run that wants it.
             lock_wait_seconds: How long to wait for others.
+            others: More tables, which are locked at the same time.
+            type_: Another kind of lock: one that reads is enough where rows stay what they are,
+                to keep those out who want an exclusive one.
         """
         super().__init__(client, Owner.of(run_token, client.options.user), PhaseClock())
-        self._ref = ref
+        self._refs = (ref, *others)
+        self._type = type_
         self._lock_wait = lock_wait_seconds
 
     def __enter__(self) -> Self:
@@ -39,17 +47,20 @@ class ExclusiveTable(LiveTransaction):
             self._open(TxnType.DEFAULT)
             # Or it would wait for the lock of a try that was killed until that times out.
             abort_open_transactions(self._client, self._owner.agent_info, before=self.txn_id)
-            component = LockComponent(
-                type=LockType.EXCLUSIVE,
-                level=LockLevel.TABLE,
-                database=self._ref.database,
-                table=self._ref.name,
-                partition=None,
-                operation=DataOperation.NO_TXN,
-                is_transactional=False,
-                is_dynamic_partition_write=False,
-            )
-            request = LockRequest(self._client, [component], self.txn_id, self._owner)
+            components = [
+                LockComponent(
+                    type=self._type,
+                    level=LockLevel.TABLE,
+                    database=ref.database,
+                    table=ref.name,
+                    partition=None,
+                    operation=DataOperation.NO_TXN,
+                    is_transactional=False,
+                    is_dynamic_partition_write=False,
+                )
+                for ref in self._refs
+            ]
+            request = LockRequest(self._client, components, self.txn_id, self._owner)
             with self._phases(Phase.LOCK):
                 request.send()
                 request.wait(time.monotonic(), self._lock_wait, self._lost, self._phases)

@@ -11,50 +11,22 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob
-from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.catalog_jobs import (
+    RUN_PROPERTY,
+    CreateTableLikeJob,
+    free_properties,
+)
+from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
-# The property of a table that tells which run has created it.
-_RUN = "hiveacid.run_token"
 # The metastore of version 4 says so of tables that were to be managed and not transactional.
 _TRANSLATED = "TRANSLATED_TO_EXTERNAL"
 # What the metastore says of files whose names don't tell their buckets.
 _STRANGE_FILES = "Unexpected data file name format"
-
-
-def run_ddl(client: MetastoreClient, job: CreateTableJob | ConvertJob) -> RunReport:
-    """Do what a statement of DDL asks for.
-
-    Args:
-        client: The metastore.
-        job: What to create or to convert.
-
-    Raises:
-        TableExists: The table to create is there already.
-        UnsupportedTable: The table cannot be made transactional.
-    """
-    job.validate()
-    ref = TableRef.parse(job.target)
-    if isinstance(job, CreateTableJob):
-        warnings = create_table(client, ref, job)
-        return RunReport(job="create_table", target=ref.full_name, warnings=warnings)
-    warnings = convert_to_acid(
-        client, ref, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
-    )
-    return RunReport(job="convert", target=ref.full_name, warnings=warnings)
-
-
-def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptReport:
-    """Run a script that needs no Spark."""
-    ddl = [job for job in script.runs() if isinstance(job, CreateTableJob | ConvertJob)]
-    return ScriptReport.of(script.target, [run_ddl(client, job) for job in ddl])
 
 
 def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) -> tuple[str, ...]:
@@ -63,28 +35,70 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
     Returns:
         What its author should know.
     """
-    existing = _find(client, ref)
-    if existing is None:
-        table = HiveTable.new(
-            ref,
-            _columns(job.columns),
-            partition_keys=_columns(job.partition_keys),
-            bucket_columns=[name.lower() for name in job.bucket_columns],
-            num_buckets=job.num_buckets,
-            parameters={**job.properties, **({_RUN: job.run_token} if job.run_token else {})},
-            kind=TableKind.INSERT_ONLY if job.insert_only else TableKind.FULL_ACID,
-            location=job.location,
-            format=StorageFormat[job.format],
-            serde_parameters=dict(job.serde_parameters),
+    table = HiveTable.new(
+        ref,
+        _columns(job.columns),
+        partition_keys=_columns(job.partition_keys),
+        bucket_columns=[name.lower() for name in job.bucket_columns],
+        num_buckets=job.num_buckets,
+        parameters=job.properties,
+        kind=TableKind.INSERT_ONLY if job.insert_only else TableKind.FULL_ACID,
+        location=job.location,
+        format=StorageFormat[job.format],
+        serde_parameters=dict(job.serde_parameters),
+    )
+    return _create(client, table, job)
+
+
+def create_table_like(
+    client: MetastoreClient, ref: TableRef, job: CreateTableLikeJob
+) -> tuple[str, ...]:
+    """Create a transactional table that looks like another one, empty.
+
+    Returns:
+        What its author should know.
+    """
+    other = client.get_table(TableRef.parse(job.like))
+    if other.is_view:
+        raise UnsupportedTable(
+            f"{other.ref} is a view.", remedy="CREATE TABLE with the columns that it has."
         )
+    kind = other.kind
+    if kind is TableKind.NOT_ACID:
+        # As Hive 4: what cannot be full ACID takes inserts.
+        orc = other.format is StorageFormat.ORC
+        kind = TableKind.FULL_ACID if orc else TableKind.INSERT_ONLY
+    table = HiveTable.new(
+        ref,
+        other.columns,
+        partition_keys=other.partition_keys,
+        bucket_columns=other.bucket_columns,
+        num_buckets=other.num_buckets if other.bucket_columns else -1,
+        parameters={**free_properties(other.parameters), **job.properties},
+        kind=kind,
+        location=job.location,
+        format=other.format,
+        serde_parameters=other.serde_parameters,
+    )
+    return _create(client, table, job)
+
+
+def _create(
+    client: MetastoreClient, table: HiveTable, job: CreateTableJob | CreateTableLikeJob
+) -> tuple[str, ...]:
+    ref, token = table.ref, job.run_token
+    existing = find_table(client, ref)
+    if existing is None:
+        if token:
+            table.raw.parameters[RUN_PROPERTY] = token
         try:
             client.create_table(table)
             return ()
         except MetastoreCallFailed:
-            existing = _find(client, ref)
+            existing = find_table(client, ref)
             if existing is None:
                 raise  # Else somebody else has created it meanwhile.
-    if job.run_token is not None and existing.parameters.get(_RUN) == job.run_token:
+    if token is not None and existing.parameters.get(RUN_PROPERTY) == token:
         return (f"{ref.full_name} was created by an earlier try.",)
     if not job.if_not_exists:
         raise TableExists(f"{ref.full_name} is there already.")
@@ -164,7 +178,8 @@ def _check_convertible(table: HiveTable) -> None:
         )
 
 
-def _find(client: MetastoreClient, ref: TableRef) -> HiveTable | None:
+def find_table(client: MetastoreClient, ref: TableRef) -> HiveTable | None:
+    """Describe a table; None if there is no such table."""
     try:
         return client.get_table(ref)
     except TableNotFound:

@@ -1,0 +1,237 @@
+"""What SHOW and DESCRIBE are answered, out of the metastore alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.ddl.create_statement import create_statement
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.run_token import unmarked_token
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.sql import questions
+
+Cell = str | int | None
+Rows = list[tuple[Cell, ...]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Rows with the names of their columns, as Hive calls them.
+
+    Attributes:
+        columns: The names.
+        rows: The rows.
+        details: More about it, by topic: names and values.
+    """
+
+    columns: tuple[str, ...]
+    rows: Rows
+    details: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain values, fit for JSON."""
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return {"columns": list(self.columns), "rows": rows, **self.details}
+
+
+def answer(client: MetastoreClient, question: questions.Question) -> Answer:
+    """Answer a question.
+
+    Args:
+        client: The metastore.
+        question: What is asked.
+
+    Raises:
+        TableNotFound: There is no such table or database.
+    """
+    match question:
+        case questions.ShowDatabases(pattern):
+            return _names("database_name", client.get_databases(), pattern)
+        case questions.ShowTables(database, pattern):
+            client.get_database(database)  # Of one that is missing it lists no tables.
+            return _names("tab_name", client.get_tables(database), pattern)
+        case questions.ShowPartitions(table, values):
+            return _partitions(client, table, dict(values))
+        case questions.ShowColumns(table):
+            known = client.get_table(table)
+            names = [column.name for column in (*known.columns, *known.partition_keys)]
+            return Answer(("field",), [(name,) for name in names])
+        case questions.ShowProperties(table, name):
+            return _properties(client.get_table(table), name)
+        case questions.ShowCreateTable(table):
+            return Answer(("createtab_stmt",), [(create_statement(client.get_table(table)),)])
+        case questions.ShowTransactions():
+            return _transactions(client)
+        case questions.ShowLocks(ref):
+            return _locks(client, ref)
+        case questions.ShowCompactions(database, ref):
+            return _compactions(client, database, ref)
+        case questions.Describe(table, extended):
+            return _table(client.get_table(table), extended)
+        case questions.DescribeDatabase(name, extended):
+            return _database(client, name, extended)
+    raise InvalidJob(f"{type(question).__name__} is not answered by the metastore alone.")
+
+
+def _names(column: str, names: Sequence[str], pattern: str | None) -> Answer:
+    found = sorted(name for name in names if questions.matches(pattern, name))
+    return Answer((column,), [(name,) for name in found])
+
+
+def _partitions(client: MetastoreClient, ref: TableRef, wanted: Mapping[str, str | None]) -> Answer:
+    table = client.get_table(ref)
+    keys = [key.name for key in table.partition_keys]
+    if not keys:
+        raise InvalidJob(f"{ref} has no partitions.")
+    if unknown := sorted(wanted.keys() - set(keys)):
+        raise InvalidJob(f"{ref} is not partitioned by {unknown[0]}, but by {', '.join(keys)}.")
+    rows: Rows = [
+        (name,)
+        for name in sorted(client.get_partition_names(ref))
+        if wanted.items() <= dict(parse_partition_name(name)).items()
+    ]
+    return Answer(("partition",), rows)
+
+
+def _properties(table: HiveTable, name: str | None) -> Answer:
+    if name is not None and name not in table.parameters:
+        raise InvalidJob(f"{table.ref} has no property {name!r}.")
+    shown = table.parameters if name is None else {name: table.parameters[name]}
+    return Answer(("prpt_name", "prpt_value"), [*sorted(shown.items())])
+
+
+def _transactions(client: MetastoreClient) -> Answer:
+    columns = ("txnid", "state", "startedtime", "lastheartbeattime", "user", "host", "run")
+    rows: Rows = []
+    for txn in client.get_open_txns_info():
+        host, _, run = txn.host.partition("/")
+        rows.append(
+            (
+                txn.txn_id,
+                txn.state.name,
+                _time(txn.started_at),
+                _time(txn.last_heartbeat),
+                txn.user,
+                host,
+                unmarked_token(run) or None,
+            )
+        )
+    return Answer(columns, rows)
+
+
+def _locks(client: MetastoreClient, ref: TableRef | None) -> Answer:
+    if ref is not None:
+        client.get_table(ref)  # Of one that is missing it shows no locks.
+    columns = (
+        *("lockid", "database", "table", "partition", "lock_state", "lock_type"),
+        *("transaction_id", "last_heartbeat", "acquired_at", "user", "hostname", "agent_info"),
+    )
+    rows: Rows = [
+        (
+            lock.lock_id,
+            lock.database,
+            None if lock.table is None else lock.table.name,
+            lock.partition,
+            lock.state.name,
+            lock.type.name,
+            lock.txn_id,
+            _time(lock.last_heartbeat),
+            _time(lock.acquired_at),
+            lock.user,
+            lock.host,
+            lock.agent_info,
+        )
+        for lock in sorted(client.show_locks(ref), key=lambda lock: lock.lock_id)
+    ]
+    return Answer(columns, rows)
+
+
+def _compactions(client: MetastoreClient, database: str | None, ref: TableRef | None) -> Answer:
+    columns = (
+        *("compactionid", "dbname", "tabname", "partname", "type", "state", "workerid"),
+        *("enqueuetime", "starttime", "poolname", "errormessage"),
+    )
+    rows: Rows = [
+        (
+            entry.id,
+            entry.table.database,
+            entry.table.name,
+            entry.partition,
+            entry.type,
+            entry.state,
+            entry.worker_id,
+            _time(entry.enqueued_at),
+            _time(entry.started_at),
+            entry.pool,
+            entry.error,
+        )
+        for entry in CompactionQueue(client).show(ref)
+        if database in (None, entry.table.database)
+    ]
+    return Answer(columns, rows)
+
+
+def _table(table: HiveTable, extended: bool) -> Answer:
+    columns = [*table.columns, *table.partition_keys]
+    rows: Rows = [(column.name, column.type, column.comment) for column in columns]
+    details: dict[str, Mapping[str, Cell]] = {}
+    if table.partition_keys:
+        details["partition"] = {key.name: key.type for key in table.partition_keys}
+    if extended:
+        details |= _details(table)
+    return Answer(("col_name", "data_type", "comment"), rows, details)
+
+
+def _details(table: HiveTable) -> Iterator[tuple[str, Mapping[str, Cell]]]:
+    created = table.raw.createTime
+    yield (
+        "table",
+        {
+            "database": table.ref.database,
+            "owner": table.owner,
+            "create_time": _time(datetime.fromtimestamp(created, UTC)) if created else None,
+            "location": table.location,
+            "table_type": table.raw.tableType,
+            "kind": table.kind.value,
+        },
+    )
+    yield "properties", dict(sorted(table.parameters.items()))
+    if table.is_view:
+        yield "view", {"expanded_text": table.view_text}
+        return
+    yield (
+        "storage",
+        {
+            "serde_library": table.serde,
+            "input_format": table.input_format,
+            "output_format": table.raw.sd.outputFormat,
+            "num_buckets": table.num_buckets,
+            "bucket_columns": ", ".join(table.bucket_columns),
+            "sort_columns": ", ".join(table.sort_columns),
+        },
+    )
+    if table.serde_parameters:
+        yield "serde_properties", dict(sorted(table.serde_parameters.items()))
+
+
+def _database(client: MetastoreClient, name: str, extended: bool) -> Answer:
+    database = client.get_database(name)
+    columns: tuple[str, ...] = ("db_name", "comment", "location", "managedlocation", "owner_name")
+    row: tuple[Cell, ...] = (
+        database.name,
+        database.comment,
+        database.location,
+        database.managed_location,
+        database.owner,
+    )
+    details = {"properties": dict(sorted(database.parameters.items()))} if extended else {}
+    return Answer(columns, [row], details)
+
+
+def _time(time: datetime | None) -> str | None:
+    return None if time is None else f"{time:%F %T}"

@@ -1,0 +1,100 @@
+"""The rows of a SELECT, and printing answers."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.cli import local_spark, target
+from airflow_hiveacid.cli.terminal import print_table
+
+if TYPE_CHECKING:
+    from pyarrow import Table
+
+    from airflow_hiveacid.cli.answers import Answer
+    from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+    from airflow_hiveacid.sql.questions import Select
+
+
+def selected(question: "Select", arguments: argparse.Namespace) -> "Answer":
+    """The rows of a query; Spark is started unless it asks for columns of a table as they are."""
+    from airflow_hiveacid.cli.answers import Answer
+    from airflow_hiveacid.cli.values import json_values
+
+    limit = arguments.limit if question.limit is None else question.limit
+    # One more tells whether there are more.
+    wanted = limit + (question.limit is None)
+    metastore = target.metastore(arguments)
+    found = _scanned(question, metastore, wanted) if question.table is not None else None
+    if found is None:
+        found = _queried(question, metastore, wanted, arguments.master)
+    if len(found) > limit:
+        print(f"hiveacid: there are more than {limit} rows; --limit N shows more", file=sys.stderr)
+        found = found.slice(0, limit)
+    columns = [json_values(column.combine_chunks()) for column in found.columns]
+    rows: list[tuple[Any, ...]] = [*zip(*columns, strict=True)] if columns else []
+    return Answer(tuple(found.schema.names), rows)
+
+
+def print_answer(answer: "Answer") -> None:
+    """Print an answer for people."""
+    from airflow_hiveacid.cli.values import text_value
+
+    if answer.columns == ("createtab_stmt",):
+        print(answer.rows[0][0])
+        return
+    numbers = [
+        number
+        for number in range(len(answer.columns))
+        if any(isinstance(row[number], int | float) for row in answer.rows)
+    ]
+    asked = answer.columns[0] != "col_name"
+    rows = [
+        ["" if value is None and not asked else text_value(value) for value in row]
+        for row in answer.rows
+    ]
+    print_table(answer.columns, rows, right=numbers)
+    for topic, values in answer.details.items():
+        print(f"\n{topic.replace('_', ' ')}")
+        shown = [(name, "" if value is None else str(value)) for name, value in values.items()]
+        print_table(("name", "value"), shown)
+
+
+def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "Table | None":
+    """The rows by our own reader; None where only Spark can read them."""
+    import pyarrow as pa
+
+    from airflow_hiveacid.acid.locks import TableRef
+    from airflow_hiveacid.acid.schema import TableKind
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.formats import StorageFormat
+    from airflow_hiveacid.scan.table_scan import TableScan
+
+    assert question.table is not None
+    with MetastoreClient(metastore) as client:
+        table = client.get_table(TableRef.parse(question.table.name))
+    read = (StorageFormat.ORC, StorageFormat.PARQUET)
+    if table.kind is TableKind.NOT_ACID or table.format not in read:
+        return None
+    as_of = question.table.version
+    scan = TableScan(
+        question.table.name,
+        metastore,
+        columns=question.columns,
+        as_of_write_id=None if as_of is None else as_of.write_id,
+        as_of_time=None if as_of is None else as_of.time,
+    )
+    batches, left = [], limit
+    with scan.batches() as reader:
+        for batch in reader:
+            batches.append(batch.slice(0, left))
+            left -= len(batches[-1])
+            if left <= 0:
+                break
+        return pa.Table.from_batches(batches, reader.schema)
+
+
+def _queried(question: "Select", metastore: "MetastoreOptions", limit: int, master: str) -> "Table":
+    with local_spark.a_spark(master, "hiveacid sql") as spark:
+        from airflow_hiveacid.engine.query import query_rows
+
+        return query_rows(spark, metastore, question.query, limit)

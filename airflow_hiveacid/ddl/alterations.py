@@ -1,0 +1,145 @@
+"""ALTER TABLE: another name, more columns, other properties."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_hiveacid.acid.locks import LockType, TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.ddl.tables import find_table
+from airflow_hiveacid.errors import (
+    InvalidJob,
+    MetastoreError,
+    NotTransactional,
+    TableExists,
+    TableNotFound,
+)
+from airflow_hiveacid.jobs.catalog_jobs import (
+    RENAMED_PROPERTY,
+    AddColumnsJob,
+    RenameTableJob,
+    TablePropertiesJob,
+)
+from airflow_hiveacid.metastore.alteration import alter_table, change_columns, mark_changed
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.same_table import require_same_table
+from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+
+
+def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) -> tuple[str, ...]:
+    """Give a table another name when nobody who asks for locks reads or writes it.
+
+    The metastore moves its folder, unless the table has chosen one, and lets write ids, compactions
+    and locks follow.
+
+    Returns:
+        What its author should know.
+    """
+    new = TableRef.parse(job.new_name)
+    there = find_table(client, new)
+    if there is not None:
+        if job.run_token and there.parameters.get(RENAMED_PROPERTY) == job.run_token:
+            return (f"{new} was given its name by an earlier try.",)
+        raise TableExists(f"{new} is there already.", remedy="Choose another name, or drop it.")
+    table = _transactional(client, ref)
+    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
+        raw = require_same_table(client, table).raw
+        raw.tableName = new.name
+        raw.parameters.pop(RENAMED_PROPERTY, None)
+        if job.run_token:
+            raw.parameters[RENAMED_PROPERTY] = job.run_token
+        try:
+            client.call(
+                idl_tables.alter_table_with_environment_context,
+                ref.database,
+                ref.name,
+                raw,
+                idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"}),
+                about=ref.full_name,
+            )
+        except (MetastoreError, TableNotFound):
+            # Perhaps only its answer got lost; then it was repeated, and did not find the table.
+            if find_table(client, ref) is not None or not _is(find_table(client, new), table):
+                raise
+    return tuple(held.warnings)
+
+
+def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> tuple[str, ...]:
+    """Add columns behind those that a table has.
+
+    Returns:
+        What its author should know.
+    """
+    _transactional(client, ref)
+    added = [HiveColumn(spec.name.lower(), spec.type, spec.comment) for spec in job.columns]
+    known: list[str] = []
+
+    def choose(table: HiveTable) -> Sequence[HiveColumn]:
+        have = {column.name.lower(): column.type for column in table.columns}
+        keys = {key.name.lower() for key in table.partition_keys}
+        twice = [column for column in added if column.name in have or column.name in keys]
+        earlier = job.run_token is not None and len(twice) == len(added)
+        if earlier and all(have.get(column.name) == column.type for column in twice):
+            known.extend(column.name for column in twice)
+            return table.columns
+        if twice:
+            raise InvalidJob(f"{ref} has the column {twice[0].name} already.")
+        return [*table.columns, *added]
+
+    change_columns(
+        client,
+        ref,
+        choose,
+        run_token=job.token,
+        lock_wait_seconds=job.lock_wait_seconds,
+    )
+    return (f"{ref} had the columns {', '.join(known)} already.",) if known else ()
+
+
+def alter_properties(
+    client: MetastoreClient, ref: TableRef, job: TablePropertiesJob
+) -> tuple[str, ...]:
+    """Set and unset properties of a table.
+
+    Returns:
+        What its author should know.
+    """
+    _transactional(client, ref)
+
+    def change(raw: Any) -> bool:
+        missing = [name for name in job.unset if name not in raw.parameters]
+        # Another try finds nothing left of what the first one has removed.
+        if missing and not job.if_exists and job.run_token is None:
+            raise InvalidJob(
+                f"{ref} has no property {missing[0]!r}.",
+                remedy="Write UNSET TBLPROPERTIES IF EXISTS.",
+            )
+        before = dict(raw.parameters)
+        for name in job.unset:
+            raw.parameters.pop(name, None)
+        raw.parameters |= job.set
+        if raw.parameters == before:
+            return False
+        mark_changed(raw)
+        return True
+
+    # As Hive: what is only set waits for nobody who reads or writes rows.
+    type_ = LockType.EXCLUSIVE if job.unset else LockType.SHARED_READ
+    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds, type_=type_) as held:
+        alter_table(client, ref, change)
+    return tuple(held.warnings)
+
+
+def _transactional(client: MetastoreClient, ref: TableRef) -> HiveTable:
+    table = client.get_table(ref)
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{ref} is not a transactional table; only those are altered.")
+    return table
+
+
+def _is(now: HiveTable | None, table: HiveTable) -> bool:
+    """Whether it is the same table, under whatever name."""
+    if now is None:
+        return False
+    return (now.raw.id, now.raw.createTime) == (table.raw.id, table.raw.createTime)

@@ -1,0 +1,86 @@
+"""CREATE DATABASE and DROP DATABASE."""
+
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.ddl.drops import drop_held
+from airflow_hiveacid.errors import MetastoreCallFailed, TableExists, TableNotFound, UserError
+from airflow_hiveacid.jobs.catalog_jobs import RUN_PROPERTY, CreateDatabaseJob, DropDatabaseJob
+from airflow_hiveacid.metastore.catalog import HiveDatabase
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+
+_NAMED = 5
+
+
+def create_database(client: MetastoreClient, job: CreateDatabaseJob) -> tuple[str, ...]:
+    """Create a database.
+
+    Returns:
+        What its author should know.
+    """
+    name, token = job.target.lower(), job.run_token
+    if job.managed_location is not None and client.version is MetastoreVersion.HMS3:
+        raise UserError(
+            "A metastore of version 3 knows no MANAGEDLOCATION.", remedy="Write LOCATION alone."
+        )
+    existing = _find(client, name)
+    if existing is None:
+        try:
+            client.create_database(
+                name,
+                location=job.location,
+                managed_location=job.managed_location,
+                comment=job.comment,
+                parameters={**job.properties, **({RUN_PROPERTY: token} if token else {})},
+            )
+            return ()
+        except MetastoreCallFailed:
+            existing = _find(client, name)
+            if existing is None:
+                raise  # Else somebody else has created it meanwhile.
+    if token is not None and existing.parameters.get(RUN_PROPERTY) == token:
+        return (f"The database {name} was created by an earlier try.",)
+    if not job.if_not_exists:
+        raise TableExists(f"The database {name} is there already.")
+    return (f"The database {name} was there already, and is left as it was.",)
+
+
+def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, ...]:
+    """Drop a database, and with CASCADE all of its tables when nobody reads or writes any of them.
+
+    Returns:
+        What its author should know.
+    """
+    name = job.target.lower()
+    if _find(client, name) is None:
+        if not job.if_exists:
+            raise TableNotFound(f"There is no database {name}.", remedy="Write IF EXISTS.")
+        return (f"There was no database {name}.",)
+    refs = [TableRef(name, table) for table in sorted(client.get_tables(name))]
+    if refs and not job.cascade:
+        named = ", ".join(ref.name for ref in refs[:_NAMED])
+        more = f" and {len(refs) - _NAMED} more" if len(refs) > _NAMED else ""
+        raise UserError(
+            f"The database {name} has tables: {named}{more}.", remedy="Write CASCADE to drop them."
+        )
+    warnings: list[str] = []
+    if refs:
+        first, *others = refs
+        # All at once: who cannot get them all has dropped nothing.
+        with ExclusiveTable(client, first, job.token, job.lock_wait_seconds, others=others) as held:
+            for ref in refs:
+                drop_held(client, ref)
+        warnings = held.warnings
+    # It refuses to drop a table that somebody has created since.
+    try:
+        client.drop_database(name)
+    except MetastoreCallFailed:
+        if _find(client, name) is not None:
+            raise
+    return tuple(warnings)
+
+
+def _find(client: MetastoreClient, name: str) -> HiveDatabase | None:
+    try:
+        return client.get_database(name)
+    except TableNotFound:
+        return None

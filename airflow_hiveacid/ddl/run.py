@@ -1,0 +1,74 @@
+"""Running a job of DDL, or a script of nothing else, without Spark."""
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.ddl.alterations import add_columns, alter_properties, rename_table
+from airflow_hiveacid.ddl.databases import create_database, drop_database
+from airflow_hiveacid.ddl.drops import drop_table
+from airflow_hiveacid.ddl.tables import convert_to_acid, create_table, create_table_like
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.catalog_jobs import (
+    AddColumnsJob,
+    CreateDatabaseJob,
+    CreateTableLikeJob,
+    DropDatabaseJob,
+    DropTableJob,
+    RenameTableJob,
+    TablePropertiesJob,
+)
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+
+def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
+    """Do what a statement of DDL asks for.
+
+    Args:
+        client: The metastore.
+        job: What to create, change or drop.
+
+    Raises:
+        TableExists: What is to be created is there already.
+        TableNotFound: What is to be changed is not there.
+        UnsupportedTable: It cannot be done to a table of this kind.
+        LockTimeout: Somebody reads or writes the table all the time.
+    """
+    job.validate()
+    name, warnings = _run(client, job)
+    return RunReport(job=name, target=job.target.lower(), warnings=warnings)
+
+
+def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptReport:
+    """Run a script that needs no Spark."""
+    ddl = [job for job in script.runs() if isinstance(job, CatalogJob)]
+    return ScriptReport.of(script.target, [run_ddl(client, job) for job in ddl])
+
+
+def _run(client: MetastoreClient, job: CatalogJob) -> tuple[str, tuple[str, ...]]:
+    """The name of the job, and what its author should know."""
+    match job:
+        case CreateDatabaseJob():
+            return "create_database", create_database(client, job)
+        case DropDatabaseJob():
+            return "drop_database", drop_database(client, job)
+    ref = TableRef.parse(job.target)
+    match job:
+        case CreateTableJob():
+            return "create_table", create_table(client, ref, job)
+        case CreateTableLikeJob():
+            return "create_table", create_table_like(client, ref, job)
+        case DropTableJob():
+            return "drop_table", drop_table(client, ref, job)
+        case RenameTableJob():
+            return "rename_table", rename_table(client, ref, job)
+        case AddColumnsJob():
+            return "add_columns", add_columns(client, ref, job)
+        case TablePropertiesJob():
+            return "table_properties", alter_properties(client, ref, job)
+        case ConvertJob():
+            return "convert", convert_to_acid(
+                client, ref, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
+            )
+    raise InvalidJob(f"{type(job).__name__} is no job of DDL.")

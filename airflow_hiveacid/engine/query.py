@@ -1,0 +1,31 @@
+"""The rows of a query, for somebody who looks at them."""
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.table_reader import TableReader
+from airflow_hiveacid.engine.statements.source import SourceFrame
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+
+
+def query_rows(
+    spark: SparkSession, metastore: MetastoreOptions, query: QuerySource, limit: int
+) -> pa.Table:
+    """The first rows of a query, all of its tables as one transaction sees them.
+
+    Args:
+        spark: The session, which is left as it is.
+        metastore: How the metastore is reached.
+        query: The query.
+        limit: How many rows, at most.
+    """
+    with MetastoreClient(metastore) as client:
+        source = SourceFrame(spark, client, query)
+        with Transaction(client, reads=source.acid_tables) as txn:
+            rows = source.frame(TableReader(client, txn)).limit(limit)
+            with spark_errors_as_ours("The query"):
+                return rows.toArrow()

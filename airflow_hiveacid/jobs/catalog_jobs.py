@@ -1,0 +1,217 @@
+"""The jobs that change what the metastore says of databases and tables; they need no Spark."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_hiveacid.acid.consumers import CONSUMER_PREFIX
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ColumnSpec
+from airflow_hiveacid.jobs.field_checks import is_template, require_table, require_text
+from airflow_hiveacid.jobs.job import freeze
+
+# The property of a table that tells which run has created it.
+RUN_PROPERTY = "hiveacid.run_token"
+# The property of a table that tells which run has given it its name.
+RENAMED_PROPERTY = "hiveacid.renamed_by"
+_STATISTICS = "Engines keep their statistics in it."
+_OURS = "This package keeps what it needs in it."
+_KIND = "A transactional table stays one of its kind."
+# Properties that tell what a table is, or what is in it.
+_RESERVED = {
+    "transactional": _KIND,
+    "transactional_properties": _KIND,
+    "external": _KIND,
+    "translated_to_external": _KIND,
+    "external.table.purge": _KIND,
+    "bucketing_version": "The rows that are there are distributed by it.",
+    "column_stats_accurate": _STATISTICS,
+    "numfiles": _STATISTICS,
+    "numfileserasurecoded": _STATISTICS,
+    "numpartitions": _STATISTICS,
+    "numrows": _STATISTICS,
+    "rawdatasize": _STATISTICS,
+    "totalsize": _STATISTICS,
+    "transient_lastddltime": "The metastore keeps the time of the last change in it.",
+    RUN_PROPERTY: _OURS,
+    RENAMED_PROPERTY: _OURS,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseJob(CatalogJob):
+    """A job whose target is a database."""
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """It writes none."""
+        return ()
+
+    def _validate_target(self) -> None:
+        require_text(self.target, "target")
+        if not is_template(self.target):
+            TableRef.parse(f"{self.target}.t")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDatabaseJob(DatabaseJob):
+    """Create a database.
+
+    Attributes:
+        comment: What it holds.
+        location: Its folder; None lets the metastore choose one.
+        managed_location: The folder of its transactional tables, where version 4 has one of its own.
+        properties: Its properties.
+        if_not_exists: A database of this name is left as it is.
+    """
+
+    comment: str | None = None
+    location: str | None = None
+    managed_location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+    def _validate_own(self) -> None:
+        return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropDatabaseJob(DatabaseJob):
+    """Drop a database with its folder.
+
+    Attributes:
+        if_exists: It need not be there.
+        cascade: Drop its tables, too; else it must have none.
+    """
+
+    if_exists: bool = False
+    cascade: bool = False
+
+    def _validate_own(self) -> None:
+        if self.target.lower() == "default":
+            raise InvalidJob("The database default cannot be dropped.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTableLikeJob(CatalogJob):
+    """Create an empty transactional table with the columns, keys, buckets and format of another one.
+
+    Attributes:
+        like: The other table, "database.table".
+        location: Its folder; None lets the metastore choose one.
+        properties: More table properties; those of the other one are taken, too.
+        if_not_exists: A table of this name is left as it is.
+    """
+
+    like: str
+    location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+    def _validate_own(self) -> None:
+        require_table(self.like, "like")
+        require_free(self.properties)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropTableJob(CatalogJob):
+    """Drop a table, with its rows unless it is external, when nobody reads or writes it.
+
+    Attributes:
+        if_exists: It need not be there.
+    """
+
+    if_exists: bool = False
+
+    def _validate_own(self) -> None:
+        return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameTableJob(CatalogJob):
+    """Give a transactional table another name in its database, when nobody reads or writes it.
+
+    Attributes:
+        new_name: The other name, "database.table".
+    """
+
+    new_name: str
+
+    def _validate_own(self) -> None:
+        require_table(self.new_name, "new_name")
+        if is_template(self.target) or is_template(self.new_name):
+            return
+        ref, new = TableRef.parse(self.target), TableRef.parse(self.new_name)
+        if ref.database != new.database:
+            raise InvalidJob(
+                f"{ref} cannot be moved to another database: all of its files would have to move.",
+                remedy=f"CREATE TABLE {new} LIKE {ref}, and INSERT INTO it what {ref} holds.",
+            )
+        if ref == new:
+            raise InvalidJob(f"{ref} has that name already.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddColumnsJob(CatalogJob):
+    """Add columns to a transactional table, and to all of its partitions, behind those it has.
+
+    Attributes:
+        columns: The new columns; they are null in the rows that are there.
+    """
+
+    columns: Sequence[ColumnSpec]
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+    def _validate_own(self) -> None:
+        if not self.columns:
+            raise InvalidJob("columns is empty.")
+        seen: set[str] = set()
+        for column in self.columns:
+            column.validate()
+            if column.name.lower() in seen:
+                raise InvalidJob(f"The column {column.name} is added twice.")
+            seen.add(column.name.lower())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePropertiesJob(CatalogJob):
+    """Set or unset properties of a transactional table.
+
+    Attributes:
+        set: Properties with their new values.
+        unset: Those that go.
+        if_exists: Those that go need not be there.
+    """
+
+    set: Mapping[str, str] = field(default_factory=dict)
+    unset: Sequence[str] = ()
+    if_exists: bool = False
+
+    def __post_init__(self) -> None:
+        freeze(self, "unset")
+
+    def _validate_own(self) -> None:
+        if not self.set and not self.unset:
+            raise InvalidJob("No property is named.")
+        require_free((*self.set, *self.unset))
+
+
+def free_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those of a table's properties that everybody may set and unset."""
+    return {name: value for name, value in properties.items() if _why_reserved(name) is None}
+
+
+def require_free(names: Iterable[str]) -> None:
+    """Raise InvalidJob unless everybody may set and unset these properties of a table."""
+    for name in names:
+        require_text(name, "a property")
+        if (why := _why_reserved(name)) is not None:
+            raise InvalidJob(f"The property {name!r} cannot be changed. {why}")
+
+
+def _why_reserved(name: str) -> str | None:
+    if name.lower().startswith(CONSUMER_PREFIX):
+        return "A consumer of the table's changes keeps in it how far it is."
+    return _RESERVED.get(name.lower())

@@ -1,0 +1,282 @@
+"""Statements that only ask something: SHOW, DESCRIBE and SELECT."""
+
+import re
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.sql.definitions import DATABASE
+from airflow_hiveacid.sql.inputs import Inputs
+from airflow_hiveacid.sql.statement import SqlStatement
+from airflow_hiveacid.sql.words import Words
+
+WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "SELECT", "VALUES"})
+_DATABASES = ("DATABASES", "SCHEMAS")
+_IN = ("IN", "FROM")
+_HISTORY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ShowDatabases:
+    """SHOW DATABASES [LIKE 'pattern']."""
+
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTables:
+    """SHOW TABLES [IN database] [LIKE 'pattern']."""
+
+    database: str
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPartitions:
+    """SHOW PARTITIONS table [PARTITION (key = value)]: those with all of these values."""
+
+    table: TableRef
+    values: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShowColumns:
+    """SHOW COLUMNS IN table."""
+
+    table: TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class ShowProperties:
+    """SHOW TBLPROPERTIES table [('name')]."""
+
+    table: TableRef
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCreateTable:
+    """SHOW CREATE TABLE table."""
+
+    table: TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTransactions:
+    """SHOW TRANSACTIONS."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowLocks:
+    """SHOW LOCKS [table]."""
+
+    table: TableRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCompactions:
+    """SHOW COMPACTIONS [table | DATABASE database]."""
+
+    database: str | None = None
+    table: TableRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowHistory:
+    """SHOW HISTORY table [LIMIT n]."""
+
+    table: TableRef
+    limit: int = _HISTORY
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE [EXTENDED | FORMATTED] table."""
+
+    table: TableRef
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeDatabase:
+    """DESCRIBE DATABASE [EXTENDED] database."""
+
+    database: str
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeDetail:
+    """DESCRIBE DETAIL table."""
+
+    table: TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A query.
+
+    Attributes:
+        query: The query, for Spark.
+        table: The table, when all that is asked for are its rows; then it takes no Spark.
+        columns: Those of the table that are asked for; None asks for all.
+        limit: How many rows are asked for; None asks for all.
+    """
+
+    query: QuerySource
+    table: TableSource | None = None
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+
+
+Question = (
+    ShowDatabases
+    | ShowTables
+    | ShowPartitions
+    | ShowColumns
+    | ShowProperties
+    | ShowCreateTable
+    | ShowTransactions
+    | ShowLocks
+    | ShowCompactions
+    | ShowHistory
+    | Describe
+    | DescribeDatabase
+    | DescribeDetail
+    | Select
+)
+
+
+def matches(pattern: str | None, name: str) -> bool:
+    """Whether a name is like a pattern: * and % are any text, | is or; case does not matter."""
+    if pattern is None:
+        return True
+    parts = [re.escape(part) for part in pattern.lower().split("|")]
+    expression = "|".join(part.replace(r"\*", ".*").replace("%", ".*") for part in parts)
+    return re.fullmatch(expression, name.lower()) is not None
+
+
+def question_of(statement: SqlStatement) -> Question:
+    """What a statement asks."""
+    words = Words(statement)
+    if words.take("SHOW"):
+        question = _show(statement, words)
+    elif words.take_one_of(("DESCRIBE", "DESC")):
+        question = _describe(words)
+    else:
+        return select_of(statement, statement.parse())
+    words.end()
+    return question
+
+
+def _show(statement: SqlStatement, words: Words) -> Question:
+    if words.take_one_of(_DATABASES):
+        return ShowDatabases(_pattern(words))
+    if words.take("TABLES"):
+        database = words.name() if words.take_one_of(_IN) else statement.database
+        return ShowTables(database.lower(), _pattern(words))
+    if words.take("PARTITIONS"):
+        table = _table(words)
+        return ShowPartitions(table, words.keys() if words.take("PARTITION") else ())
+    if words.take("COLUMNS"):
+        words.expect_one_of(_IN)
+        return ShowColumns(_table(words))
+    if words.take("TBLPROPERTIES"):
+        table = _table(words)
+        at, names = words.next, () if words.done else words.strings()
+        if len(names) > 1:
+            statement.refuse(at, "One property can be asked for, or all.")
+        return ShowProperties(table, next(iter(names), None))
+    if words.take_all("CREATE", "TABLE"):
+        return ShowCreateTable(_table(words))
+    if words.take("TRANSACTIONS"):
+        return ShowTransactions()
+    if words.take("LOCKS"):
+        table_or_all = None if words.done or words.text() == "EXTENDED" else _table(words)
+        words.take("EXTENDED")
+        return ShowLocks(table_or_all)
+    if words.take("COMPACTIONS"):
+        if words.take_one_of(DATABASE):
+            return ShowCompactions(words.name().lower())
+        return ShowCompactions() if words.done else ShowCompactions(table=_table(words))
+    if words.take("HISTORY"):
+        table = _table(words)
+        return ShowHistory(table, words.count("lines") if words.take("LIMIT") else _HISTORY)
+    statement.refuse(
+        words.next,
+        f"SHOW {words.text()} is not supported.",
+        "There are DATABASES, TABLES, PARTITIONS, COLUMNS, TBLPROPERTIES, CREATE TABLE, "
+        "TRANSACTIONS, LOCKS, COMPACTIONS and HISTORY.",
+    )
+
+
+def _describe(words: Words) -> Question:
+    if words.take_one_of(DATABASE):
+        extended = words.take("EXTENDED")
+        return DescribeDatabase(words.name().lower(), extended)
+    if words.take("DETAIL"):
+        return DescribeDetail(_table(words))
+    extended = words.take_one_of(("EXTENDED", "FORMATTED"))
+    return Describe(_table(words), extended)
+
+
+def _pattern(words: Words) -> str | None:
+    return words.string() if words.take("LIKE") or not words.done else None
+
+
+def _table(words: Words) -> TableRef:
+    return TableRef.parse(words.table())
+
+
+def select_of(statement: SqlStatement, tree: exp.Expr) -> Select:
+    """A query as a question."""
+    if not isinstance(tree, exp.Query | exp.Values):
+        statement.refuse(None, "It is no query.")
+    limit = _literal_limit(tree)
+    plain = _is_plain(tree)
+    columns = None if not plain or tree.is_star else tuple(c.name.lower() for c in tree.expressions)
+    query = Inputs(statement, tree).query(tree)
+    (table,) = query.inputs.values() if plain and len(query.inputs) == 1 else (None,)
+    if not isinstance(table, TableSource):
+        return Select(query, limit=limit)
+    return Select(query, table, columns, limit)
+
+
+def _is_plain(tree: exp.Expr) -> bool:
+    """Whether it asks for nothing but columns of one table, as they are."""
+    if not isinstance(tree, exp.Select):
+        return False
+    parts = {name for name, value in tree.args.items() if value}
+    clause = tree.args.get("from_")
+    table = None if clause is None else clause.this
+    if not parts <= {"expressions", "from_", "limit"} or not isinstance(table, exp.Table):
+        return False
+    if {name for name, value in table.args.items() if value} - {"this", "db", "alias", "version"}:
+        return False
+    if "limit" in parts and _literal_limit(tree) is None:
+        return False
+    # Without EXCEPT and the like.
+    star = tree.expressions == [exp.Star()]
+    return star or all(
+        isinstance(column, exp.Column)
+        and isinstance(column.this, exp.Identifier)
+        and not column.table
+        for column in tree.expressions
+    )
+
+
+def _literal_limit(tree: exp.Expr) -> int | None:
+    clause = tree.args.get("limit")
+    value = clause.expression if isinstance(clause, exp.Limit) else None
+    if isinstance(value, exp.Literal) and not value.is_string and value.name.isdecimal():
+        return int(value.name)
+    return None
+
+
+def is_question(statement: SqlStatement) -> bool:
+    """Whether a statement begins as one that asks something."""
+    first = statement.tokens[0]
+    return first.text.upper() in WORDS and first.token_type is not TokenType.STRING

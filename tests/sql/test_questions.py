@@ -1,0 +1,114 @@
+"""What statements ask that only ask something."""
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import SqlError
+from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob
+from airflow_hiveacid.sql import questions
+from airflow_hiveacid.sql.script import to_steps
+
+T = TableRef("db", "t")
+OTHER = TableRef("other", "t")
+CASES = {
+    "SHOW DATABASES": questions.ShowDatabases(),
+    "show schemas like 's*|t'": questions.ShowDatabases("s*|t"),
+    "SHOW TABLES": questions.ShowTables("db"),
+    "SHOW TABLES IN Other 'a*'": questions.ShowTables("other", "a*"),
+    "SHOW TABLES FROM other LIKE 'a%'": questions.ShowTables("other", "a%"),
+    "SHOW PARTITIONS t": questions.ShowPartitions(T),
+    "SHOW PARTITIONS t PARTITION (Day = '1', n = 2)": questions.ShowPartitions(
+        T, (("day", "1"), ("n", "2"))
+    ),
+    "SHOW COLUMNS IN other.t": questions.ShowColumns(OTHER),
+    "SHOW TBLPROPERTIES t": questions.ShowProperties(T),
+    "SHOW TBLPROPERTIES t ('A')": questions.ShowProperties(T, "A"),
+    "SHOW CREATE TABLE `T`": questions.ShowCreateTable(T),
+    "SHOW TRANSACTIONS": questions.ShowTransactions(),
+    "SHOW LOCKS": questions.ShowLocks(),
+    "SHOW LOCKS t EXTENDED": questions.ShowLocks(T),
+    "SHOW COMPACTIONS": questions.ShowCompactions(),
+    "SHOW COMPACTIONS DATABASE Other": questions.ShowCompactions("other"),
+    "SHOW COMPACTIONS t": questions.ShowCompactions(table=T),
+    "SHOW HISTORY t LIMIT 5": questions.ShowHistory(T, 5),
+    "DESC other.t": questions.Describe(OTHER),
+    "DESCRIBE FORMATTED t": questions.Describe(T, extended=True),
+    "DESCRIBE DATABASE EXTENDED Other": questions.DescribeDatabase("other", extended=True),
+    "DESC DETAIL t": questions.DescribeDetail(T),
+    "SELECT * FROM t": questions.Select(
+        QuerySource("SELECT * FROM `db__t` AS `t`", {"db__t": TableSource("db.t")}),
+        TableSource("db.t"),
+    ),
+    "SELECT B, a FROM other.t FOR VERSION AS OF 7 LIMIT 3": questions.Select(
+        QuerySource(
+            "SELECT B, a FROM `other__t` AS `t` LIMIT 3",
+            {"other__t": TableSource("other.t", as_of="7")},
+        ),
+        TableSource("other.t", as_of="7"),
+        ("b", "a"),
+        3,
+    ),
+}
+# Only Spark knows the answer.
+QUERIES = (
+    *("SELECT a + 1 FROM t", "SELECT a AS b FROM t", "SELECT a FROM t WHERE a = 1", "SELECT 1"),
+    *("SELECT DISTINCT a FROM t", "SELECT a FROM t ORDER BY a LIMIT 1", "SELECT x.a FROM t x"),
+    *("SELECT a FROM t JOIN u", "SELECT a FROM t TABLESAMPLE (1 ROWS)", "VALUES (1, 2)"),
+    *("WITH u AS (SELECT 1) SELECT * FROM u", "SELECT * FROM t UNION ALL SELECT * FROM u"),
+    *("SELECT * FROM t LIMIT 1 OFFSET 1", "SELECT a.b FROM t", "SELECT * FROM (SELECT * FROM t)"),
+    *("SELECT * EXCEPT (a) FROM t", "SELECT t.* FROM t"),
+    "SELECT * FROM TABLE_CHANGES('t', 3)",
+)
+
+
+@pytest.mark.parametrize(("sql", "question"), CASES.items(), ids=CASES)
+def test_a_question_is_understood(sql: str, question: object) -> None:
+    assert to_steps(sql, "db") == (question,)
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_whatever_is_more_than_columns_of_a_table_is_left_to_spark(sql: str) -> None:
+    (question,) = to_steps(sql, "db")
+    assert isinstance(question, questions.Select)
+    assert question.table is None
+
+
+def test_questions_stand_among_jobs() -> None:
+    steps = to_steps("DELETE FROM t; SHOW TABLES; DELETE FROM t", "db")
+    assert [type(step) for step in steps] == [DeleteJob, questions.ShowTables, DeleteJob]
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SHOW GRANTS", "column 6: SHOW GRANTS is not supported. There are DATABASES"),
+        ("SHOW", "column 1: SHOW the end is not supported"),
+        ("SHOW TABLES LIKE", "column 13: Expected a text in quotes"),
+        ("SHOW TBLPROPERTIES t ('a', 'b')", "One property can be asked for"),
+        ("SHOW TRANSACTIONS t", "column 19: Expected the end before 'T'"),
+        ("DESCRIBE t a", "Expected the end before 'A'"),
+        ("SELECT FROM WHERE", "cannot be read at 'WHERE'"),
+    ],
+)
+def test_what_is_not_answered_is_named_with_its_place(sql: str, message: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        to_steps(sql)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "like"),
+    [
+        (None, "a", True),
+        ("ord*", "Orders", True),
+        ("ord%", "orders", True),
+        ("a|ord*s", "orders", True),
+        ("ord", "orders", False),
+        ("o.d*", "orders", False),
+        ("*", "anything", True),
+        ("a|b", "ab", False),
+    ],
+)
+def test_patterns_are_those_of_hive(pattern: str | None, name: str, like: bool) -> None:
+    assert questions.matches(pattern, name) is like
