@@ -19,15 +19,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type",
         choices=list(CompactionType),
-        help="compact whether it is worth it or not; rebalance sorts the rows of full ACID tables, "
-        "too, and gives them new row ids",
+        help="compact whether it is worth it or not; rebalance sorts the rows, too, and gives those "
+        "of full ACID tables new row ids",
     )
     parser.add_argument(
         "--order-by",
         action="append",
         default=[],
         metavar="COLUMN",
-        help="with --type rebalance: sort by this column; several times for more",
+        help='with --type rebalance: sort by this column, like day or "ts desc nulls last"; several '
+        "times for more",
     )
     parser.add_argument(
         "--mode",

@@ -257,7 +257,7 @@ class AcidTable(TableChanges[RunReport]):
                 default what Hive's thresholds call for, partition by partition. ``"rebalance"``
                 makes a base of sorted rows, which get new row ids.
             partitions: The names of the partitions; all by default.
-            order_by: The columns that a rebalance sorts by.
+            order_by: The columns that a rebalance sorts by, like ``"day"`` or ``"ts DESC"``.
         """
         job = CompactJob(
             target=self.ref.full_name,

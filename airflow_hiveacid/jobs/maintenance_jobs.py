@@ -7,6 +7,7 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.quantities import parse_duration
+from airflow_hiveacid.acid.sort_order import SortColumn
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
     is_template,
@@ -27,8 +28,10 @@ class CompactJob(Job):
         partitions: The names of the partitions, "d=1/e=2"; None is all of them.
         type: "minor" or "major" compacts every one of the partitions where that changes anything;
             None compacts what the policy calls for. "rebalance" is a major compaction that also
-            sorts the rows and gives them new row ids; appends go on meanwhile, changes wait.
-        order_by: The columns that a rebalance sorts by; none keeps the order of the row ids.
+            sorts the rows; those of full ACID tables get new row ids. Appends go on meanwhile,
+            changes wait.
+        order_by: The columns that a rebalance sorts by, like "day" or "ts DESC NULLS LAST"; none
+            keeps the order that the rows have.
         mode: "auto" takes the queue of HMS 4, and a lock of our own on HMS 3. "queue" insists on
             HMS 4. "worker" serves the requests that wait in HMS 4's queue for this table, such as
             those of ALTER TABLE ... COMPACT.
@@ -64,6 +67,8 @@ class CompactJob(Job):
             isinstance(name, str) and name for name in self.order_by
         ):
             raise InvalidJob("order_by must be a list of names of columns.")
+        for column in self.order_by:
+            SortColumn.parse(column)
         require_choice(self.mode, MODES, "mode")
         policy = self.policy
         texts = (policy.measure, policy.quiet_hours or "", policy.right_for or "")

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import METADATA_FILE
@@ -41,6 +42,7 @@ from airflow_hiveacid.maintenance.history_notes import NoteReading
 from airflow_hiveacid.maintenance.run_note_folder import RunNoteFolder
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
@@ -80,7 +82,7 @@ def table_history(
         TableNotFound: It does not exist.
     """
     folders = _Folders.of(client, ref, seconds, allowed, limit)
-    entries = folders.entries(limit)
+    entries = _with_rebalances(client, ref, folders.entries(limit))
     if not directories:
         return entries
     # Those of streaming writers are of several writes.
@@ -315,6 +317,27 @@ class _Folders:
             )
             self.located += found
             self.reading.know(partitions[path], folder, prefix)
+
+
+def _with_rebalances(
+    client: MetastoreClient, ref: TableRef, entries: Sequence[HistoryEntry]
+) -> list[HistoryEntry]:
+    """Tell the rebalances of others, of which the metastore's queue alone knows what they were."""
+    own = {
+        entry.txn_id
+        for entry in entries
+        if entry.operation == CompactionType.MAJOR and not entry.user
+    }
+    if not own - {None}:
+        return [*entries]
+    shown = CompactionQueue(client).show(ref)
+    rebalances = {each.txn_id for each in shown if each.type == CompactionType.REBALANCE}
+    return [
+        replace(entry, operation=CompactionType.REBALANCE.value)
+        if entry.write_id is None and entry.txn_id in own & rebalances
+        else entry
+        for entry in entries
+    ]
 
 
 def _listed(table: HiveTable, limit: int) -> DirectorySizes:

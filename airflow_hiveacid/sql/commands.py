@@ -1,13 +1,12 @@
 """ALTER, CONVERT and RESTORE TABLE as jobs, read word by word: sqlglot has no tree for them."""
 
+from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.write_jobs import RestoreJob
 from airflow_hiveacid.sql.definitions import Definition, alter_definition
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.words import Words
-
-_COMPACTIONS = ("MINOR", "MAJOR")
 
 
 def alter_job(statement: SqlStatement) -> CompactJob | Definition:
@@ -60,15 +59,19 @@ def _compact(
     statement: SqlStatement, words: Words, target: str, partition: str | None
 ) -> CompactJob:
     at = words.next
-    kind = words.string().upper()
-    if kind not in _COMPACTIONS:
-        statement.refuse(at, f"A compaction is 'minor' or 'major', not {kind.lower()!r}.")
+    kind = words.string().lower()
+    if kind not in list(CompactionType):
+        statement.refuse(at, f"A compaction is 'minor', 'major' or 'rebalance', not {kind!r}.")
     if words.take("AND"):
         words.expect("WAIT")
+    at, order_by = words.next, words.order_by()
+    if order_by and kind != CompactionType.REBALANCE:
+        statement.refuse(at, f"A {kind} compaction sorts nothing; 'rebalance' does.")
     if not words.done:
         statement.refuse(words.next, f"COMPACT with {words.text()} is not supported.")
     return CompactJob(
         target=target,
-        type=kind.lower(),
+        type=kind,
+        order_by=order_by,
         partitions=None if partition is None else (partition,),
     )

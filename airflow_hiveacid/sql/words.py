@@ -7,6 +7,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.sort_order import SortColumn
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.sql.statement import SqlStatement
 
@@ -131,6 +132,22 @@ class Words:
             depth += (self.next.text == "(") - (self.next.text == ")")
             self._at += 1
         return self._tokens[start : self._at]
+
+    def order_by(self) -> tuple[str, ...]:
+        """The columns of an ORDER BY, if there is one, each with its direction."""
+        if not self.take("ORDER BY"):
+            return ()
+        columns = []
+        while True:
+            name, nulls_last = self.name(), None
+            descending = not self.take("ASC") and self.take("DESC")
+            if self.take("NULLS"):
+                nulls_last = not self.take("FIRST")
+                if nulls_last:
+                    self.expect("LAST")
+            columns.append(str(SortColumn(name, descending, nulls_last)))
+            if not self.take(","):
+                return tuple(columns)
 
     def string(self) -> str:
         """A text in quotes."""

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
     AlreadyCompacting,
     CorruptFile,
@@ -285,13 +287,55 @@ def test_what_only_hive_can_do_is_left_to_hive(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef
 ) -> None:
     pool = f"pool of {table.database}"
-    rebalance = idl_compaction.CompactionRequest(
-        dbname=table.database, tablename=table.name, type=3, poolName=pool
+    clean_up_aborts = idl_compaction.CompactionRequest(
+        dbname=table.database, tablename=table.name, type=4, poolName=pool
     )
-    client.call(idl_compaction.compact2, rebalance)
+    client.call(idl_compaction.compact2, clean_up_aborts)
     queue.request(table, DAY, MAJOR, pool=pool)
     assert CompactionTransaction.serve(client, pool=pool) is None
     assert states(queue, table) == ["initiated", "initiated"]
+
+
+@only_hms4
+def test_the_claim_of_a_rebalance_tells_by_what_to_sort(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef
+) -> None:
+    pool = f"pool of {table.database}"
+    rebalance = idl_compaction.CompactionRequest(
+        dbname=table.database,
+        tablename=table.name,
+        partitionname=DAY,
+        type=3,
+        poolName=pool,
+        orderByClause="order by id desc",
+        numberOfBuckets=3,
+    )
+    client.call(idl_compaction.compact2, rebalance)
+    served = CompactionTransaction.serve(client, pool=pool, lock_wait_seconds=0)
+    assert served is not None
+    with served:
+        asked = served.asked
+        assert asked is not None
+        assert (asked.type, asked.order_by, asked.files) == ("rebalance", "order by id desc", 3)
+        # Whoever changes rows waits for it; appends do not.
+        write(client, table)
+        with pytest.raises(LockTimeout), begin_write(client, table, Operation.UPDATE):
+            pass
+        finish(served)
+    assert states(queue, table) == ["ready for cleaning"]
+
+
+@REAL_AND_FAKE
+def test_a_rebalance_without_row_ids_is_in_nobodys_way(
+    client: MetastoreClient, table: TableRef, begin: Callable[..., CompactionTransaction]
+) -> None:
+    rebalance = begin(type_=CompactionType.REBALANCE, kind=TableKind.INSERT_ONLY)
+    with rebalance:
+        write(client, table)
+        with begin_write(client, table, Operation.UPDATE) as change:
+            change.commit()
+        finish(rebalance)
+    assert client.show_locks() == []
 
 
 @REAL_AND_FAKE

@@ -1,11 +1,13 @@
 """A rebalance gives rows another order and other row ids, beside appends and never beside changes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyarrow import orc
 
+from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import (
@@ -16,7 +18,10 @@ from airflow_hiveacid.errors import (
     UnsupportedTable,
     VersionGone,
 )
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import PartitionReport
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.thrift import idl_compaction
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import folder, left_behind, row_ids
 from tests.engine.compaction_case import LEFT, Case
@@ -177,6 +182,65 @@ def test_changes_across_it_are_right_or_gone(busy: Case) -> None:
     assert earlier == [(1, "a", "x"), (2, "b", "x"), (3, "c", "y")]
 
 
+def ask(case: Case, order_by: str | None, files: int | None = None) -> str:
+    """Ask for a rebalance as Hive does; answers in which pool."""
+    pool = f"pool of {case.name}"
+    request = idl_compaction.CompactionRequest(
+        dbname=case.ref.database,
+        tablename=case.ref.name,
+        type=3,
+        poolName=pool,
+        orderByClause=order_by,
+        numberOfBuckets=files,
+    )
+    case.client.call(idl_compaction.compact2, request)
+    return pool
+
+
+def serve(case: Case, pool: str) -> list[PartitionReport]:
+    job = CompactJob(target=case.name, mode="worker", pool=pool, lock_wait_seconds=1)
+    return list(TableCompactor(case.spark, case.client, job).run().partitions)
+
+
+@pytest.mark.parametrize(
+    "hms",
+    ["fake 4.0.1", pytest.param("4.0.1", marks=pytest.mark.conflicts)],
+    indirect=True,
+)
+def test_what_hives_users_ask_for_is_done(busy: Case) -> None:
+    (done,) = serve(busy, ask(busy, "order by `id` desc nulls last", files=1))
+    assert (done.outcome, done.type) == ("compacted", "rebalance"), done
+    assert in_order(busy, done.published[0]) == [4, 3, 1]
+    (entry,) = CompactionQueue(busy.client).show(busy.ref)
+    assert (entry.type, entry.state) == ("rebalance", "ready for cleaning")
+
+
+@FAKE4
+def test_what_it_cannot_sort_by_is_told_in_the_queue(busy: Case) -> None:
+    (failed,) = serve(busy, ask(busy, "order by length(p), id"))
+    assert failed.error is not None
+    assert failed.error.id == "InvalidJob"
+    (entry,) = CompactionQueue(busy.client).show(busy.ref)
+    assert entry.state == "failed"
+    assert "only columns can be sorted by" in (entry.error or "")
+    assert not any("base_" in name for name in busy.directories())
+
+
+@FAKE4
+def test_an_order_that_got_lost_is_not_taken_for_none(
+    busy: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = ask(busy, "order by id desc")
+    claim = CompactionQueue.claim
+    monkeypatch.setattr(
+        CompactionQueue, "claim", lambda *args: replace(claim(*args), order_by=None)
+    )
+    (failed,) = serve(busy, pool)
+    assert failed.error is not None
+    assert failed.error.id == "AnswerLost"
+    assert not any("base_" in name for name in busy.directories())
+
+
 @FAKE4
 def test_what_cannot_be_rebalanced_says_so(make: Callable[..., Case]) -> None:
     plain, bucketed = make("plain"), make("b", num_buckets=2, bucket_columns=["id"])
@@ -184,6 +248,11 @@ def test_what_cannot_be_rebalanced_says_so(make: Callable[..., Case]) -> None:
         table.compact("rebalance", order_by=["nr"])
     with bucketed.open() as table, pytest.raises(UnsupportedTable, match="has buckets"):
         table.compact("rebalance")
+    # Nor is it mistaken for a major compaction where Hive's users have asked for it.
+    bucketed.append((1, "a", "x"))
+    (failed,) = serve(bucketed, ask(bucketed, None))
+    assert "has buckets" in failed.reason
+    assert not any("base_" in name for name in bucketed.directories())
 
 
 @pytest.mark.parametrize("hms", ["fake 3.1.3"], indirect=True)

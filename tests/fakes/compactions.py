@@ -30,6 +30,8 @@ class _Entry:
     txn: int | None = None
     next_txn: int | None = None
     highest_write_id: int | None = None
+    order_by: str | None = None
+    files: int | None = None
 
     @property
     def place(self) -> tuple[str, str, str | None]:
@@ -57,7 +59,14 @@ class Compactions:
                 return idl_compaction.CompactionResponse(-1, "refused", False, text)
         self._last += 1
         self._entries[self._last] = _Entry(
-            self._last, *place, request.type, request.poolName, request.runas, _now()
+            self._last,
+            *place,
+            request.type,
+            request.poolName,
+            request.runas,
+            _now(),
+            order_by=request.orderByClause,
+            files=request.numberOfBuckets,
         )
         return idl_compaction.CompactionResponse(self._last, _INITIATED, True)
 
@@ -111,6 +120,8 @@ class Compactions:
                     partitionname=entry.partition,
                     type=entry.type,
                     runas=entry.run_as,
+                    orderByClause=entry.order_by,
+                    numberOfBuckets=entry.files or 0,
                 )
                 return idl_compaction.OptionalCompactionInfoStruct(claimed)
         return idl_compaction.OptionalCompactionInfoStruct()

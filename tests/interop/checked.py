@@ -86,9 +86,9 @@ class Checked:
         for id_ in ids:
             del self.rows[id_]
 
-    def compact(self, kind):
+    def compact(self, kind, **more):
         with self.table() as table:
-            return table.compact(kind)
+            return table.compact(kind, **more)
 
     def serve(self):
         """Serve the requests that wait in the queue."""
@@ -111,6 +111,11 @@ class Checked:
             analyzed = [name for name in partitions if "%" not in name]
             described = client.get_partitions(self.ref, analyzed) or [client.get_table(self.ref)]
         assert all("COLUMN_STATS_ACCURATE" in each.parameters for each in described)
+
+    def ask_for_rebalance(self, order_by, partition=""):
+        """Ask in Hive for a rebalance of the table, or of one of its partitions."""
+        compact = f"compact 'rebalance' order by {order_by}"
+        self.hive.sql(f"alter table {self.name} {partition} {compact}")
 
     def directories(self):
         """The names of all ACID directories, in each partition's folder."""

@@ -256,6 +256,10 @@ class Hive:
         """Have Hive's cleaner go through the queue once."""
         self._post("/clean", "")
 
+    def work(self) -> None:
+        """Have Hive's worker serve the request that waits longest, by a query of its own."""
+        self._post("/work", "")
+
     def compact(self, table: str, kind: str, partition: str = "") -> None:
         """Have Hive compact a table or one of its partitions, and wait."""
         database, _, name = table.partition(".")

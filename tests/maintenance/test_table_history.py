@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.schema import TableKind
@@ -20,6 +22,7 @@ from airflow_hiveacid.maintenance.table_history import (
     version_directories,
     version_of,
 )
+from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from tests.maintenance.acid_folders import AcidFolders
 
@@ -110,6 +113,25 @@ def test_what_was_written_and_compacted_has_a_state(folders):
     assert history(folders, limit=sys.maxsize) == after
     assert history(folders, limit=3) == after[:3]
     assert history(folders, limit=0) == []
+
+
+def test_the_queue_tells_which_base_of_others_is_of_a_rebalance(folders):
+    folders.insert()
+    if folders.client.version is MetastoreVersion.HMS3:
+        folders.compact(Base(1))
+        assert [entry.operation for entry in history(folders)] == ["major", None]
+        return
+    rebalance = CompactionTransaction(
+        folders.client, folders.ref, None, CompactionType.REBALANCE, lock_wait_seconds=0
+    )
+    with rebalance:
+        rebalance.record(1)
+        folders.make(Base(1, rebalance.txn_id).name)
+        rebalance.commit()
+    folders.insert()
+    folders.compact(Base(2))
+    told = [entry.operation for entry in history(folders)]
+    assert told == ["major", None, "rebalance", None]
 
 
 def test_a_compaction_whose_directory_is_removed_meanwhile_is_no_entry(folders, monkeypatch):

@@ -190,6 +190,15 @@ CASES = {
     "ALTER TABLE `t` PARTITION (day='a b', hour=3) COMPACT 'minor'": CompactJob(
         target="db.t", type="minor", partitions=("day=a b/hour=3",)
     ),
+    "ALTER TABLE t COMPACT 'Rebalance'": CompactJob(target="db.t", type="rebalance"),
+    "alter table t partition (day='a') compact 'rebalance' order by ts desc, `a b` nulls first": (
+        CompactJob(
+            target="db.t",
+            type="rebalance",
+            order_by=("ts DESC", "`a b` NULLS FIRST"),
+            partitions=("day=a",),
+        )
+    ),
     "CONVERT TABLE other.t": ConvertJob(target="other.t"),
     "CONVERT TABLE t TO ACID": ConvertJob(target="db.t"),
     "ALTER TABLE t SET TBLPROPERTIES ('transactional' = 'true')": ConvertJob(target="db.t"),

@@ -1,11 +1,17 @@
-"""The compaction of one partition of an insert-only table: fewer files with the same rows."""
+"""The compaction of one partition of an insert-only table: fewer files with the same rows.
 
+A rebalance sorts them, too. Nobody knows them by row ids, so that it is in nobody's way.
+"""
+
+import re
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
@@ -27,7 +33,7 @@ from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.row_files import RowFiles
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, NewFile, StagedFile
-from airflow_hiveacid.errors import HiveAcidError, NanosecondsLost, UnsupportedFile
+from airflow_hiveacid.errors import CorruptFile, HiveAcidError, NanosecondsLost, UnsupportedFile
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.census import digest_of_stripe
@@ -37,6 +43,7 @@ from airflow_hiveacid.storage import Storage
 
 # As much as one task copies; a table without buckets gets a file for each.
 _BYTES_OF_A_FILE = 1 << 30
+_PART = re.compile(r"part-(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class _JoinTask:
 
     Attributes:
         root: The folder of the partition.
-        number: The number of the new file.
+        number: The number of the new file, or of the first of several.
         paths: The files, in reading order.
         folder: Where the new file goes.
         noted_rows: How many rows each should have, as far as that was noted.
@@ -88,7 +95,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         writer = RowFiles(self.table, self.table.orc_codec)
         left = tasks
         copied: list[tuple[_JoinTask, StagedFile]] = []
-        if self._format.format is StorageFormat.ORC:
+        if self._format.format is StorageFormat.ORC and not self.order.by:
             left = []
             for task, tried in zip(
                 tasks, self.spark_tasks.tried(_copy_stripes, tasks), strict=True
@@ -130,6 +137,14 @@ class InsertOnlyCompactor(PartitionCompactor):
     def _check_rows(self, task: _JoinTask, files: Sequence[StagedFile]) -> None:
         """Make sure that each row came into the new files, once and with all its values."""
         read = self._tally(task.paths)
+        noted = [rows for rows in task.noted_rows if rows is not None]
+        whole = len(noted) == len(task.paths) and not self._format.format.is_text
+        if whole and sum(noted) != read.rows:
+            raise CorruptFile(
+                f"{self.storage.location}: {', '.join(task.paths)} have {read.rows} rows, and were"
+                f" written with {sum(noted)}.",
+                remedy="Bring them back from a copy.",
+            )
         written = self._tally([file.path for file in files if file.rows])
         self.values += written
         self._balance(task, Balance(read=read, written=written))
@@ -163,7 +178,10 @@ class InsertOnlyCompactor(PartitionCompactor):
         return self.compaction.write_ids.range_aborted(*extent) is Range.ALL
 
     def _grouped(self, files: Sequence[FileStatus]) -> list[_JoinTask]:
-        """The files that become one: those of a bucket, or as many as are not too large."""
+        """The files that become one: those of a bucket, or as many as are not too large.
+
+        What is sorted is so all together.
+        """
         groups: dict[int, list[str]] = {}
         last = size = 0
         for file in files:
@@ -171,7 +189,7 @@ class InsertOnlyCompactor(PartitionCompactor):
             if self.table.num_buckets > 0:
                 number = self._bucket(file)
             else:
-                if size and size + file.size > _BYTES_OF_A_FILE:
+                if size and size + file.size > _BYTES_OF_A_FILE and not self.order.by:
                     last, size = last + 1, 0
                 size += file.size
                 number = last
@@ -218,7 +236,7 @@ class InsertOnlyCompactor(PartitionCompactor):
                 )
 
     def _written_again(self, task: _JoinTask, writer: RowFiles) -> list[NewFile]:
-        """Let Spark read some files and write their rows, or their lines as they are."""
+        """Let Spark read some files and write their rows, sorted, or their lines as they are."""
         spark = scan_session(self.spark)
         paths = [f"{task.root}/{path}" for path in task.paths]
         flat = f"{self.folder('flat').path}/{task.number}-{uuid.uuid4().hex}"
@@ -228,15 +246,27 @@ class InsertOnlyCompactor(PartitionCompactor):
             writer.save_lines(lines.coalesce(1), [], location)
         else:
             rows = self._format.scan(spark, paths).drop(PATH)
-            writer.save(rows.coalesce(1), [], location)
+            writer.save(self._arranged(rows), [], location)
         written = self.storage.list_files(flat)
         return [
             NewFile(
-                (FlatFile(task.root, f"{flat}/{file.path}", file.size),), task.folder, task.number
+                (FlatFile(task.root, f"{flat}/{file.path}", file.size),),
+                task.folder,
+                task.number + int(part[1]),
             )
             for file in written
-            if not file.path.startswith((".", "_"))
+            if (part := _PART.match(file.path))
         ]
+
+    def _arranged(self, rows: DataFrame) -> DataFrame:
+        """Rows as their files have them: of a bucket there is one file."""
+        by = self.order.columns
+        if not by:
+            return rows.coalesce(1)
+        if self.table.num_buckets > 0:
+            return rows.coalesce(1).sortWithinPartitions(*by)
+        count = self.order.count(self.bytes_read)
+        return rows.repartitionByRange(count, *by).sortWithinPartitions(*by)
 
 
 def _inputs(plan: CompactionPlan, state: AcidDirectory) -> list[FileStatus]:

@@ -22,8 +22,10 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
 )
 from airflow_hiveacid.acid.proof import Balance, Tally
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
 from airflow_hiveacid.acid.write_facts import only_write_id, taken_over
+from airflow_hiveacid.engine.compaction.row_order import RowOrder
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.session import cancelling_jobs
@@ -58,7 +60,7 @@ class PartitionCompactor(ABC):
         compaction: The transaction, entered.
         phases: Is told about the phases.
         overlaps: What others have committed since the job began; None is nobody's concern.
-        order_by: The columns that a rebalance sorts by.
+        order: The order that a rebalance gives the rows.
         warnings: What went wrong without changing the result.
         bytes_read: The size of what is replaced.
         stripes_copied: How many stripes of ORC files stayed as they were.
@@ -77,7 +79,7 @@ class PartitionCompactor(ABC):
     compaction: CompactionTransaction
     phases: PhaseClock
     overlaps: Overlaps | None = None
-    order_by: Sequence[str] = ()
+    order: RowOrder = field(default_factory=RowOrder)
     warnings: list[str] = field(default_factory=list)
     bytes_read: int = 0
     stripes_copied: int = 0
@@ -191,7 +193,7 @@ class PartitionCompactor(ABC):
             # Of a table that nobody has written there are original files to compact. To the
             # metastore a 0 is every write id, and it would forget which of them are aborted.
             self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
-            if plan.type is CompactionType.REBALANCE:
+            if plan.type is CompactionType.REBALANCE and self.table.kind is TableKind.FULL_ACID:
                 # Engines that take no lock may have changed rows meanwhile.
                 require_no_deletes(_names(list_files(self.storage)) - _names(files))
             # On Hive 3 the rename is the commit. What counts is what was asked for, whatever it became.

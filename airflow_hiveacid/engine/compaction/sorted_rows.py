@@ -15,11 +15,9 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.compaction import CompactionPlan
 from airflow_hiveacid.acid.directory import AcidDirectory
-from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.proof import Balance, Tally
-from airflow_hiveacid.acid.row_id import MAX_WRITER_ID, encode_bucket
-from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.engine.compaction.acid import AcidCompactor
 from airflow_hiveacid.engine.compaction.bucket_sorting import (
@@ -37,6 +35,7 @@ from airflow_hiveacid.engine.compaction.proof import (
     recount_file,
     tally_values,
 )
+from airflow_hiveacid.engine.compaction.row_order import RowOrder
 from airflow_hiveacid.engine.compaction.tasks import BucketInputs
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
@@ -47,18 +46,11 @@ from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.rows.types import require_whole_maps
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
-from airflow_hiveacid.errors import (
-    ProofFailed,
-    UnknownColumn,
-    UnsupportedMetastore,
-    UnsupportedTable,
-)
+from airflow_hiveacid.errors import ProofFailed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.orc.census import Promise
 from airflow_hiveacid.storage import Storage
 
-# As much as one task sorts without much ado.
-_BYTES_OF_A_FILE = 256 << 20
 # Spark numbers the rows of each partition from a multiple of this on.
 _PARTITION_ROWS = 1 << 33
 _PART = re.compile(r"part-(\d+)-")
@@ -87,12 +79,12 @@ class SortedRows:
     deletes: Sequence[tuple[int, InputFile]]
 
     def write(
-        self, order_by: Sequence[str], directory: Base | Delta, size: int, folder: Folder
+        self, order: RowOrder, directory: Base | Delta, size: int, folder: Folder
     ) -> tuple[list[StagedFile], Tally, Tally]:
         """Write the rows with new row ids.
 
         Args:
-            order_by: The columns to sort by; none keeps the order of the row ids.
+            order: How to sort them; by no columns they keep the order of the row ids.
             directory: Where they will be.
             size: How many bytes are read; decides how many files they become.
             folder: Where the files go.
@@ -112,11 +104,10 @@ class SortedRows:
             return [], Tally(), Tally()
         # Those of deleted rows are not used again, either.
         (last,) = self._rows(session, self.inserts, ()).agg(F.max(ROW)).collect()[0]
-        count = min(max(1, -(-size // _BYTES_OF_A_FILE)), MAX_WRITER_ID)
-        by = [quoted(name) for name in order_by] or [WRITE_ID, BUCKET, ROW]
-        moved = rows.repartitionByRange(count, *by).sortWithinPartitions(*by)
+        by = order.columns or [F.col(name) for name in (WRITE_ID, BUCKET, ROW)]
+        moved = rows.repartitionByRange(order.count(size), *by).sortWithinPartitions(*by)
         # Within a file row ids ascend, and so the order can be kept only by rows of one write id.
-        own = F.lit(newest).cast("bigint") if order_by else F.col(WRITE_ID)
+        own = F.lit(newest).cast("bigint") if order.by else F.col(WRITE_ID)
         number = F.monotonically_increasing_id()
         moved = moved.withColumns(
             {
@@ -211,7 +202,7 @@ class RebalancingCompactor(AcidCompactor):
             self._numbered(events),
         )
         made, written, self.values = sorted_rows.write(
-            self.order_by, plan.inserts, self.bytes_read, self.folder("out")
+            self.order, plan.inserts, self.bytes_read, self.folder("out")
         )
         for new in made:
             self.keep(plan.inserts, new)
@@ -230,36 +221,6 @@ class RebalancingCompactor(AcidCompactor):
         """Files that Spark can read, with the numbers of their buckets."""
         readable = self._readable([file.file for file in files])
         return [(file.bucket, own) for file, own in zip(files, readable, strict=True)]
-
-
-def require_rebalance(table: HiveTable, version: MetastoreVersion, order_by: Sequence[str]) -> None:
-    """Make sure that the rows of a table can get another order.
-
-    Raises:
-        UnknownColumn: It has no such column to sort by.
-        UnsupportedMetastore: Nothing there would keep changes apart from it.
-        UnsupportedTable: Where its rows are goes by their values, or they have no row ids.
-    """
-    name = table.ref.full_name
-    if table.kind is TableKind.INSERT_ONLY:
-        raise UnsupportedTable(
-            f"{name} is insert-only: only tables with row ids are rebalanced.",
-            remedy="Overwrite the partition with its own rows, sorted.",
-        )
-    if version is MetastoreVersion.HMS3:
-        raise UnsupportedMetastore(
-            "On Hive Metastore 3 a compaction is visible before its transaction ends. Rows that get"
-            " other row ids must appear together with the commit that others are checked against.",
-            remedy="Make it a major compaction, or overwrite the partition with its own rows.",
-        )
-    if table.num_buckets > 0:
-        raise UnsupportedTable(
-            f"{name} has buckets, which say in which file a row is: it cannot be rebalanced.",
-            remedy="Make it a major compaction.",
-        )
-    known = {column.name.lower() for column in table.columns}
-    if unknown := [column for column in order_by if column.lower() not in known]:
-        raise UnknownColumn(f"{name} has no column {', '.join(unknown)} to sort by.")
 
 
 def _acid_file(root: str, bucket: int, file: InputFile) -> AcidFile:

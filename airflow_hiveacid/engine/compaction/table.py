@@ -3,7 +3,7 @@
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from pyspark import inheritable_thread_target
@@ -14,13 +14,17 @@ from airflow_hiveacid.acid.compaction_decision import choose
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.sort_order import split_order_by
 from airflow_hiveacid.engine.compaction.acid import AcidCompactor
 from airflow_hiveacid.engine.compaction.insert_only import InsertOnlyCompactor
-from airflow_hiveacid.engine.compaction.sorted_rows import RebalancingCompactor, require_rebalance
+from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
+from airflow_hiveacid.engine.compaction.row_order import RowOrder
+from airflow_hiveacid.engine.compaction.sorted_rows import RebalancingCompactor
 from airflow_hiveacid.engine.failures import translate
 from airflow_hiveacid.engine.write.overlaps import Overlaps
 from airflow_hiveacid.errors import (
     AlreadyCompacting,
+    AnswerLost,
     HiveAcidError,
     InvalidJob,
     NothingToCompact,
@@ -46,6 +50,7 @@ class _Request:
     partition: str | None
     type: CompactionType
     reason: str
+    order: RowOrder = field(default_factory=RowOrder)
 
 
 class TableCompactor:
@@ -81,7 +86,7 @@ class TableCompactor:
             if job.conflict_policy == ConflictPolicy.STRICT:
                 self._overlaps = self._watch(table)
             if job.type == CompactionType.REBALANCE:
-                require_rebalance(table, self._client.version, job.order_by)
+                RowOrder(job.order_by).require_possible(table, self._client.version)
             if job.reason:
                 self._clock.note(f"{self._ref}: {job.reason}")
             requests, skipped = self._requests(table)
@@ -107,7 +112,10 @@ class TableCompactor:
             if table.partition_keys:
                 names = job.partitions or self._client.get_partition_names(self._ref)
             return [
-                _Request(name, type_, job.reason or f"{type_} was asked for") for name in names
+                _Request(
+                    name, type_, job.reason or f"{type_} was asked for", RowOrder(job.order_by)
+                )
+                for name in names
             ], []
         now = datetime.now(UTC)
         sizes = Survey(self._client, job.policy).survey([self._ref], job.partitions, now)
@@ -167,6 +175,7 @@ class TableCompactor:
                 self._ref,
                 request.partition,
                 request.type,
+                kind=table.kind,
                 run_token=self._job.token,
                 run_as=table.owner,
                 lock_wait_seconds=self._job.lock_wait_seconds,
@@ -204,7 +213,7 @@ class TableCompactor:
             with compaction:
                 # The metastore hands out whatever waits in the pool, perhaps of another table.
                 table = compactable(self._client, compaction.ref)
-                request = _Request(compaction.partition, compaction.type, "it was requested")
+                request = _requested(table, compaction)
                 named = [] if request.partition is None else [request.partition]
                 listed = self._client.get_partitions(table.ref, named) if named else [None]
                 if not listed or (listed[0] is None and table.partition_keys):
@@ -233,7 +242,7 @@ class TableCompactor:
         request: _Request,
         phases: PhaseClock,
     ) -> PartitionReport:
-        kind: type[AcidCompactor | InsertOnlyCompactor] = AcidCompactor
+        kind: type[PartitionCompactor] = AcidCompactor
         if table.kind is TableKind.INSERT_ONLY:
             kind = InsertOnlyCompactor
         elif request.type is CompactionType.REBALANCE:
@@ -246,7 +255,7 @@ class TableCompactor:
             compaction,
             phases,
             self._overlaps,
-            self._job.order_by,
+            request.order,
         )
         try:
             return compactor.run(request.type, request.reason)
@@ -269,6 +278,26 @@ class TableCompactor:
             reason=ours.what,
             error=ErrorReport.of(ours),
         )
+
+
+def _requested(table: HiveTable, compaction: CompactionTransaction) -> _Request:
+    """What a request in the queue asks for.
+
+    Raises:
+        AnswerLost: Nobody knows any more by what it is to be sorted.
+    """
+    asked, why = compaction.asked, "it was requested"
+    if asked is None or compaction.type is not CompactionType.REBALANCE:
+        return _Request(compaction.partition, compaction.type, why)
+    if asked.order_by is None:
+        raise AnswerLost(
+            f"The answer that told by what to sort for request {asked.id} did not arrive, and it is"
+            " given once.",
+            remedy="Ask for the rebalance again.",
+        )
+    order = RowOrder(split_order_by(asked.order_by), asked.files)
+    order.require_possible(table, compaction.version)
+    return _Request(compaction.partition, compaction.type, why, order)
 
 
 def _skipped(ref: TableRef, partition: str | None, reason: str) -> PartitionReport:

@@ -20,6 +20,7 @@ from airflow_hiveacid.acid.locks import (
     lock_components,
     read_lock_components,
 )
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
 from airflow_hiveacid.errors import AlreadyCompacting, SnapshotMoved
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -36,8 +37,6 @@ from airflow_hiveacid.metastore.txn.owner import Owner
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.progress import Phase, PhaseClock
 
-# Of a request for a rebalance a claim does not tell the order that it asks for.
-_SERVED = (CompactionType.MINOR, CompactionType.MAJOR)
 _SERVE_FIRST = 'Run the job again when that is done, or with mode="worker" if nobody does it.'
 _CLEAN_FIRST = (
     "Clean the table first: the metastore takes no new request until then, or until something is"
@@ -63,6 +62,7 @@ class CompactionTransaction(LiveTransaction):
         partition: str | None,
         type_: CompactionType,
         *,
+        kind: TableKind = TableKind.FULL_ACID,
         run_token: str | None = None,
         run_as: str | None = None,
         lock_wait_seconds: float = 300,
@@ -75,6 +75,7 @@ class CompactionTransaction(LiveTransaction):
             ref: The table.
             partition: The partition's name, for a table that has partitions.
             type_: The kind of compaction.
+            kind: The kind of table. Without row ids a rebalance is in nobody's way.
             run_token: Under which this run's transactions can be found later on.
             run_as: Who owns the directory: as whom Hive's cleaner will remove what is replaced.
             lock_wait_seconds: How long to wait for the lock that keeps the table from being dropped.
@@ -84,6 +85,7 @@ class CompactionTransaction(LiveTransaction):
         self.ref = ref
         self.partition = partition
         self.type = type_
+        self._kind = kind
         self._run_as = run_as
         self._lock_wait = lock_wait_seconds
         self._queue = CompactionQueue(client)
@@ -119,7 +121,7 @@ class CompactionTransaction(LiveTransaction):
         waiting = CompactionQueue(client).waiting(pool, table)
         if waiting is None:
             return None
-        if waiting.type not in _SERVED:
+        if waiting.type not in list(CompactionType):
             if phases is not None:
                 phases.note(f"Only Hive can serve what is next: {waiting}.")
             return None
@@ -128,6 +130,7 @@ class CompactionTransaction(LiveTransaction):
             waiting.table,
             waiting.partition,
             CompactionType(waiting.type),
+            kind=client.get_table(waiting.table).kind,
             run_token=run_token,
             run_as=waiting.run_as,
             lock_wait_seconds=lock_wait_seconds,
@@ -154,6 +157,11 @@ class CompactionTransaction(LiveTransaction):
     def visibility_txn(self) -> int:
         """The transaction whose commit lets the result appear; 0 where the rename does."""
         return 0 if self._claimed is None else self.txn_id
+
+    @property
+    def asked(self) -> QueuedCompaction | None:
+        """The request that is served; None for one of our own, or on HMS 3."""
+        return None if self._waiting is None else self._claimed
 
     @property
     def txns(self) -> ValidTxnList:
@@ -246,12 +254,16 @@ class CompactionTransaction(LiveTransaction):
             raise AlreadyCompacting("Another worker took the request.")
         self._claimed = claimed
         self.own(self._give_up, f"request {claimed.id} from the queue")
-        if claimed.type not in (_SERVED if self._waiting is not None else list(CompactionType)):
+        opened = self._renumbers
+        if claimed.type in list(CompactionType):
+            self.ref, self.partition = claimed.table, claimed.partition
+            self.type = CompactionType(claimed.type)
+            if self._waiting is not None and self._waiting.id != claimed.id:
+                self._run_as = None  # Of another one than was shown it is not known.
+                self._kind = self._client.get_table(self.ref).kind
+        # The type of a transaction is for good, and so is a claim.
+        if claimed.type not in list(CompactionType) or self._renumbers != opened:
             raise AlreadyCompacting(f"Another worker was faster; what came instead is {claimed}.")
-        self.ref, self.partition = claimed.table, claimed.partition
-        self.type = CompactionType(claimed.type)
-        if self._waiting is not None and self._waiting.id != claimed.id:
-            self._run_as = None  # Of another one than was shown it is not known.
 
     def _request(self) -> str:
         """Make a request in a pool that nobody else looks into.
@@ -299,7 +311,7 @@ class CompactionTransaction(LiveTransaction):
     @property
     def _renumbers(self) -> bool:
         """Whether rows get other row ids."""
-        return self.type is CompactionType.REBALANCE
+        return self.type is CompactionType.REBALANCE and self._kind is not TableKind.INSERT_ONLY
 
     @property
     def _advisory(self) -> TableRef:

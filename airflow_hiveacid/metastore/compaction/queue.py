@@ -63,6 +63,9 @@ class QueuedCompaction:
         started_at: When somebody began to work on it.
         error: Why it failed or was refused.
         run_as: Who owns the directory; a claim does not tell.
+        order_by: By what a rebalance sorts, with the words ORDER BY; "" is by nothing. Only the
+            answer to a claim tells.
+        files: How many files it is to make; None leaves it to whoever does it. Only a claim tells.
     """
 
     id: int
@@ -80,6 +83,8 @@ class QueuedCompaction:
     started_at: datetime | None = None
     error: str | None = None
     run_as: str | None = None
+    order_by: str | None = None
+    files: int | None = None
 
     def __str__(self) -> str:
         place = f"{self.table}/{self.partition}" if self.partition else self.table.full_name
@@ -178,6 +183,8 @@ class CompactionQueue:
             worker_id=worker_id,
             worker_version=_WORKER_VERSION,
             pool=pool,
+            order_by=claimed.orderByClause or "",
+            files=claimed.numberOfBuckets or None,
         )
 
     def record(

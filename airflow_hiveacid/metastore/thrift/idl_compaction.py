@@ -9,7 +9,7 @@ MetaException = idl_tables.MetaException
 CompactionRequest = struct(
     "CompactionRequest",
     """1:string dbname, 2:string tablename, 3:string partitionname, 4:i32 type, 5:string runas,
-    9:string poolName""",
+    9:string poolName, 10:i32 numberOfBuckets, 11:string orderByClause""",
 )
 CompactionResponse = struct(
     "CompactionResponse", "1:i64 id, 2:string state, 3:bool accepted, 4:string errormessage"
@@ -28,7 +28,8 @@ ShowCompactResponse = struct("ShowCompactResponse", "1:list<ShowCompactResponseE
 CompactionInfoStruct = struct(
     "CompactionInfoStruct",
     """1:i64 id, 2:string dbname, 3:string tablename, 4:string partitionname, 5:i32 type,
-    6:string runas, 12:i64 highestWriteId, 13:string errorMessage""",
+    6:string runas, 12:i64 highestWriteId, 13:string errorMessage, 18:i32 numberOfBuckets,
+    19:string orderByClause""",
 )
 OptionalCompactionInfoStruct = struct("OptionalCompactionInfoStruct", "1:CompactionInfoStruct ci")
 FindNextCompactRequest = struct(

@@ -30,6 +30,7 @@ import org.apache.hadoop.hive.ql.txn.compactor.Worker;
  * <p>POST /sql with a statement as body answers its rows, one a line, values between tabs.
  * POST /roll-back does the same and then aborts the transaction: the files stay.
  * POST /compact with "database table type [partition]" has Hive's own worker compact, and waits.
+ * POST /work has Hive's own worker serve one request by a query: it rebalances in no other way.
  * POST /clean has Hive's own cleaner look through the queue once.
  * An error is answered with status 500 and its chain of causes. One process, because the cleaner
  * and ALTER TABLE ... COMPACT open the metastore's database, which Derby allows one process only.
@@ -105,13 +106,24 @@ public class HiveEngine {
 
   /** Runs one of Hive's background threads here, for one round: it is told to stop from the start. */
   private static void runOnce(CompactorThread thread) throws Exception {
-    thread.setConf(new HiveConf(conf));
+    runOnce(thread, new HiveConf(conf));
+  }
+
+  private static void runOnce(CompactorThread thread, HiveConf settings) throws Exception {
+    thread.setConf(settings);
     thread.init(new AtomicBoolean(true));
     thread.run();
   }
 
   private static String clean(String nothing) throws Exception {
     runOnce(new Cleaner());
+    return nothing;
+  }
+
+  private static String work(String nothing) throws Exception {
+    HiveConf settings = new HiveConf(conf);
+    settings.setBoolVar(ConfVars.COMPACTOR_CRUD_QUERY_BASED, true);
+    runOnce(new Worker(), settings);
     return nothing;
   }
 
@@ -161,6 +173,7 @@ public class HiveEngine {
     serve(server, "/sql", HiveEngine::sql);
     serve(server, "/roll-back", HiveEngine::rollBack);
     serve(server, "/compact", HiveEngine::compact);
+    serve(server, "/work", HiveEngine::work);
     serve(server, "/clean", HiveEngine::clean);
     server.start();
   }
