@@ -6,7 +6,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -120,18 +121,26 @@ class Broker:
             return False
         return True
 
-    def send(self, topic: str, lines: Iterable[str]) -> None:
-        """Send rows; returns when the broker has them all."""
-        subprocess.run(
-            self._java(
-                "kafka.tools.ConsoleProducer",
-                *("--bootstrap-server", self.address, "--topic", topic),
-                *("--producer-property", "acks=all"),
-            ),
-            input="".join(f"{line}\n" for line in lines).encode(),
-            check=True,
-            capture_output=True,
-        )
+    @contextmanager
+    def producer(self, topic: str) -> Iterator["Producer"]:
+        """Who sends rows to a topic; at the end the broker has them all."""
+        arguments = [
+            *("--bootstrap-server", self.address, "--topic", topic, "--timeout", "5"),
+            *("--message-send-max-retries", "1000000"),
+            *("--producer-property", "acks=all", "--producer-property", "enable.idempotence=true"),
+            *("--producer-property", "delivery.timeout.ms=600000"),
+        ]
+        program = self._java("kafka.tools.ConsoleProducer", *arguments)
+        with (self._folder / "producer.log").open("w+b") as log:
+            process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=log, stderr=log)
+            try:
+                yield Producer(process)
+                process.communicate(timeout=300)
+            finally:
+                process.kill()
+                process.wait()
+            log.seek(0)
+            assert process.returncode == 0, log.read().decode()
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(self._java(program, *arguments), check=True, capture_output=True)
@@ -139,3 +148,20 @@ class Broker:
     def _java(self, program: str, *arguments: str) -> list[str]:
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         return [str(find_java()), *options, "-cp", f"{jars()}/*", program, *arguments]
+
+
+class Producer:
+    """Sends rows in their order, each once, also while the broker is away.
+
+    Args:
+        process: A console producer.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def send(self, lines: Iterable[str]) -> None:
+        """Send rows; the broker gets them soon."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("".join(f"{line}\n" for line in lines).encode())
+        self._process.stdin.flush()

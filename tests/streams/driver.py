@@ -67,6 +67,10 @@ class Driver:
         text = (self._folder / "driver.log").read_text()
         return f"{text[-4000:]}\nexit status {self._process.poll()}"
 
+    def has_started(self) -> bool:
+        """Whether it has a session."""
+        return (self._folder / "report.json.started").exists()
+
     def has_told(self, batch_id: int = 0) -> bool:
         """Whether it has told of a batch, or of a later one."""
         with suppress(FileNotFoundError, ValueError):

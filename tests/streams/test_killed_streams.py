@@ -4,8 +4,11 @@ import json
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +16,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.stream_checkpoint import StreamCheckpoint
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
 from airflow_hiveacid.jobs.stream_job import AVAILABLE_NOW, StreamJob, StreamSource
@@ -27,6 +31,8 @@ from tests.streams.stream_case import BATCH, StreamCase, upsert
 pytestmark = [pytest.mark.streams, pytest.mark.timeout(3600)]
 KILLS = int(os.environ.get("KILLS", "20"))
 SEED = int(os.environ.get("SEED", "1"))
+# Makes what sends rows; at its end all of them have arrived.
+Sender = Callable[[], AbstractContextManager[Callable[..., None]]]
 
 
 class Kills:
@@ -36,18 +42,18 @@ class Kills:
     cleaned, as others do that.
     """
 
-    def __init__(self, case: StreamCase, send: Callable[..., None], random: Random) -> None:
+    def __init__(self, case: StreamCase, sender: Sender, random: Random) -> None:
         self.case, self.random = case, random
-        self._send = send
+        self.sender = sender
         self._number = 0
 
-    def some_rows(self) -> None:
+    def some_rows(self, send: Callable[..., None]) -> None:
         rows = []
         for _ in range(self.random.randrange(1, 30)):
             self._number += 1
             gone = self.random.random() < 0.1
             rows.append((self.random.randrange(40), "gone" if gone else f"v{self._number}"))
-        self._send(*rows)
+        send(*rows)
 
     def look_after(self) -> None:
         for table in (self.case.events, self.case.newest):
@@ -59,8 +65,9 @@ class Kills:
 
     def feed_until(self, over: threading.Event) -> threading.Thread:
         def feed() -> None:
-            while not over.wait(self.random.uniform(0.1, 0.6)):
-                self.some_rows()
+            with self.sender() as send:
+                while not over.wait(self.random.uniform(0.1, 0.6)):
+                    self.some_rows(send)
 
         thread = threading.Thread(target=feed)
         thread.start()
@@ -72,21 +79,25 @@ def live_through(
     job: StreamJob,
     folder: Path,
     jars: list[Path],
-    others: list[Callable[[], None]],
+    others: dict[str, Callable[[], None]],
 ) -> None:
-    """Kill the driver KILLS times, with one of the others now and then, and run it to its end."""
+    """Kill the driver, and one of the others now and then, KILLS times; then run it to its end."""
     random = kills.random
-    for _ in range(KILLS):
+    killed: Counter[str] = Counter()
+    while killed.total() < KILLS:
         over = threading.Event()
         feeding = kills.feed_until(over)
         driver = Driver(job, folder, jars)
         try:
-            # Most kills come while a batch is worked on, some while the driver starts.
-            if random.random() < 0.85:
-                assert driver.wait_until(driver.has_told, 300), driver.log
-            time.sleep(random.uniform(0.1, 4))
+            # Some kills come while the query or its first batch begins, some between later ones.
+            warm = random.random() < 0.5
+            begun = driver.has_told if warm else driver.has_started
+            assert driver.wait_until(begun, 300), driver.log
+            time.sleep(random.uniform(0.1, 4 if warm else 12))
             if others and random.random() < 0.5:
-                random.choice(others)()
+                other = random.choice(sorted(others))
+                others[other]()
+                killed[other] += 1
                 time.sleep(random.uniform(0.1, 4))
             elif not others:
                 assert driver.runs, driver.log
@@ -94,10 +105,14 @@ def live_through(
             driver.kill()
             over.set()
             feeding.join()
+        killed["driver"] += 1
         if random.random() < 0.3:
             kills.look_after()
     last = Driver(replace(job, trigger=AVAILABLE_NOW), folder, jars).end()
     assert last["error"] is None, last
+    done = StreamCheckpoint(f"file:{kills.case.checkpoint}").state().done
+    rows = f"{len(kills.case.written)} rows in {done + 1} batches"
+    print(f"{datetime.now(UTC):%F} killed: {dict(killed)}; {rows}")
     assert kills.case.problems() == []
 
 
@@ -106,8 +121,8 @@ def test_a_driver_that_is_killed_at_random_moments_writes_every_row_once(
     spark: Any, client: MetastoreClient, database: str, tmp_path: Path
 ) -> None:
     case = StreamCase(spark, client, database, tmp_path, files_per_batch="10")
-    kills = Kills(case, case.arrive, Random(SEED))
-    live_through(kills, case.job(trigger="1 s"), tmp_path, [], [])
+    kills = Kills(case, lambda: nullcontext(case.arrive), Random(SEED))
+    live_through(kills, case.job(trigger="1 s"), tmp_path, [], {})
 
 
 @pytest.fixture(params=["4.0.1", "3.1.3"])
@@ -125,12 +140,17 @@ def test_a_metastore_and_a_broker_that_are_killed_too_change_nothing(
         client.create_database("streams")
         case = StreamCase(spark, client, "streams", tmp_path)
 
-        def send(*rows: tuple[int, str]) -> None:
-            """One partition of the topic for each key, in which their order holds."""
-            first = len(case.written)
-            new = [{"id": key, "v": v, "seq": first + n} for n, (key, v) in enumerate(rows)]
-            broker.send("feed", map(json.dumps, new))
-            case.written += new
+        @contextmanager
+        def sender() -> Iterator[Callable[..., None]]:
+            with broker.producer("feed") as producer:
+
+                def send(*rows: tuple[int, str]) -> None:
+                    first = len(case.written)
+                    new = [{"id": key, "v": v, "seq": first + n} for n, (key, v) in enumerate(rows)]
+                    producer.send(map(json.dumps, new))
+                    case.written += new
+
+                yield send
 
         def restart_broker() -> None:
             broker.kill()
@@ -156,14 +176,15 @@ def test_a_metastore_and_a_broker_that_are_killed_too_change_nothing(
             source=source,
             trigger="1 s",
         )
-        kills = Kills(case, send, Random(SEED))
-        kills.some_rows()
+        kills = Kills(case, sender, Random(SEED))
+        with sender() as send:
+            kills.some_rows(send)
         live_through(
             kills,
             job,
             tmp_path,
             jars_of_spark(tmp_path),
-            [own_metastore.restart, restart_broker],
+            {"metastore": own_metastore.restart, "broker": restart_broker},
         )
 
 
