@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 from airflow.models.serialized_dag import SerializedDagModel
 
 _OURS = "airflow_hiveacid."
-# A job travels as the text that Python shows of it.
+# A job travels as its text, which is YAML.
 _TABLE_OF_A_JOB = re.compile(
-    r"\b(?:target|(?:Table|Changes)Source\(name)=(?:'([^']*)'|\"([^\"]*)\")"
+    r"^[ -]*(?:target|kind: (?:table|changes)\n *name): (?:\"(.*)\"|(.*))$", re.MULTILINE
 )
 _PARAM = re.compile(r"\{\{\s*params\.(\w+)\s*\}\}")
 
@@ -66,8 +66,8 @@ def _texts(dag: Mapping[str, Any]) -> Iterator[str]:
             if isinstance(values.get("table"), str):
                 yield values["table"]
             if isinstance(values.get("job"), str):
-                for single, double in _TABLE_OF_A_JOB.findall(values["job"]):
-                    yield single or double
+                for quoted, plain in _TABLE_OF_A_JOB.findall(values["job"]):
+                    yield quoted or plain
     yield from _assets(dag)
 
 

@@ -12,13 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_hiveacid import (
+    ChangesSource,
     HiveAcidCleanOperator,
     HiveAcidCompactionEventTrigger,
     HiveAcidCompactOperator,
     HiveAcidDeltaCountSensor,
     HiveAcidMergeOperator,
+    HiveAcidTransactionOperator,
+    InsertJob,
     MatchedUpdate,
     MergeJob,
+    MultiTableJob,
+    PathSource,
+    QuerySource,
 )
 from airflow_hiveacid.assets import asset_of
 from airflow_hiveacid.cluster.packaged import example_dags
@@ -219,10 +225,24 @@ def test_the_tables_of_a_dag_come_from_its_jobs_sensors_sources_and_assets():
             ),
             outlets=[asset_of("crm.leads", "hms:9083")],
         )
+        copied = InsertJob(
+            target="sales.\u00e9t\u00e9", source=ChangesSource("raw.events", after="0")
+        )
+        views = {"a": TableSource("sales.a"), "b": PathSource(path="/x", format="json")}
+        joined = InsertJob(
+            target="sales.b", source=QuerySource(sql="SELECT 1\nname: x.y", inputs=views)
+        )
+        HiveAcidTransactionOperator(
+            task_id="t", job=MultiTableJob(target="sales.b", statements=[copied, joined])
+        )
     assert tables_of(serialized(dag)) == [
         "crm.leads",
+        "raw.events",
+        "sales.a",
+        "sales.b",
         "sales.orders",
         "sales.refunds",
+        "sales.\u00e9t\u00e9",
         "stage.orders",
         "web.*",
     ]
