@@ -1,6 +1,6 @@
 """Whether a partition is worth compacting, why, and what is done first within a budget."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -19,6 +19,8 @@ from airflow_hiveacid.acid.trino import RIGHT, Misread
 _NAMED_BLOCKERS = 3
 # Wrong answers come before slow ones.
 _WRONG_ANSWERS = 1e6
+# Of what is read where there is no base that deltas could be compared with.
+MANY_DELETES = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,75 @@ class PartitionSize:
     def has_originals(self) -> bool:
         """Whether there are files that are older than the table's first write id."""
         return self.base is None and self.base_bytes > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """What of a partition is above the thresholds; what is decided and the score of a table follow it.
+
+    Attributes:
+        size: What was measured of the partition.
+        policy: The thresholds, those of the table included.
+    """
+
+    size: PartitionSize
+    policy: CompactionPolicy
+
+    @property
+    def base(self) -> int:
+        """The base, in the policy's measure; 0 where there is none."""
+        return self.size.base_bytes if self._base_rows is None else self._base_rows
+
+    @property
+    def deltas(self) -> int:
+        """The deltas, in the policy's measure."""
+        rows = self.size.delta_rows
+        return self.size.delta_bytes if self._base_rows is None or rows is None else rows
+
+    @property
+    def limit(self) -> int | None:
+        """How many directories of deltas there may be.
+
+        With no limit of their number, and no base to compare their size with, the usual one counts,
+        or a first base would never come about.
+        """
+        lacks_base = self.base == 0 and self.policy.max_delta_ratio is not None
+        if lacks_base and self.policy.max_deltas is None:
+            return USUAL_DELTAS
+        return self.policy.max_deltas
+
+    @property
+    def many(self) -> bool:
+        """Whether there are too many directories of deltas."""
+        return self.limit is not None and len(self.size.deltas) > self.limit
+
+    @property
+    def large(self) -> bool:
+        """Whether the deltas are too large for their base."""
+        most = self.policy.max_delta_ratio
+        return most is not None and self.base > 0 and self.deltas / self.base > most
+
+    @property
+    def deleted(self) -> bool:
+        """Whether too much is deleted, where there is no base that would tell."""
+        lacks_base = self.base == 0 and self.policy.max_delta_ratio is not None
+        return lacks_base and self.delete_share > MANY_DELETES
+
+    @property
+    def delete_share(self) -> float:
+        """The size of the deletes as a share of all that is read."""
+        read = self.size.base_bytes + self.size.delta_bytes
+        return self.size.delete_bytes / read if read else 0.0
+
+    def in_words(self, number: int) -> str:
+        """Say a number of the policy's measure."""
+        return bytes_in_words(number) if self._base_rows is None else f"{number} rows"
+
+    @property
+    def _base_rows(self) -> int | None:
+        """The rows of the base, if rows are what counts and they were counted."""
+        counted = self.policy.measure == "rows" and self.size.delta_rows is not None
+        return self.size.base_rows if counted else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,22 +244,9 @@ def _call(
         return _call_for_trino(size)
     if called := _call_of_aborts(size, policy):
         return called
-    base, deltas, in_words = _measured(size, policy)
-    most, largest = policy.max_deltas, policy.max_delta_ratio
-    count = f"{_directories(len(size.deltas))}{'' if most is None else f' (limit {most})'}"
-    if base:
-        share = f"{_percent(deltas / base)} of the base's {in_words(base)}"
-        limit = "" if largest is None else f" (limit {_percent(largest)})"
-        facts = f"{count} of {in_words(deltas)}, {share}{limit}"
-    else:
-        facts = f"{count} of {in_words(deltas)} without a base"
-    if base and largest is not None and deltas / base > largest:
-        return CompactionType.MAJOR, f"{facts}."
-    if not base and largest is not None and most is None and deltas:
-        # With no limit of their number, a first base would never come about.
-        return CompactionType.MAJOR, f"{facts}."
-    many = most is not None and len(size.deltas) > most
-    if many and not base:
+    excess = Excess(size, policy)
+    facts = _facts(excess)
+    if excess.large or excess.deleted or (excess.many and not excess.base):
         return CompactionType.MAJOR, f"{facts}."
     waits = ""
     if (
@@ -202,7 +260,21 @@ def _call(
         if policy.is_quiet(now):
             return CompactionType.MAJOR, f"{facts}; {age} {limit}."
         waits = f"; {age} {limit} and waits for the quiet hours {policy.quiet_hours}"
-    return (CompactionType.MINOR if many else None), f"{facts}{waits}."
+    return (CompactionType.MINOR if excess.many else None), f"{facts}{waits}."
+
+
+def _facts(excess: Excess) -> str:
+    """What was measured, beside its limits."""
+    base, deltas, limit = excess.base, excess.in_words(excess.deltas), excess.limit
+    count = f"{_directories(len(excess.size.deltas))}{'' if limit is None else f' (limit {limit})'}"
+    if base:
+        largest = excess.policy.max_delta_ratio
+        share = f"{_percent(excess.deltas / base)} of the base's {excess.in_words(base)}"
+        return f"{count} of {deltas}, {share}{'' if largest is None else f' (limit {_percent(largest)})'}"
+    deleted = ""
+    if excess.deleted:
+        deleted = f", {_percent(excess.delete_share)} deletes (limit {_percent(MANY_DELETES)})"
+    return f"{count} of {deltas} without a base{deleted}"
 
 
 def _call_for_trino(size: PartitionSize) -> tuple[CompactionType | None, str]:
@@ -234,18 +306,10 @@ def _call_of_aborts(
     return None
 
 
-def _measured(
-    size: PartitionSize, policy: CompactionPolicy
-) -> tuple[int, int, Callable[[int], str]]:
-    """The base and its deltas in the policy's measure, and how to say a number of it."""
-    if policy.measure == "rows" and size.base_rows is not None and size.delta_rows is not None:
-        return size.base_rows, size.delta_rows, lambda rows: f"{rows} rows"
-    return size.base_bytes, size.delta_bytes, bytes_in_words
-
-
 def _benefit(size: PartitionSize, policy: CompactionPolicy) -> float:
     """What readers suffer: directories to open, by the limit of them, and the share to merge."""
-    base, deltas, _ = _measured(size, policy)
+    excess = Excess(size, policy)
+    base, deltas = excess.base, excess.deltas
     # The share of everything, so that deltas above a tiny base do not outweigh all else.
     share = deltas / (base + deltas) if deltas else 0.0
     limit = USUAL_DELTAS if policy.max_deltas is None else max(1, policy.max_deltas)

@@ -26,8 +26,10 @@ class CompactionPolicy:
 
     Attributes:
         max_deltas: More directories of deltas than this call for a minor compaction, or for a
-            major one where there is no base yet.
-        max_delta_ratio: Deltas above this share of the base call for a major compaction.
+            major one where there is no base yet. None is ten of them there, if max_delta_ratio is not
+            None, too.
+        max_delta_ratio: Deltas above this share of the base call for a major compaction. Where there
+            is no base, deletes of more than a fifth of all that is read do, which Hive does not know.
         measure: What the share is counted in: "bytes", as Hive does, or "rows" of the ORC footers.
         max_aborted: More aborted write ids of the table than this call for a major compaction
             where a partition still holds directories of some.

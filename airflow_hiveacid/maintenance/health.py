@@ -135,12 +135,13 @@ class HealthMeter:
                     health = self._without_retained(health, known, outcome)
         else:
             health = replace(health, error=ErrorReport.of(outcome), verdict=str(outcome))
+        decisions = () if isinstance(outcome, HiveAcidError) else outcome
         problems = []
-        if not isinstance(outcome, HiveAcidError) and health.kind != TableKind.NOT_ACID:
+        if health.kind != TableKind.NOT_ACID:
             problems = [
-                _named(decision) for decision in outcome if decision.size.problem is not None
+                _named(decision) for decision in decisions if decision.size.problem is not None
             ]
-        score, penalties = score_of(health, policy, problems)
+        score, penalties = score_of(health, policy, decisions, problems)
         return replace(health, score=score, penalties=penalties)
 
     def _without_retained(

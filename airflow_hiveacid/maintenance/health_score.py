@@ -5,7 +5,7 @@ A score begins at 100 and loses points for what makes readers slow or somebody w
 - 10 to 30 for more delta directories in a partition than the policy's limit: 20 from twice the
   limit, 30 from five times,
 - 10 or 20 for deltas above the policy's share of the base: 20 when they are larger than the base,
-- 10 for deletes of more than a fifth of what is read,
+- 10 for deletes of more than a fifth of what is read, where there is no base,
 - 5 or 10 for obsolete and aborted directories above a quarter of what is read: 10 when they are
   larger than that,
 - 5 for directories of aborted transactions,
@@ -14,12 +14,16 @@ A score begins at 100 and loses points for what makes readers slow or somebody w
 - 10 for a partition whose last compaction failed,
 - 30 for a partition that cannot be read or compacted,
 - all for a table that cannot be measured.
+
+The first three are what a policy calls for compactions by, see ``Excess``: a partition that it leaves
+alone costs no points for them, unless it is only left alone because somebody wants it so.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_hiveacid.acid.compaction_decision import Decision, Excess
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
 
@@ -33,9 +37,7 @@ _UNFINISHED = ("initiated", "working", _CLEANING)
 _FULL = 100
 _HOUR = 3600
 _DAY = 24 * _HOUR
-_MANY_DELETES = 0.2
 _MUCH_OBSOLETE = 0.25
-_USUAL_DELTAS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +159,17 @@ class TableHealth:
 
 
 def score_of(
-    health: TableHealth, policy: CompactionPolicy, problems: Sequence[str] = ()
+    health: TableHealth,
+    policy: CompactionPolicy,
+    decisions: Sequence[Decision] = (),
+    problems: Sequence[str] = (),
 ) -> tuple[int, tuple[Penalty, ...]]:
     """The score of a table and what it loses points for.
 
     Args:
         health: What was measured; its score is not looked at.
         policy: The thresholds, those of the table included.
+        decisions: What the policy says of its partitions.
         problems: Why partitions cannot be read or compacted.
 
     Returns:
@@ -172,7 +178,7 @@ def score_of(
     if health.error is not None:
         return 0, (Penalty(_FULL, f"It cannot be measured: {health.error.message}"),)
     penalties = [
-        *_for_deltas(health, policy),
+        *_for_deltas(decisions, policy),
         *_for_garbage(health),
         *_for_waiting(health),
     ]
@@ -184,22 +190,28 @@ def score_of(
     return max(0, _FULL - lost), tuple(penalties)
 
 
-def _for_deltas(health: TableHealth, policy: CompactionPolicy) -> Iterator[Penalty]:
-    limit = _USUAL_DELTAS if policy.max_deltas is None else policy.max_deltas
-    if health.max_deltas > limit:
-        points = (
-            30 if health.max_deltas >= 5 * limit else 20 if health.max_deltas >= 2 * limit else 10
-        )
-        yield Penalty(
-            points, f"Readers open {health.max_deltas} delta directories (limit {limit})."
-        )
-    share = policy.max_delta_ratio
-    if share is not None and health.base_bytes and health.delta_bytes > share * health.base_bytes:
-        deltas, base = bytes_in_words(health.delta_bytes), bytes_in_words(health.base_bytes)
-        points = 20 if health.delta_bytes > health.base_bytes else 10
+def _for_deltas(decisions: Sequence[Decision], policy: CompactionPolicy) -> Iterator[Penalty]:
+    called = [
+        Excess(decision.size, policy)
+        for decision in decisions
+        if decision.type is not None or decision.size.auto_off
+    ]
+    many = [excess for excess in called if excess.many]
+    if many:
+        most = max(many, key=lambda excess: len(excess.size.deltas))
+        count, limit = len(most.size.deltas), most.limit
+        assert limit is not None
+        points = 30 if count >= 5 * limit else 20 if count >= 2 * limit else 10
+        yield Penalty(points, f"Readers open {count} delta directories (limit {limit}).")
+    large = [excess for excess in called if excess.large]
+    if large:
+        most = max(large, key=lambda excess: excess.deltas / excess.base)
+        deltas, base = most.in_words(most.deltas), most.in_words(most.base)
+        points = 20 if most.deltas > most.base else 10
         yield Penalty(points, f"{deltas} of deltas lie above a base of {base}.")
-    if health.delete_ratio > _MANY_DELETES:
-        yield Penalty(10, f"{100 * health.delete_ratio:.0f} % of what is read are deletes.")
+    share = max((excess.delete_share for excess in called if excess.deleted), default=0.0)
+    if share:
+        yield Penalty(10, f"{100 * share:.0f} % of what is read are deletes, without a base.")
 
 
 def _for_garbage(health: TableHealth) -> Iterator[Penalty]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk import PokeReturnValue
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.locks import TableRef
@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import group_needs
 from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
 from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.sensors.patient import PatientSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -27,7 +28,7 @@ _EXPAND_BY = ("table", "partition")
 _QUIET = "hiveacid_quiet_tables"
 
 
-class HiveAcidCompactionSensor(BaseSensorOperator):
+class HiveAcidCompactionSensor(PatientSensor):
     """Waits until a partition is worth compacting, and returns all that are.
 
     It needs no Java: it asks the metastore and lists files. Every table is listed once in a poke,
@@ -44,6 +45,9 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
         was found of a table and needs the same type of compaction, which it compacts side by side;
         ``partition`` is each partition, and the XCom value is a list of dicts.
     :param metastore_conn_id: The metastore.
+    :param metastore_patience: How long the metastore may be away: until then the sensor warns and looks
+        again, then the task fails. In mode ``reschedule`` it takes Airflow 3.3, before which the task
+        fails at once.
     :param deferrable: Wait in the triggerer instead of on a worker.
     """
 
@@ -80,7 +84,9 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
             poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
             result = poll.look([self.table], self.partitions)
         except HiveAcidError as error:
-            raise task_failure(error) from None
+            self._bear(error, context)
+            return PokeReturnValue(False)
+        self._patience_in(context).answered()
         if store is not None:
             store.set(_QUIET, poll.quiet)
         for line in result.log:
@@ -109,6 +115,7 @@ class HiveAcidCompactionSensor(BaseSensorOperator):
                 budget=codec.encode(self._budget()),
                 metastore_conn_id=self.metastore_conn_id,
                 poke_interval=self.poke_interval,
+                patience=self.metastore_patience.total_seconds(),
             ),
             method_name="execute_complete",
             timeout=timedelta(seconds=self.timeout),

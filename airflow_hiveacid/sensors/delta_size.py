@@ -9,7 +9,8 @@ from airflow_hiveacid.sensors.base import HiveAcidCompactionSensor
 class HiveAcidDeltaSizeSensor(HiveAcidCompactionSensor):
     """Waits until the deltas of a partition exceed a share of its base.
 
-    Deltas without any base are always too large.
+    Where there is no base yet, it waits for more than ten directories of deltas, or for deletes of more
+    than a fifth of what is read.
 
     Example::
 

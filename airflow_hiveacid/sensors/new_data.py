@@ -1,11 +1,12 @@
 """HiveAcidNewDataSensor: waits for changes that a consumer has not seen yet."""
 
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk import PokeReturnValue
 
 from airflow_hiveacid.acid.consumers import require_consumer
 from airflow_hiveacid.assets import state_of_table
@@ -16,12 +17,15 @@ from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.jobs.report import ChangesRange, ErrorReport
 from airflow_hiveacid.jobs.sources import ChangesSource
+from airflow_hiveacid.sensors.patient import PatientSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_SECONDS_AWAY = 15
 
-class HiveAcidNewDataSensor(BaseSensorOperator):
+
+class HiveAcidNewDataSensor(PatientSensor):
     """Waits until a table has changes that a consumer has not seen yet, and returns which.
 
     It takes three small calls of the metastore for each look, and no file is listed. The XCom value
@@ -44,6 +48,9 @@ class HiveAcidNewDataSensor(BaseSensorOperator):
     :param consumer: The name of the consumer. (templated)
     :param after: The version after which a new consumer begins. (templated)
     :param metastore_conn_id: The metastore.
+    :param metastore_patience: How long the metastore may be away: until then the sensor warns and looks
+        again, then the task fails. In mode ``reschedule`` it takes Airflow 3.3, before which the task
+        fails at once.
     :param deferrable: Wait in the triggerer instead of on a worker.
     """
 
@@ -72,14 +79,17 @@ class HiveAcidNewDataSensor(BaseSensorOperator):
 
     def poke(self, context: "Context") -> PokeReturnValue:
         """Look once."""
-        found, _ = self._look(context)
+        found, _ = self._look(context) or (None, None)
         return PokeReturnValue(found is not None, None if found is None else _value(found))
 
     def execute(self, context: "Context") -> Any:
         """Wait on the worker or, when deferrable, in the triggerer."""
         if not self.deferrable:
             return super().execute(context)
-        found, after = self._look(context)
+        while (looked := self._look(context)) is None:
+            # The trigger would not know where to begin.
+            time.sleep(min(self.poke_interval, _SECONDS_AWAY))
+        found, after = looked
         if found is not None:
             return _value(found)
         # It is needed only when a task runs.
@@ -92,6 +102,7 @@ class HiveAcidNewDataSensor(BaseSensorOperator):
                 after=after,
                 metastore_conn_id=self.metastore_conn_id,
                 poke_interval=self.poke_interval,
+                patience=self.metastore_patience.total_seconds(),
             ),
             method_name="execute_complete",
             timeout=timedelta(seconds=self.timeout),
@@ -103,8 +114,8 @@ class HiveAcidNewDataSensor(BaseSensorOperator):
             raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
         return _value(codec.from_record(ChangesRange, event["range"], "event"))
 
-    def _look(self, context: "Context") -> tuple[ChangesRange | None, str]:
-        """What is new, and after which version that begins."""
+    def _look(self, context: "Context") -> tuple[ChangesRange | None, str] | None:
+        """What is new, and after which version that begins; None while the metastore is away."""
         # Thrift is heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.metastore.client import MetastoreClient
         from airflow_hiveacid.metastore.consumers import Consumer
@@ -119,7 +130,9 @@ class HiveAcidNewDataSensor(BaseSensorOperator):
                 consumer = Consumer(client, self.table, self.consumer, store)
                 found = consumer.range(source)
         except HiveAcidError as error:
-            raise task_failure(error) from None
+            self._bear(error, context)
+            return None
+        self._patience_in(context).answered()
         if found is None:
             self.log.info("%s has seen all changes of %s.", self.consumer, self.table)
         else:

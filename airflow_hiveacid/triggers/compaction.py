@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -10,11 +11,13 @@ from asgiref.sync import sync_to_async
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import ErrorReport
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.compaction_need import CompactionNeed
     from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
 
@@ -27,6 +30,7 @@ class HiveAcidCompactionTrigger(BaseTrigger):
     :param budget: How much is found at once, as plain values.
     :param metastore_conn_id: The metastore.
     :param poke_interval: Seconds between two looks.
+    :param patience: For how many seconds the metastore may be away.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class HiveAcidCompactionTrigger(BaseTrigger):
         budget: dict[str, Any],
         metastore_conn_id: str,
         poke_interval: float,
+        patience: float = PATIENCE.total_seconds(),
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.table = table
@@ -46,6 +51,7 @@ class HiveAcidCompactionTrigger(BaseTrigger):
         self.budget = budget
         self.metastore_conn_id = metastore_conn_id
         self.poke_interval = poke_interval
+        self.patience = patience
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Say how to build the same trigger again."""
@@ -58,6 +64,7 @@ class HiveAcidCompactionTrigger(BaseTrigger):
                 "budget": self.budget,
                 "metastore_conn_id": self.metastore_conn_id,
                 "poke_interval": self.poke_interval,
+                "patience": self.patience,
             },
         )
 
@@ -70,19 +77,29 @@ class HiveAcidCompactionTrigger(BaseTrigger):
                 codec.decode(CompactionPolicy, self.policy, "policy"),
                 codec.decode(Budget, self.budget, "budget"),
             )
-            while True:
-                result = await asyncio.to_thread(poll.look, [self.table], self.partitions)
-                for line in result.log:
-                    self.log.info("%s", line)
-                for line in result.problems:
-                    self.log.warning("%s", line)
-                if result.needs:
-                    break
+            patience = Patience(timedelta(seconds=self.patience))
+            while not (needs := await self._look(poll, patience)):
                 await asyncio.sleep(self.poke_interval)
-            event = {"status": "found", "needs": [need.to_dict() for need in result.needs]}
+            event = {"status": "found", "needs": [need.to_dict() for need in needs]}
         except HiveAcidError as error:
             event = {"status": "error", "error": codec.encode(ErrorReport.of(error))}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+
+    async def _look(self, poll: "CompactionPoll", patience: Patience) -> "Sequence[CompactionNeed]":
+        """Look once; what is away for a short time needs nothing yet."""
+        try:
+            result = await asyncio.to_thread(poll.look, [self.table], self.partitions)
+        except HiveAcidError as error:
+            if not patience.bears(error):
+                raise
+            self.log.warning("%s Looking again in %s s.", error, self.poke_interval)
+            return ()
+        patience.answered()
+        for line in result.log:
+            self.log.info("%s", line)
+        for line in result.problems:
+            self.log.warning("%s", line)
+        return result.needs
 
 
 async def prepare_poll(

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
@@ -12,6 +13,7 @@ from airflow_hiveacid.acid.consumers import Cursor, last_final_version
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.jobs.sources import ChangesSource
@@ -33,6 +35,7 @@ class HiveAcidNewDataTrigger(BaseTrigger):
     :param after: The version that it has seen, where the table itself does not say.
     :param metastore_conn_id: The metastore.
     :param poke_interval: Seconds between two looks.
+    :param patience: For how many seconds the metastore may be away.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class HiveAcidNewDataTrigger(BaseTrigger):
         after: str,
         metastore_conn_id: str,
         poke_interval: float,
+        patience: float = PATIENCE.total_seconds(),
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.table = table
@@ -50,6 +54,7 @@ class HiveAcidNewDataTrigger(BaseTrigger):
         self.after = after
         self.metastore_conn_id = metastore_conn_id
         self.poke_interval = poke_interval
+        self.patience = patience
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Say how to build the same trigger again."""
@@ -61,6 +66,7 @@ class HiveAcidNewDataTrigger(BaseTrigger):
                 "after": self.after,
                 "metastore_conn_id": self.metastore_conn_id,
                 "poke_interval": self.poke_interval,
+                "patience": self.patience,
             },
         )
 
@@ -69,21 +75,30 @@ class HiveAcidNewDataTrigger(BaseTrigger):
         event: dict[str, Any]
         try:
             options = await _options(self.metastore_conn_id)
-            while (found := await asyncio.to_thread(self._look, options)) is None:
+            patience = Patience(timedelta(seconds=self.patience))
+            while (found := await asyncio.to_thread(self._look, options, patience)) is None:
                 await asyncio.sleep(self.poke_interval)
             event = {"status": "found", "range": codec.to_record(found)}
         except HiveAcidError as error:
             event = {"status": "error", "error": codec.encode(ErrorReport.of(error))}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
-    def _look(self, options: "MetastoreOptions") -> "ChangesRange | None":
+    def _look(self, options: "MetastoreOptions", patience: Patience) -> "ChangesRange | None":
         # Thrift takes a second to import.
         from airflow_hiveacid.metastore.client import MetastoreClient
         from airflow_hiveacid.metastore.consumers import Consumer
 
-        with MetastoreClient(options) as client:
-            consumer = Consumer(client, self.table, self.consumer)
-            return consumer.range(ChangesSource(self.table, after=self.after))
+        try:
+            with MetastoreClient(options) as client:
+                consumer = Consumer(client, self.table, self.consumer)
+                found = consumer.range(ChangesSource(self.table, after=self.after))
+        except HiveAcidError as error:
+            if not patience.bears(error):
+                raise
+            self.log.warning("%s Looking again in %s s.", error, self.poke_interval)
+            return None
+        patience.answered()
+        return found
 
 
 class HiveAcidNewDataEventTrigger(BaseEventTrigger):

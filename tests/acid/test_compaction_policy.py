@@ -50,7 +50,28 @@ ABORTS = {"aborted": ("delta_0000009_0000009_0000",), "aborted_write_ids": 5}
         (no_base(10), HIVE, None, "without a base"),
         (no_base(11), HIVE, MAJOR, "11 delta directories (limit 10) of 10 B without a base"),
         (no_base(1), replace(HIVE, max_deltas=0), None, "is all there is"),
-        (no_base(2), replace(HIVE, max_deltas=None), MAJOR, "2 delta directories of 10 B without"),
+        (no_base(10), replace(HIVE, max_deltas=None), None, "10 delta directories (limit 10) of"),
+        (no_base(11), replace(HIVE, max_deltas=None), MAJOR, "11 delta directories (limit 10) of"),
+        (
+            no_base(2, delta_bytes=100, delete_bytes=31),
+            HIVE,
+            MAJOR,
+            "2 delta directories (limit 10) of 100 B without a base, 31 % deletes (limit 20 %).",
+        ),
+        (no_base(2, delta_bytes=100, delete_bytes=20), HIVE, None, "without a base."),
+        (
+            no_base(2, delta_bytes=100, delete_bytes=31),
+            replace(HIVE, max_delta_ratio=None),
+            None,
+            "2 delta directories (limit 10) of 100 B without a base.",
+        ),
+        # A threshold that a table raises for itself counts for deletes as well.
+        (
+            size(3, delta_bytes=900, delete_bytes=800),
+            replace(HIVE, max_delta_ratio=1.0),
+            None,
+            "90 %",
+        ),
         (no_base(0, delta_bytes=0), HIVE, None, "0 delta directories"),
         # The original files of a converted table count as its base.
         (size(3, base=None, delta_bytes=101), HIVE, MAJOR, "10.1 % of the base's"),

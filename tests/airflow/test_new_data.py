@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import aclosing
+from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
@@ -111,7 +112,15 @@ def test_a_sensor_that_defers_hands_the_cursor_to_its_trigger(table: Table) -> N
     ("more", "failure"),
     [
         ({"table": "shop.gone"}, HiveAcidTaskRefused),
-        ({"metastore_conn_id": "down", "soft_fail": True}, HiveAcidTaskTrouble),
+        (
+            {
+                "metastore_conn_id": "down",
+                "soft_fail": True,
+                "metastore_patience": timedelta(seconds=0.2),
+                "poke_interval": 0.1,
+            },
+            HiveAcidTaskTrouble,
+        ),
     ],
 )
 def test_what_can_not_be_looked_at_is_not_taken_for_nothing_new(
@@ -121,6 +130,32 @@ def test_what_can_not_be_looked_at_is_not_taken_for_nothing_new(
     monkeypatch.setenv("AIRFLOW_CONN_DOWN", json.dumps(connection))
     with pytest.raises(failure):
         table.sensor(**more).execute({})
+
+
+def test_a_sensor_that_defers_waits_for_a_metastore_that_is_away(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = [MetastoreUnreachable("It is away.")]
+    really = Consumer.range
+
+    def find(consumer: Consumer, source: Any) -> Any:
+        if away:
+            raise away.pop()
+        return really(consumer, source)
+
+    monkeypatch.setattr(Consumer, "range", find)
+    table.write()
+    sensor = table.sensor(deferrable=True, poke_interval=SOON)
+    assert sensor.execute({}) == table.found(0, 1)
+    away.append(MetastoreUnreachable("It is away."))
+    assert not table.sensor().poke({}).is_done
+
+    async def wait() -> Any:
+        away.append(MetastoreUnreachable("It is away."))
+        async with aclosing(table.trigger().run()) as events:  # type: ignore[type-var]
+            return await next_of(events)
+
+    assert asyncio.run(wait())["range"]["up_to"] == 1
 
 
 def test_a_wrong_name_is_refused_while_the_dag_is_parsed(table: Table) -> None:

@@ -1,6 +1,7 @@
 """What the sensors wait for, and how; triggers have tests of their own."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from airflow.providers.common.compat.sdk import (
@@ -23,9 +24,10 @@ from airflow_hiveacid import (
     HiveAcidTrinoSensor,
 )
 from airflow_hiveacid.acid.names import Delta
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob, MetastoreUnreachable, UnsupportedMetastore
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs.compaction_need import parse_needs
+from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
 SENSORS = [
     HiveAcidCompactionNeededSensor,
@@ -153,6 +155,81 @@ def test_a_rescheduled_sensor_remembers_in_airflow(orders, capsys):
     orders.insert()
     for _ in range(2):
         assert poke_in_a_new_process().is_done
+
+
+class Away:
+    """A metastore that is not there for a while, and a clock."""
+
+    def __init__(self, monkeypatch):
+        self.monkeypatch = monkeypatch
+        self.now = 1_800_000_000.0
+        monkeypatch.setattr("airflow_hiveacid.hooks.patience.time.time", lambda: self.now)
+        self.really = CompactionPoll.look
+
+    def go(self, error=MetastoreUnreachable):
+        def look(poll, tables, partitions=None):
+            raise error("It is away.")
+
+        self.monkeypatch.setattr(CompactionPoll, "look", look)
+
+    def come(self):
+        self.monkeypatch.setattr(CompactionPoll, "look", self.really)
+
+
+def test_a_short_absence_of_the_metastore_is_a_warning_and_a_long_one_a_failure(
+    orders, monkeypatch, capsys
+):
+    away = Away(monkeypatch)
+    sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", max_deltas=1)
+    for _ in range(2):  # Whoever has come back may be away as long again.
+        away.go()
+        for _ in range(10):
+            assert not sensor.poke({}).is_done
+            away.now += 59
+        assert "It is away. Check the metastore uri" in capsys.readouterr().out
+        away.come()
+        assert not sensor.poke({})
+    away.go()
+    assert not sensor.poke({}).is_done
+    away.now += 600
+    with pytest.raises(HiveAcidTaskTrouble, match="It is away"):
+        sensor.poke({})
+
+
+def test_what_is_no_absence_fails_at_once(orders, monkeypatch):
+    away = Away(monkeypatch)
+    away.go(UnsupportedMetastore)
+    sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders")
+    with pytest.raises(AirflowFailException, match="It is away"):
+        sensor.poke({})
+    away.go()
+    impatient = HiveAcidDeltaCountSensor(
+        task_id="t", table="shop.orders", metastore_patience=timedelta(0)
+    )
+    with pytest.raises(HiveAcidTaskTrouble):
+        impatient.poke({})
+
+
+def test_a_rescheduled_sensor_remembers_since_when_the_metastore_is_away(orders, monkeypatch):
+    away = Away(monkeypatch)
+    away.go()
+    context = {"task_state_store": Store()}
+
+    def poke_in_a_new_process(context):
+        return HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", mode="reschedule").poke(
+            context
+        )
+
+    assert not poke_in_a_new_process(context).is_done
+    away.now += 599
+    assert not poke_in_a_new_process(context).is_done
+    away.now += 2
+    with pytest.raises(HiveAcidTaskTrouble):
+        poke_in_a_new_process(context)
+    # The next try has all of its patience.
+    assert not poke_in_a_new_process(context).is_done
+    with pytest.raises(HiveAcidTaskTrouble):
+        poke_in_a_new_process({})
 
 
 def test_rescheduling_frees_the_worker(orders):

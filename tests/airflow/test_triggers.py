@@ -96,7 +96,7 @@ def test_looking_does_not_block_the_triggerer(orders):
     [
         ({"table": "shop.gone"}, False, "shop.gone does not exist"),
         ({"metastore_conn_id": "unknown"}, False, "no metastore connection 'unknown'"),
-        ({"metastore_conn_id": "down"}, True, "127.0.0.1:1"),
+        ({"metastore_conn_id": "down", "patience": 0}, True, "127.0.0.1:1"),
     ],
 )
 def test_the_trigger_of_a_sensor_hands_its_failure_to_the_task(

@@ -1,9 +1,11 @@
 """What a table loses points for, and what it does not."""
 
 import math
+from datetime import UTC, datetime
 
 import pytest
 
+from airflow_hiveacid.acid.compaction_decision import PartitionSize, decide
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.quantities import duration_in_words, timestamp_in_words
 from airflow_hiveacid.errors import TableReplaced
@@ -33,16 +35,6 @@ def request(state, seconds_ago=0.0, error=None):
     ("measured", "points"),
     [
         ({}, 0),
-        ({"max_deltas": 10, "deltas": 500}, 0),
-        ({"max_deltas": 11}, 10),
-        ({"max_deltas": 20}, 20),
-        ({"max_deltas": 50}, 30),
-        ({"base_bytes": 1000, "delta_bytes": 100}, 0),
-        ({"base_bytes": 1000, "delta_bytes": 101}, 10),
-        ({"base_bytes": 1000, "delta_bytes": 1001}, 20),
-        ({"base_bytes": 0, "delta_bytes": 1001}, 0),
-        ({"delete_ratio": 0.2}, 0),
-        ({"delete_ratio": 0.21}, 10),
         ({"base_bytes": 1000, "obsolete_bytes": 250}, 0),
         ({"base_bytes": 1000, "obsolete_bytes": 251}, 5),
         ({"base_bytes": 1000, "obsolete_bytes": 1001}, 10),
@@ -65,18 +57,59 @@ def test_each_fault_has_its_points(measured, points):
     assert len(penalties) == (1 if points else 0)
 
 
+def measured_partition(count, base, deltas, deletes=0, **more):
+    return PartitionSize(
+        table="db.t",
+        base="base_0000001" if base else None,
+        base_bytes=base,
+        deltas=tuple(f"delta_{n:07d}_{n:07d}_0000" for n in range(2, count + 2)),
+        delta_bytes=deltas,
+        delete_bytes=deletes,
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("partitions", "points"),
+    [
+        ([(10, 1000, 10)] * 50, 0),
+        ([(11, 1000, 10), (2, 1000, 10)], 10),
+        ([(20, 1000, 10)], 20),
+        ([(50, 1000, 10)], 30),
+        ([(2, 1000, 100)], 0),
+        ([(2, 1000, 101)], 10),
+        ([(2, 1000, 1001)], 20),
+        # One partition is enough, and several that are well make no one that is not.
+        ([(2, 1000, 101), (0, 90_000, 0)], 10),
+        ([(2, 0, 1001), (2, 1000, 100)], 0),
+        ([(2, 0, 1000, 200)], 0),
+        ([(2, 0, 1000, 310)], 10),
+        ([(11, 1000, 101)], 20),
+    ],
+)
+@pytest.mark.parametrize("auto_off", [False, True])
+def test_the_score_follows_what_the_policy_calls_for(partitions, points, auto_off):
+    policy = CompactionPolicy()
+    sizes = [measured_partition(*partition, auto_off=auto_off) for partition in partitions]
+    decisions = [decide(size, policy, now=datetime.now(UTC)) for size in sizes]
+    score, penalties = score_of(health(), policy, decisions)
+    assert (score, sum(penalty.points for penalty in penalties)) == (100 - points, points)
+    called = any(decision.type is not None for decision in decisions)
+    assert called == (points > 0 and not auto_off)
+
+
 def test_faults_add_up_and_the_worst_comes_first():
     worst = health(
-        max_deltas=60,
         base_bytes=10,
         delta_bytes=1000,
-        delete_ratio=0.9,
         obsolete_bytes=5000,
         aborted_directories=2,
         oldest_txn=opened(2 * DAY),
         queue=(request("ready for cleaning", DAY), request("failed", error="no space")),
     )
-    score, penalties = score_of(worst, CompactionPolicy(), ["a: unreadable", "b: unreadable"])
+    policy = CompactionPolicy()
+    full = decide(measured_partition(60, 10, 1000), policy, now=datetime.now(UTC))
+    score, penalties = score_of(worst, policy, [full], ["a: unreadable", "b: unreadable"])
     assert score == 0
     points = [penalty.points for penalty in penalties]
     assert points == sorted(points, reverse=True)
@@ -89,11 +122,15 @@ def test_faults_add_up_and_the_worst_comes_first():
 
 
 def test_the_thresholds_are_those_of_the_policy():
-    measured = health(max_deltas=6, base_bytes=1000, delta_bytes=600)
-    assert score_of(measured, CompactionPolicy(max_deltas=5, max_delta_ratio=0.7))[0] == 90
-    assert score_of(measured, CompactionPolicy(max_deltas=6, max_delta_ratio=None))[0] == 100
-    # With no limit of their number, the usual one tells what slows readers down.
-    assert score_of(health(max_deltas=11), CompactionPolicy(max_deltas=None))[0] == 90
+    def score(policy, *partition):
+        decision = decide(measured_partition(*partition), policy, now=datetime.now(UTC))
+        return score_of(health(), policy, [decision])[0]
+
+    assert score(CompactionPolicy(max_deltas=5, max_delta_ratio=0.7), 6, 1000, 600) == 90
+    assert score(CompactionPolicy(max_deltas=6, max_delta_ratio=None), 6, 1000, 600) == 100
+    assert score(CompactionPolicy(max_deltas=None), 11, 1000, 10) == 100
+    # With no limit of their number, the usual one counts until there is a base.
+    assert score(CompactionPolicy(max_deltas=None), 11, 0, 10) == 90
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""How long sensors and triggers bear that the metastore does not answer."""
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from airflow_hiveacid.errors import HiveAcidError, MetastoreError
+
+PATIENCE = timedelta(minutes=10)
+
+_AWAY_SINCE = "hiveacid_metastore_away_since"
+
+
+class Patience:
+    """Bears that the metastore is away, for a limited time.
+
+    :param limit: For how long.
+    :param store: Where to remember since when, for whoever comes after this process.
+    """
+
+    def __init__(self, limit: timedelta, store: Any = None) -> None:
+        self._limit = limit.total_seconds()
+        self._store = store
+        self._since: float = 0.0 if store is None else store.get(_AWAY_SINCE, 0.0)
+
+    def answered(self) -> None:
+        """The metastore is there."""
+        if self._since:
+            self._remember(0.0)
+
+    def bears(self, error: HiveAcidError) -> bool:
+        """Whether to look again later, in place of failing.
+
+        :param error: What has happened.
+        """
+        now = time.time()
+        if isinstance(error, MetastoreError) and error.retryable:
+            if not self._since and self._limit > 0:
+                self._remember(now)
+            # Also where the clock was set back.
+            if 0 <= now - self._since < self._limit:
+                return True
+        # The next try begins with all of it.
+        self.answered()
+        return False
+
+    def _remember(self, since: float) -> None:
+        self._since = since
+        if self._store is not None:
+            self._store.set(_AWAY_SINCE, since)

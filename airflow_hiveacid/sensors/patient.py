@@ -1,0 +1,44 @@
+"""PatientSensor: a sensor that outlasts a short absence of the metastore."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseSensorOperator
+
+from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.hooks.patience import PATIENCE, Patience
+from airflow_hiveacid.hooks.task_failures import task_failure
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class PatientSensor(BaseSensorOperator):
+    """Looks again when the metastore was away for a short time.
+
+    :param metastore_patience: How long that may be, see the sensors.
+    """
+
+    def __init__(self, *, metastore_patience: timedelta = PATIENCE, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.metastore_patience = metastore_patience
+        self._patience: Patience | None = None
+
+    def _bear(self, error: HiveAcidError, context: "Context") -> None:
+        """Say that the metastore is away, so that the next poke looks again.
+
+        :param error: What a look has ended with.
+        :param context: The task's.
+        :raises HiveAcidTaskFailure: It is something else, or that for too long.
+        """
+        if not self._patience_in(context).bears(error):
+            raise task_failure(error) from None
+        self.log.warning("%s Looking again in %s s.", error, self.poke_interval)
+
+    def _patience_in(self, context: "Context") -> Patience:
+        if self._patience is None:
+            store: Any = context.get("task_state_store") if self.reschedule else None
+            # Before Airflow 3.3, nobody could tell the next process since when it is away.
+            forgets = self.reschedule and store is None
+            self._patience = Patience(timedelta(0) if forgets else self.metastore_patience, store)
+        return self._patience
