@@ -233,7 +233,7 @@ def test_the_tables_of_a_dag_come_from_its_jobs_sensors_sources_and_assets():
             target="sales.b", source=QuerySource(sql="SELECT 1\nname: x.y", inputs=views)
         )
         HiveAcidTransactionOperator(
-            task_id="t", job=MultiTableJob(target="sales.b", statements=[copied, joined])
+            task_id="t", job=MultiTableJob(target=copied.target, statements=[copied, joined])
         )
     assert tables_of(serialized(dag)) == [
         "crm.leads",
