@@ -57,6 +57,9 @@ class PhaseObserver:
     def note(self, text: str) -> None:
         """Something worth a line happened within a phase."""
 
+    def work(self, done: int, total: int) -> None:
+        """So many of all partitions are done, well or not."""
+
     def batch(self, progress: object) -> None:
         """A stream has applied one more batch."""
 
@@ -117,6 +120,11 @@ class PhaseClock:
         for observer in self._observers:
             observer.opened(txn_id, write_ids)
 
+    def work(self, done: int, total: int) -> None:
+        """Tell the observers how many of all partitions are done."""
+        for observer in self._observers:
+            observer.work(done, total)
+
     def note(self, text: str) -> None:
         """Pass a line on to the observers."""
         for observer in self._observers:
@@ -146,6 +154,11 @@ class PhaseLog(PhaseObserver):
         """A transaction was opened."""
         written = "".join(f", write id {number} of {table}" for table, number in write_ids.items())
         self.note(f"transaction {txn_id}{written}")
+
+    def work(self, done: int, total: int) -> None:
+        """Partitions are done."""
+        if done and total > 1:
+            self.note(f"{done} of {total} partitions done")
 
     def note(self, text: str) -> None:
         """Something worth a line."""

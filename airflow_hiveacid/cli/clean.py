@@ -4,12 +4,13 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import print_report
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
@@ -56,8 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
         consumer_retention=arguments.consumer_retention,
     )
     fault = FaultInjector.from_environment()
-    phases = PhaseClock([_Progress(), *([fault] if fault else [])])
-    with closing(MetastoreClient(target.metastore(arguments))) as client:
+    bar = Bar(f"cleaning {job.target}") if Bar.fits() else None
+    phases = PhaseClock([bar or _Progress(), *([fault] if fault else [])])
+    with bar or nullcontext(), closing(MetastoreClient(target.metastore(arguments))) as client:
         report = clean(client, job, phases=phases)
     return print_report(report, _as_text(report), as_json=arguments.json)
 

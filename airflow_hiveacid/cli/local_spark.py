@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
+from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.script_report import AnyReport
 
@@ -28,14 +29,20 @@ def run_on_spark(job: Job, master: str, name: str) -> AnyReport:
     with a_spark(master, name) as spark:
         from airflow_hiveacid.engine.run import run
 
-        return run(spark, job)
+        if not Bar.fits():
+            return run(spark, job)
+        with Bar(name) as bar:
+            return run(spark, job, [bar])
 
 
 @contextmanager
 def a_spark(master: str, name: str) -> Iterator[Any]:
     """A session of a Spark that is started, with whatever is printed meanwhile on stderr."""
     with redirect_stdout(sys.stderr):
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master {shlex.quote(master)} pyspark-shell"
+        os.environ["PYSPARK_SUBMIT_ARGS"] = (
+            # Its own bar would overwrite ours.
+            f"--master {shlex.quote(master)} --conf spark.ui.showConsoleProgress=false pyspark-shell"
+        )
         # Spark and all that comes with it is only for those who need it.
         from airflow_hiveacid.engine.failures import spark_errors_as_ours
         from airflow_hiveacid.engine.session import application_session

@@ -4,15 +4,20 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
 from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.maintenance.health_score import TableHealth
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.maintenance.health import HealthMeter
 
 _HEAD = (
     "score",
@@ -48,16 +53,16 @@ def run(arguments: argparse.Namespace) -> int:
     from airflow_hiveacid.maintenance.health import HealthMeter
     from airflow_hiveacid.metastore.client import MetastoreClient
 
-    with closing(MetastoreClient(target.metastore(arguments))) as client:
-        print("hiveacid: measuring ...", file=sys.stderr, flush=True)
-        meter = HealthMeter(client)
-        measured: list[TableHealth] = []
-        if named := [name for name in arguments.names if "." in name]:
-            measured += meter.measure(tables=named)
-        for database in [name for name in arguments.names if "." not in name]:
-            measured += meter.measure(database)
-        if not arguments.names:
-            measured += meter.measure()
+    bar = Bar("measuring") if Bar.fits() else None
+    measured: list[TableHealth] = []
+    with bar or nullcontext(), closing(MetastoreClient(target.metastore(arguments))) as client:
+        if bar is None:
+            print("hiveacid: measuring ...", file=sys.stderr, flush=True)
+        for health in _measure(HealthMeter(client), arguments.names):
+            measured.append(health)
+            if bar is not None:
+                bar.step(f"measured {health.table}")
+                bar.one_more()
     healths = sorted(
         {health.table: health for health in measured}.values(),
         key=lambda health: (health.score, health.table),
@@ -78,6 +83,16 @@ COMMAND = Command(
     configure=_configure,
     run=run,
 )
+
+
+def _measure(meter: "HealthMeter", names: Sequence[str]) -> Iterator[TableHealth]:
+    """The health of the tables and databases that are named, or of all."""
+    if named := [name for name in names if "." in name]:
+        yield from meter.measure(tables=named)
+    for database in [name for name in names if "." not in name]:
+        yield from meter.measure(database)
+    if not names:
+        yield from meter.measure()
 
 
 def _as_text(healths: Sequence[TableHealth]) -> Iterator[str]:

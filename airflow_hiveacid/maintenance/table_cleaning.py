@@ -69,10 +69,10 @@ def clean(
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not transactional.")
     retention = retention_of(table, job.retention, job.consumer_retention)
-    with phases(Phase.READ):
+    with phases(Phase.READ, "the partitions"):
         folders = partition_folders(client, table, job.partitions)
     if job.dry_run:
-        with phases(Phase.READ):
+        with phases(Phase.READ, "the directories"):
             inspection = Inspection(client, table, retention=retention)
             waiting = inspection.look(folders)
             waiting.append(inspection.look_beside(job.keep_notes_days))
@@ -130,13 +130,13 @@ class _Cleaner:
         # Before any request is marked as cleaned: then the metastore forgets who was aborted. What
         # is not staged any more can't be published by a writer that was only asleep, and a note
         # on a run is not mistaken for one that was committed.
-        with self._phases(Phase.READ):
+        with self._phases(Phase.READ, "the notes of runs"):
             beside = inspection.look_beside(job.keep_notes_days)
         for note in beside.committed_notes:
             self._mark_note(note)
         cleaned = [self._remove(beside)]
         for start in range(0, len(folders), _FOLDERS_AT_A_TIME):
-            with self._phases(Phase.READ):
+            with self._phases(Phase.READ, "the directories"):
                 waiting = inspection.look(folders[start : start + _FOLDERS_AT_A_TIME])
             for inspected in map(self._remove, waiting):
                 cleaned.append(inspected)
@@ -185,7 +185,7 @@ class _Cleaner:
 
     def _note_readers(self, storage: Storage, directory: str) -> None:
         try:
-            with self._phases(Phase.REGISTER):
+            with self._phases(Phase.REGISTER, "who may still read"):
                 note_readers(self._client, storage, directory, self._table.ref)
         except HiveAcidError as error:
             self.warnings.append(f"Cleaning will take a run more: {error}")
@@ -212,7 +212,7 @@ class _Cleaner:
         if request.highest_write_id is None:
             self.warnings.append(f"Not marked as cleaned, for want of a write id: {request}.")
             return
-        with self._phases(Phase.REGISTER):
+        with self._phases(Phase.REGISTER, "what is cleaned"):
             self._queue.cleaned(request)
         self.requests_cleaned.append(request.id)
 

@@ -1,5 +1,6 @@
 """Compacting the partitions of a table: each in its own transaction, several at a time."""
 
+import itertools
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -145,7 +146,15 @@ class TableCompactor:
             }
             partitions = {name: partition_of.get(name) for name in names}
 
+        done = itertools.count(1)
+        self._clock.work(0, len(requests))
+
         def compact(request: _Request) -> PartitionReport:
+            report = compact_one(request)
+            self._clock.work(next(done), len(requests))
+            return report
+
+        def compact_one(request: _Request) -> PartitionReport:
             if request.partition is not None and partitions[request.partition] is None:
                 missing = InvalidJob(f"{self._ref} has no partition {request.partition}.")
                 return self._failed(self._ref, request.partition, missing)

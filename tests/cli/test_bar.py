@@ -1,0 +1,68 @@
+"""What a command shows of its progress, in a terminal and elsewhere."""
+
+import io
+import sys
+
+import pytest
+
+from airflow_hiveacid.cli.bar import Bar
+from airflow_hiveacid.progress import Phase, PhaseClock, PhaseLog
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def opened():
+        """It takes the place of what pytest captures, which is set anew before each test."""
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        return sys.stderr
+
+    return opened
+
+
+def test_a_bar_shows_the_step_and_how_much_is_done(terminal):
+    shown = terminal()
+    assert Bar.fits()
+    with Bar("compacting db.t") as bar:
+        clock = PhaseClock([bar])
+        clock.work(1, 4)
+        with clock(Phase.WRITE, "the [compacted] files"):
+            bar._progress.refresh()
+    assert "write the [compacted] files" in shown.getvalue()
+    assert "1/4" in shown.getvalue()
+
+
+def test_a_bar_counts_what_a_cleaning_removes(terminal):
+    shown = terminal()
+    with Bar("cleaning db.t") as bar:
+        clock = PhaseClock([bar])
+        for _ in range(3):
+            with clock(Phase.CLEAN):
+                pass
+        bar._progress.refresh()
+    assert "3/?" in shown.getvalue()
+
+
+def test_there_is_no_bar_where_nobody_looks(capsys):
+    assert not Bar.fits()
+
+
+def test_a_log_says_how_many_partitions_are_done(capsys):
+    clock = PhaseClock([PhaseLog()])
+    for done in range(3):
+        clock.work(done, 2)
+    clock.work(0, 1)
+    clock.work(1, 1)
+    assert capsys.readouterr().out.splitlines() == [
+        "hiveacid: 1 of 2 partitions done",
+        "hiveacid: 2 of 2 partitions done",
+    ]
