@@ -15,6 +15,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.engine.acid_tables import ROWS, SCHEMA, create, folder
 from tests.engine.compaction_case import Case
+from tests.engine.lost_commit import OLD, Lost
 
 
 @pytest.fixture
@@ -68,3 +69,18 @@ def busy(make: Callable[..., Case], directories_of_busy: Path) -> Case:
                 shutil.copytree(directory, root / directory.name)
             txn.commit()
     return case
+
+
+@pytest.fixture
+def lost(
+    spark: SparkSession,
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Lost:
+    """A table with the rows OLD, and jobs on it that lose their transactions."""
+    create(client, f"{database}.t", {"id": "int", "v": "string"}, {"p": "string"})
+    case = Case(spark, client, hms.uri, f"{database}.t")
+    case.append(*OLD)
+    return Lost(case, monkeypatch)

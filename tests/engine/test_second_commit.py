@@ -1,14 +1,11 @@
 """Files whose transaction is lost at its commit are committed by a second one, and made once."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import (
     AnswerLost,
     CommitUncertain,
@@ -16,112 +13,15 @@ from airflow_hiveacid.errors import (
     TransactionAborted,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
+from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
-from airflow_hiveacid.progress import Phase, PhaseObserver
+from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage import Storage
-from tests.engine.acid_tables import create, everything, problems_of_keys
-from tests.engine.compaction_case import Case
+from tests.engine.lost_commit import CHANGES, OLD, Change, Entered, update
 from tests.observers import At
 
-Change = Callable[[AcidTable], Any]
 CONFLICTS = pytest.mark.conflicts
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
-OLD = [(1, "old", "x"), (2, "old", "x"), (3, "old", "y")]
-
-
-class Entered(PhaseObserver):
-    """Counts phases."""
-
-    def __init__(self) -> None:
-        self.times: Counter[Phase] = Counter()
-
-    def enter(self, phase: Phase) -> None:
-        self.times[phase] += 1
-
-
-class Lost:
-    """A table, and jobs whose transactions expire."""
-
-    def __init__(self, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.case, self.monkeypatch = case, monkeypatch
-        self._others = self._at_work()
-        self._runs = 0
-
-    def run(self, change: Change, *observers: PhaseObserver, **options: Any) -> Any:
-        self._runs += 1
-        token = options.pop("run_token", f"d/{self._runs}/t/-1")
-        known = WriteOptions(lock_wait_seconds=0, run_token=token, **options)
-        with AcidTable(
-            self.case.name,
-            self.case.uri,
-            spark=self.case.spark,
-            options=known,
-            observers=observers,
-        ) as table:
-            return change(table)
-
-    def expire(self, *, silent: bool = True) -> None:
-        """Let the metastore abort what is at work, as it does after a silence."""
-        if silent:
-            self.monkeypatch.setattr(Heartbeat, "silence", 1e6)
-        for txn_id in sorted(self._at_work() - self._others):
-            self.case.client.abort_txn(txn_id)
-
-    def merge(self, *rows: tuple[Any, ...]) -> Change:
-        source = self.case.frame(*rows)
-        return lambda table: (
-            table.merge(source, "t.id = s.id AND t.p = s.p")
-            .when_matched_update_all()
-            .when_not_matched_insert_all()
-            .execute()
-        )
-
-    def check_sound(self) -> None:
-        table = self.case.client.get_table(self.case.ref)
-        assert problems_of_keys(table) == []
-        assert self.case.problems() == []
-        assert [path for path in everything(table) if STAGING_PREFIX in path] == []
-        assert self._at_work() <= self._others
-        assert self.case.client.show_locks() == []
-
-    def _at_work(self) -> set[int]:
-        txns = self.case.client.get_open_txns_info()
-        return {txn.txn_id for txn in txns if txn.state is TxnState.OPEN}
-
-
-@pytest.fixture
-def lost(spark, hms, client, database, monkeypatch) -> Lost:
-    create(client, f"{database}.t", {"id": "int", "v": "string"}, {"p": "string"})
-    case = Case(spark, client, hms.uri, f"{database}.t")
-    case.append(*OLD)
-    return Lost(case, monkeypatch)
-
-
-def update(condition: str, value: str = "new") -> Change:
-    return lambda table: table.update({"v": f"'{value}'"}, condition)
-
-
-CHANGES: dict[str, tuple[Callable[[Lost], Change], list[tuple[Any, ...]]]] = {
-    "append": (
-        lambda lost: lambda table: table.append(lost.case.frame((4, "new", "z"))),
-        [*OLD, (4, "new", "z")],
-    ),
-    "update": (
-        lambda lost: update("id <> 2"),
-        [(1, "new", "x"), (2, "old", "x"), (3, "new", "y")],
-    ),
-    "delete": (lambda lost: lambda table: table.delete("id = 2"), [OLD[0], OLD[2]]),
-    "merge": (
-        lambda lost: lost.merge((1, "new", "x"), (5, "new", "z")),
-        [(1, "new", "x"), *OLD[1:], (5, "new", "z")],
-    ),
-    "overwrite": (
-        lambda lost: lambda table: table.overwrite(lost.case.frame((6, "new", "x"))),
-        [OLD[2], (6, "new", "x")],
-    ),
-}
 
 
 @FAKE
@@ -177,8 +77,7 @@ def test_what_others_have_done_since_decides(lost, other, policy, succeeds):
         lost.expire()
         if other == "compact":
             lost.run(update("id = 3", "again"), run_token=None)
-        # A job with a token would remove the files of aborted transactions before it begins.
-        lost.run(others[other], run_token=None)
+        lost.run(others[other])
 
     if other == "compact" and policy == "hive":
         lost.run(update("id = 2", "before"))
@@ -240,6 +139,106 @@ def test_an_uncertain_commit_is_repeated_only_if_it_is_surely_aborted(lost, comm
         report = lost.run(change, At(Phase.COMMIT, begin))
         assert report.commit_retry.why.startswith("It has not come back.")
     assert lost.case.rows() == CHANGES["append"][1]
+    lost.check_sound()
+
+
+@FAKE
+@pytest.mark.parametrize(
+    ("call", "arrives"),
+    [
+        ("add_dynamic_partitions", True),
+        pytest.param("add_dynamic_partitions", False, marks=CONFLICTS),
+        pytest.param("add_partitions", True, marks=CONFLICTS),
+        pytest.param("add_partitions", False, marks=CONFLICTS),
+        pytest.param("heartbeat", True, marks=CONFLICTS),
+    ],
+)
+def test_an_answer_that_is_lost_before_the_commit(lost, call, arrives, monkeypatch):
+    carry_out, calls = getattr(MetastoreClient, call), []
+
+    def away(client: MetastoreClient, *arguments: Any) -> Any:
+        calls.append(arguments)
+        if arrives or len(calls) > 1:
+            carry_out(client, *arguments)
+        if len(calls) == 1:
+            raise AnswerLost("It went away.")
+        return TxnLiveness.OPEN
+
+    def begin() -> None:
+        monkeypatch.setattr(MetastoreClient, call, away)
+
+    change, rows = CHANGES["merge"]
+    report = lost.run(change(lost), At(Phase.REGISTER, begin))
+    if call != "heartbeat":
+        assert report.commit_retry.why == "It went away."
+    # What was added is there.
+    assert len(calls) > 1 or (call == "add_partitions" and arrives)
+    assert lost.case.rows() == sorted(rows)
+    lost.check_sound()
+
+
+@FAKE
+@pytest.mark.parametrize(
+    ("kind", "phase"),
+    [
+        ("merge", Phase.WRITE),
+        pytest.param("update", Phase.READ, marks=CONFLICTS),
+        pytest.param("append", Phase.WRITE, marks=CONFLICTS),
+        pytest.param("delete", Phase.READ, marks=CONFLICTS),
+        pytest.param("overwrite", Phase.WRITE, marks=CONFLICTS),
+    ],
+)
+def test_what_expires_while_rows_are_read_or_written_is_committed(lost, kind, phase):
+    change, rows = CHANGES[kind]
+    entered = Entered()
+    report = lost.run(change(lost), entered, At(phase, lost.expire))
+    assert report.commit_retry is not None
+    assert entered.times[Phase.COMMIT] == 1
+    assert lost.case.rows() == sorted(rows)
+    lost.check_sound()
+
+
+@FAKE
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ("compact", "was read, and then compacted or cleaned"),
+        pytest.param("update", "has got write id", marks=CONFLICTS),
+        pytest.param("append", None, marks=CONFLICTS),
+    ],
+)
+def test_what_may_have_been_read_in_part_is_not_committed(lost, other, said):
+    lost.run(update("id = 3", "before"))
+    others: dict[str, Change] = {
+        "compact": lambda table: table.compact("major"),
+        "update": update("id = 2 AND p = 'x'", "theirs"),
+        "append": lambda table: table.append(lost.case.frame((9, "more", "y"))),
+    }
+
+    def between() -> None:
+        lost.expire()
+        lost.run(others[other])
+
+    # Nothing is deleted where others have compacted.
+    change = update("id = 1 OR (id = 3 AND v = 'never')")
+    if said is None:
+        assert lost.run(change, At(Phase.WRITE, between)).commit_retry is not None
+    else:
+        with pytest.raises(TransactionAborted, match=said):
+            lost.run(change, At(Phase.WRITE, between))
+    assert (1, "old", "x") in lost.case.rows() or said is None
+    lost.clean()
+
+
+@FAKE
+def test_other_jobs_leave_a_driver_that_was_asleep_time_to_commit_once_more(lost):
+    def between() -> None:
+        lost.expire()
+        lost.run(CHANGES["append"][0](lost))
+
+    report = lost.run(update("id = 1"), At(Phase.COMMIT, between))
+    assert report.commit_retry is not None
+    assert lost.case.rows() == [(1, "new", "x"), *OLD[1:], (4, "new", "z")]
     lost.check_sound()
 
 

@@ -24,9 +24,9 @@ from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
 from airflow_hiveacid.engine.write.overlaps import Overlaps, written_by
 from airflow_hiveacid.engine.write.part import Part, require_published_together
 from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
-from airflow_hiveacid.engine.write.second_commit import SecondCommit
+from airflow_hiveacid.engine.write.second_commit import SecondCommit, may_help
 from airflow_hiveacid.engine.write.statement import Preparation, Statement, WriteOptions
-from airflow_hiveacid.errors import CommitUncertain, TransactionAborted, WriteConflict
+from airflow_hiveacid.errors import MetastoreError, TransactionAborted, WriteConflict
 from airflow_hiveacid.jobs.multi_table_job import require_one_change
 from airflow_hiveacid.jobs.report import RunReport, TableReport
 from airflow_hiveacid.jobs.run_note import RunNote
@@ -122,8 +122,6 @@ class AtomicWrite:
             self._require_no_overlap(locks)
             # The statements themselves tell when they read, and when they write.
             parts = self._stage(txn, TableReader(self.client, txn), locks)
-            # Or a cleaner may have taken away what was about to be read.
-            txn.confirm_alive()
             return self._finish_surely(txn, txn.snapshot, parts, locks)
 
     def _run_beside_others(self, locks: Sequence[Sequence[str] | None]) -> RunReport:
@@ -175,26 +173,30 @@ class AtomicWrite:
         parts: Sequence[Part],
         locks: Sequence[Sequence[str] | None],
     ) -> RunReport:
-        """Publish and commit what is staged, once more if its transaction gets lost by that."""
+        """Publish and commit what is staged, once more if its transaction gets lost until then."""
+        kept_until_read = False
         try:
+            # Or a cleaner may have taken away what was about to be read.
+            txn.confirm_alive()
+            kept_until_read = True
             return self._finish(txn, parts)
-        except (TransactionAborted, WriteConflict, CommitUncertain) as lost:
-            # Without a token nothing would tell a second commit from one of a job that was run again.
-            wanted = self.options.run_token is not None and self.options.max_restarts > 0
-            if not wanted or not txn.give_up(lost):
+        except (TransactionAborted, WriteConflict, MetastoreError) as lost:
+            if not may_help(lost, self.options) or not txn.give_up(lost):
                 raise
-            spent = self.phases.seconds
-            again = SecondCommit(self.client, self.options, self.phases, txn, since, lost, spent)
+            again = SecondCommit(
+                self.client, self.options, self.phases, txn, since, kept_until_read, lost
+            )
             with ExitStack() as stack:
                 kept = again.keep(parts, stack)
                 txn.abort(f"it is committed once more: {lost.what}")
                 second = stack.enter_context(self._transaction(locks))
                 self._require_same_tables(second)
                 again.require_unchanged(second, kept)
-                made = again.made(second, kept)
-                return replace(self._finish(second, made), commit_retry=again.report(made))
+                return self._finish(second, again.made(second, kept), again)
 
-    def _finish(self, txn: Transaction, parts: Sequence[Part]) -> RunReport:
+    def _finish(
+        self, txn: Transaction, parts: Sequence[Part], again: SecondCommit | None = None
+    ) -> RunReport:
         """Publish and commit what is staged."""
         txn.check_alive()
         require_published_together(parts)
@@ -204,7 +206,7 @@ class AtomicWrite:
         for part in parts:
             with self.phases(Phase.PUBLISH, "the files"):
                 # Before any file can be seen: the note proves to a later try what they are.
-                note = note or self._write_note(txn, parts, now)
+                note = note or self._write_note(txn, parts, again, now)
                 self._publish(txn, parts, part, now)
         if self.overlaps is not None:
             self.overlaps.require_none_at_commit(
@@ -218,7 +220,8 @@ class AtomicWrite:
                 mark()
             else:
                 txn.attempt("mark the note on the run", mark)
-        return self._report(txn, parts)
+        report = self._report(txn, parts)
+        return report if again is None else again.told(report, parts)
 
     def _transaction(self, locks: Sequence[Sequence[str] | None]) -> Transaction:
         return Transaction(
@@ -359,13 +362,15 @@ class AtomicWrite:
         )
 
     def _write_note(
-        self, txn: Transaction, parts: Sequence[Part], now: datetime
+        self, txn: Transaction, parts: Sequence[Part], again: SecondCommit | None, now: datetime
     ) -> tuple[Storage, NoteFile] | None:
         """Tell any later try of all tables, in the one folder that it looks into."""
         if self.options.run_token is None:
             return None
         home = self.statements[0].table
         report = self._report(txn, parts)
+        if again is not None:
+            report = replace(report, commit_retry=again.report(parts))
         note = NoteFile.new(
             RunNote(
                 run_token=self.options.run_token,

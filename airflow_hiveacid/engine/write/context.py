@@ -54,7 +54,7 @@ class WriteContext:
         partitions = self.client.get_partitions(self.table.ref, names) if names else []
         self.output.locate(partitions)
         found = self.reader.acid_snapshot(self.table, partitions)
-        self.output.note_read(found.partitions)
+        self.output.read.append(found)
         return found
 
     def check_nanoseconds(self, source: DataFrame) -> None:

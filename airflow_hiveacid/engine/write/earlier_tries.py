@@ -1,9 +1,11 @@
 """What earlier tries of the same run have left: something to abort, or a report."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from airflow_hiveacid.acid.cleaning import stale_staging
+from airflow_hiveacid.acid.names import staging_txn
 from airflow_hiveacid.errors import ConflictError, StorageError, UnprovenRun
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import source_token
@@ -15,9 +17,13 @@ from airflow_hiveacid.maintenance.run_note_folder import (
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_transactions
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage import Storage
+
+# So long after its last file was staged, no driver is waited for whose transaction has ended: it
+# is not asleep, but gone.
+_SPARED_SECONDS = 3600
 
 
 class AlreadyApplied(ConflictError):
@@ -71,11 +77,7 @@ class EarlierTries:
         if before is None:
             abort_open_transactions(self._client, source_token(self._run_token))
         snapshot = Snapshot.take(self._client, [table.ref for table in self._tables])
-        for table in self._tables:
-            storage = Storage.of(table.folder)
-            names = storage.list_directories(missing_ok=True)
-            for name in stale_staging(names, snapshot.txns, snapshot.min_open):
-                storage.delete_directory(name)
+        self._remove_staging(snapshot)
         applied: list[NoteFile] = []
         unproven: list[NoteFile] = []
         for file in self._notes.of_run(self._run_token):
@@ -90,6 +92,22 @@ class EarlierTries:
             self._applied((wrote or applied)[0])
         if unproven:
             raise self._unproven(unproven[-1])
+
+    def _remove_staging(self, snapshot: Snapshot) -> None:
+        """Remove what drivers have staged whose transactions have ended.
+
+        Those of other runs may be about to commit it once more: they get time for that.
+        """
+        own: set[int] | None = None
+        for table in self._tables:
+            storage = Storage.of(table.folder)
+            names = storage.list_directories(missing_ok=True)
+            for name in stale_staging(names, snapshot.txns, snapshot.min_open):
+                if own is None:
+                    tokens = self._run_token, source_token(self._run_token)
+                    own = {txn.txn_id for txn in find_transactions(self._client, *tokens)}
+                if staging_txn(name) in own or _is_left(storage, name):
+                    storage.delete_directory(name)
 
     def settled(self, report: RunReport) -> RunReport:
         """What the run has done for good, although this try has found nothing to do.
@@ -134,3 +152,9 @@ class EarlierTries:
             f" have been aborted and forgotten by the metastore: of its directories nothing is"
             f" left. {where} says what it was about to commit."
         )
+
+
+def _is_left(storage: Storage, name: str) -> bool:
+    """Whether nobody has written into a hidden folder for so long that nobody comes back to it."""
+    written = [modified for _, _, modified in storage.walk(name) if modified is not None]
+    return not written or max(written) < (time.time() - _SPARED_SECONDS) * 1e9

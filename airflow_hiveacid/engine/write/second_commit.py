@@ -2,12 +2,15 @@
 
 import getpass
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy, WriteKind
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
+from airflow_hiveacid.engine.read.files import AcidFile
+from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.write.overlaps import committed_since, writers_in, written_by
 from airflow_hiveacid.engine.write.part import Part
@@ -15,7 +18,7 @@ from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.engine.write.taken_folders import TakenFolders
 from airflow_hiveacid.errors import DataError, HiveAcidError, MetastoreError, StorageError
-from airflow_hiveacid.jobs.report import CommitRetry
+from airflow_hiveacid.jobs.report import CommitRetry, RunReport
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
@@ -36,8 +39,9 @@ class SecondCommit:
         phases: The clock of the run.
         first: The transaction that was lost.
         since: The snapshot that the work was done on.
+        kept_until_read: Whether the transaction was alive until all was read that had to be: else a
+            cleaner may have removed something before.
         lost: What ended it.
-        spent: The seconds that were spent in each phase until then.
     """
 
     client: MetastoreClient
@@ -45,9 +49,15 @@ class SecondCommit:
     phases: PhaseClock
     first: Transaction
     since: Snapshot
+    kept_until_read: bool
     lost: HiveAcidError
-    spent: Mapping[str, float]
     _started: float = field(default_factory=time.monotonic)
+    _saved: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        spent = self.phases.seconds
+        work = sum(spent.get(phase, 0.0) for phase in (Phase.READ, Phase.WRITE))
+        object.__setattr__(self, "_saved", work)
 
     def keep(self, parts: Sequence[Part], stack: ExitStack) -> list[Part]:
         """Save the files from cleaners, who may remove what belongs to an aborted transaction.
@@ -56,16 +66,19 @@ class SecondCommit:
             parts: What was staged.
             stack: Is closed when the files are not needed any more.
         """
+        self.phases.note(f"Committing once more what is written: {self.lost.what}")
         try:
-            if not self._has_rival():
-                keeper = stack.enter_context(
-                    Transaction(self.client, keeps_files=True, run_token=source_token(self._token))
-                )
-                taken = TakenFolders(keeper)
-                return [part.kept_by(taken) for part in parts]
+            overtaken = self._has_rival()
+            keeper = stack.enter_context(
+                Transaction(self.client, keeps_files=True, run_token=source_token(self._token))
+            )
+            taken = TakenFolders(keeper)
+            kept = [] if overtaken else [part.kept_by(taken) for part in parts]
         except (MetastoreError, StorageError) as error:
-            raise self.lost from error
-        raise self.lost
+            raise self._refusal(error.what.rstrip(".")) from error
+        if overtaken:
+            raise self._refusal("a later try of the run is at work")
+        return kept
 
     def require_unchanged(self, txn: Transaction, kept: Sequence[Part]) -> None:
         """Make sure that the work would be the same if it was done again, as far as it matters.
@@ -77,6 +90,10 @@ class SecondCommit:
         Raises:
             OverlapRefused: Under the policy rows, others have changed the same rows.
         """
+        if not self.kept_until_read:
+            for part in kept:
+                for snapshot in (*part.output.read, *part.context.reader.snapshots):
+                    self._require_that_all_was_there(txn, snapshot)
         if self.options.conflict_policy == ConflictPolicy.ROWS and all(
             part.statement.changes_single_rows for part in kept
         ):
@@ -85,14 +102,16 @@ class SecondCommit:
             for part in kept:
                 if part.statement.minds_new_rows and (new := self._new(txn, part.ref)):
                     raise self._refusal(
-                        f"{part.name}, which it inserts into, has write id {min(new)}"
+                        f"{part.name}, which it inserts into, has got write id {min(new)} since then"
                     )
                 overlaps.require_none(part)
             return
         for part in kept:
             for ref in part.statement.reads:
                 if new := self._new(txn, ref):
-                    raise self._refusal(f"{ref.full_name}, which was read, has write id {min(new)}")
+                    raise self._refusal(
+                        f"{ref.full_name}, which was read, has got write id {min(new)} since then"
+                    )
             if part.kind is not WriteKind.APPEND:
                 self._require_unchanged_target(txn, part)
 
@@ -107,19 +126,27 @@ class SecondCommit:
             with self.phases(Phase.WRITE, "the same files again"):
                 return [part.made_again_in(txn) for part in kept]
         except (StorageError, DataError) as error:
-            raise self.lost from error
+            raise self._refusal(error.what.rstrip(".")) from error
 
     def report(self, made: Sequence[Part]) -> CommitRetry:
-        """What it has saved."""
-        work = sum(self.spent.get(phase, 0.0) for phase in (Phase.READ, Phase.WRITE))
+        """What it has saved so far."""
         return CommitRetry(
             txn_id=self.first.txn_id,
             why=self.lost.what,
             rows=sum(part.output.rows + part.output.deletes for part in made),
             bytes=sum(part.output.size for part in made),
             seconds=round(time.monotonic() - self._started, 3),
-            seconds_saved=round(work, 3),
+            seconds_saved=round(self._saved, 3),
         )
+
+    def told(self, report: RunReport, made: Sequence[Part]) -> RunReport:
+        """The report on the run with what it has saved, which is logged as well."""
+        retry = self.report(made)
+        self.phases.note(
+            f"Committed {retry.rows} rows and deletes of {retry.bytes} bytes once more in"
+            f" {retry.seconds:.1f} s; to read and write them had taken {retry.seconds_saved:.1f} s"
+        )
+        return replace(report, commit_retry=retry)
 
     @property
     def _token(self) -> str:
@@ -143,7 +170,7 @@ class SecondCommit:
             writers_in(self.client, part.ref, names, new, txn.snapshot.txns) if new else ()
         ):
             if not bears_appends or other.kind is not WriteKind.APPEND:
-                raise self._refusal(f"{part.name} has {other.what} of {other.by}")
+                raise self._refusal(f"{part.name} has got {other.what} of {other.by} since then")
         deleted = [folder.partition for folder in part.output.staged_deletes()]
         if not deleted:
             return
@@ -154,7 +181,30 @@ class SecondCommit:
             # A compaction may have given the rows other ids.
             read = part.output.read_in(partition.name)
             if not read or read - {file.path for file in partition.inserts}:
-                raise self._refusal(f"{part.name} was compacted in {partition.name}")
+                raise self._refusal(f"{part.name} was compacted in {partition.name} since then")
+
+    def _require_that_all_was_there(
+        self, txn: Transaction, snapshot: AcidSnapshot | FlatSnapshot
+    ) -> None:
+        """Make sure that no file was missing when a table was read.
+
+        What is there now, but for the rows of others that have come since, was there then.
+        """
+        name = snapshot.table.ref.full_name
+        if (
+            not isinstance(snapshot, AcidSnapshot)
+            or snapshot.write_ids != self.since.write_ids[name]
+        ):
+            raise self._refusal(f"{name} was read, which nobody can tell to have been complete")
+        table = self.client.get_table(snapshot.table.ref)
+        names = [partition.name for partition in snapshot.partitions if partition.name is not None]
+        partitions = self.client.get_partitions(table.ref, names) if names else []
+        found = TableReader(self.client, txn).acid_snapshot(table, partitions)
+        then, now = _files(snapshot), _files(found)
+        new = self._new(txn, table.ref)
+        come = [now[path] for path in now.keys() - then.keys()]
+        if then.keys() - now.keys() or not all(_is_of(file, new) for file in come):
+            raise self._refusal(f"{name} was read, and then compacted or cleaned")
 
     def _new(self, txn: Transaction, ref: TableRef) -> set[int]:
         name = ref.full_name
@@ -162,5 +212,30 @@ class SecondCommit:
         return {*new} - {txn.write_ids.get(name, 0)}
 
     def _refusal(self, why: str) -> HiveAcidError:
-        self.phases.note(f"Not committed once more: {why} since then")
-        return self.lost
+        lost = self.lost
+        return type(lost)(f"{lost.what} Not committed once more: {why}.", remedy=lost.remedy)
+
+
+def may_help(lost: HiveAcidError, options: WriteOptions) -> bool:
+    """Whether it may help to publish and commit once more what failed with an error."""
+    # Without a token nothing would tell a second commit from one of a job that was run again.
+    wanted = options.run_token is not None and options.max_restarts > 0
+    return wanted and (lost.retryable or not isinstance(lost, MetastoreError))
+
+
+def _files(snapshot: AcidSnapshot) -> dict[str, AcidFile]:
+    return {
+        file.path: file
+        for partition in snapshot.partitions
+        for file in (*partition.inserts, *partition.deletes)
+    }
+
+
+def _is_of(file: AcidFile, write_ids: Collection[int]) -> bool:
+    """Whether a file is where only these write ids have written, and no compaction."""
+    directory = file.directory
+    return (
+        directory is not None
+        and not directory.visibility_txn
+        and all(own in write_ids for own in directory.write_ids)
+    )

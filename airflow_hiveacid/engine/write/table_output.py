@@ -6,7 +6,7 @@ This is the half that all kinds of tables share; what goes into a file is up to 
 import dataclasses
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -20,6 +20,7 @@ from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
 from airflow_hiveacid.acid.write_facts import only_write_id
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import in_threads
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.write.flat_rows import AcidRowFiles, FlatRows, FlatRowsWriter
 from airflow_hiveacid.engine.write.row_files import RowFiles
@@ -52,6 +53,7 @@ class TableOutput(StagedWork, ABC):
         statement: The number of the statement within the transaction.
         staged: The files, by the folder and the name of the directory that they will be
             published in.
+        read: What it was told has been read of the table.
     """
 
     # Published beside the files of every directory.
@@ -72,7 +74,7 @@ class TableOutput(StagedWork, ABC):
         # What was staged, so that it can be staged once more with another write id.
         self._taken: list[tuple[Sequence[Sequence[FlatFile]], bool, int | None]] = []
         self._deleted: list[tuple[DataFrame | pa.Table, Sequence[PartitionFiles]]] = []
-        self._read: dict[str | None, set[str]] = {}
+        self.read: list[AcidSnapshot] = []
 
     def locate(self, partitions: Sequence[HivePartition], *, are_new: bool = False) -> None:
         """Learn where partitions are: what is read in a folder is written there, too.
@@ -184,14 +186,15 @@ class TableOutput(StagedWork, ABC):
                 size = self._write_empty(sink)
             self.staged[folder, directory.name] = [StagedFile(path, 0, 0, size)]
 
-    def note_read(self, partitions: Iterable[PartitionFiles]) -> None:
-        """Remember the files that rows were found in which may be deleted."""
-        for partition in partitions:
-            self._read.setdefault(partition.name, set()).update(f.path for f in partition.inserts)
-
     def read_in(self, partition: str | None) -> Set[str]:
-        """The files that were noted of a partition; None is a table without any."""
-        return self._read.get(partition, set())
+        """The files of a partition that rows were read in; None is a table without any."""
+        return {
+            file.path
+            for snapshot in self.read
+            for each in snapshot.partitions
+            if each.name == partition
+            for file in each.inserts
+        }
 
     def moved_to(self, txn: Transaction) -> Self:
         """The same as the work of another transaction, which nothing has to be read again for.
@@ -202,7 +205,7 @@ class TableOutput(StagedWork, ABC):
         """
         moved = dataclasses.replace(self, txn=txn, staged={})
         moved._folders = dict(self._folders)
-        moved._read = self._read
+        moved.read = self.read
         if moved.write_id == self.write_id:
             moved.staged = dict(self.staged)
             moved._taken = [*self._taken]
@@ -227,7 +230,7 @@ class TableOutput(StagedWork, ABC):
         kept = dataclasses.replace(self, txn=taken.txn, staged={})
         # Those that were new may have been added.
         kept._folders = {name: each for name, each in self._folders.items() if not each.is_new}
-        kept._read = self._read
+        kept.read = self.read
         found: list[tuple[OutputFolder, str, StagedFile]] = []
         for (folder, name), files in self.staged.items():
             if holds_deletes(name):
@@ -256,7 +259,7 @@ class TableOutput(StagedWork, ABC):
             txn: The transaction.
         """
         made = dataclasses.replace(self, txn=txn, staged={})
-        made._folders, made._read = dict(self._folders), self._read
+        made._folders, made.read = dict(self._folders), self.read
         for groups, replace, width in self._taken:
             made.take(groups, replace=replace, width=width)
         made.restamp_deletes(self.staged_deletes())

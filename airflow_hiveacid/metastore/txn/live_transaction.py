@@ -171,8 +171,7 @@ class LiveTransaction:
         silence = 0.0 if self._heartbeat is None else self._heartbeat.silence
         if isinstance(error, TransactionAborted) and silence <= self._timeout:
             return False
-        # A metastore refuses this where it was committed.
-        return self.attempt("abort the transaction", self._abort_txn)
+        return self.attempt("abort the transaction", self._abort_surely)
 
     def commit_alone(self, tables: Iterable[TableRef], limit_seconds: float) -> None:
         """Wait until no other writer who asks for this is about to commit on some tables.
@@ -334,6 +333,23 @@ class LiveTransaction:
 
     def _abort_txn(self) -> None:
         self._client.abort_txn(self.txn_id)
+
+    def _abort_surely(self) -> None:
+        """Abort it, and wait for a metastore that is away for as long as a transaction lives."""
+        deadline = Deadline(self._timeout)
+        while True:
+            try:
+                with self._client.within(max(deadline.left, OUTCOME_PAUSE_SECONDS)):
+                    return self._abort_txn()
+            except TransactionAborted:
+                # Forgotten, like those that nobody has asked to commit only if they were aborted.
+                if self._state is State.OPEN:
+                    return
+                raise  # It was committed.
+            except MetastoreError as error:
+                if deadline.left <= 0 or not error.retryable:
+                    raise
+            time.sleep(OUTCOME_PAUSE_SECONDS)
 
     def _remove_owned(self) -> None:
         while self._owned:

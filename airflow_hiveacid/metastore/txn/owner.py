@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.jobs.run_token import agent_info
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnState
+from airflow_hiveacid.metastore.thrift.answers import TxnInfo, TxnState
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 # Of the 128 characters of a host name that the metastore keeps, a run token needs the others.
@@ -67,12 +67,20 @@ def find_open_transactions(client: MetastoreClient, *tokens: str) -> list[int]:
     Returns:
         Their ids, oldest first.
     """
-    wanted = {agent_info(token) for token in tokens}
     return sorted(
-        txn.txn_id
-        for txn in client.get_open_txns_info()
-        if txn.state is TxnState.OPEN and txn.host.partition("/")[2] in wanted
+        txn.txn_id for txn in find_transactions(client, *tokens) if txn.state is TxnState.OPEN
     )
+
+
+def find_transactions(client: MetastoreClient, *tokens: str) -> list[TxnInfo]:
+    """Find the transactions of a run that are open, or aborted and not forgotten.
+
+    Args:
+        client: Whom to ask.
+        tokens: The names of the run's transactions, in full.
+    """
+    wanted = {agent_info(token) for token in tokens}
+    return [txn for txn in client.get_open_txns_info() if txn.host.partition("/")[2] in wanted]
 
 
 def abort_open_transactions(

@@ -16,9 +16,7 @@ from airflow_hiveacid.acid.locks import (
     Target,
     lock_components,
 )
-from airflow_hiveacid.errors import (
-    LockTimeout,
-)
+from airflow_hiveacid.errors import AnswerLost, LockTimeout
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import LockState
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -124,6 +122,46 @@ def test_waiters_are_served_in_their_order_and_open_one_transaction_each(
             waiter.result()
     assert served == [0, 1, 2, 3, 4]
     assert client.get_open_txns().high_watermark == before + 6
+    assert client.show_locks() == []
+
+
+def test_who_has_to_begin_again_keeps_the_place(
+    client: MetastoreClient,
+    table: TableRef,
+    begin: Callable[..., Transaction],
+    eventually: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    open_txn, opened = MetastoreClient.open_txn, []
+
+    def lose(self: MetastoreClient, *arguments: Any) -> int:
+        opened.append(open_txn(self, *arguments))
+        if len(opened) == 2:  # That of the one who has waited longest.
+            raise AnswerLost("It went away.")
+        return opened[-1]
+
+    monkeypatch.setattr(MetastoreClient, "open_txn", lose)
+    served: list[tuple[int, int]] = []
+
+    def work(number: int) -> None:
+        token = f"waiter {number}"
+        with begin(MERGE, run_token=token, lock_wait_seconds=60) as transaction:
+            served.append((number, transaction.restarts))
+            transaction.commit()
+
+    with ThreadPoolExecutor(2) as pool:
+        with begin(MERGE) as first:
+            running = []
+            for number in range(2):
+                running.append(pool.submit(work, number))
+                eventually(
+                    "the next one stands in line",
+                    lambda: len(client.show_locks(queue_of(table))) == len(running),
+                )
+            first.commit()
+        for waiter in running:
+            waiter.result()
+    assert served == [(0, 1), (1, 0)]
     assert client.show_locks() == []
 
 

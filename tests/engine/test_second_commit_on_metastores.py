@@ -1,0 +1,168 @@
+"""Second commits on real metastores: what they answer decides what is committed once more."""
+
+import threading
+
+import pytest
+
+from airflow_hiveacid.errors import OverlapRefused, TransactionAborted, WriteConflict
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import Phase
+from tests.engine.lost_commit import CHANGES, OLD, Lost, update
+from tests.observers import At
+
+CONFLICTS = pytest.mark.conflicts
+EVERYWHERE = pytest.mark.parametrize("hms", ["4.0.1", "3.1.3", "fake 3.1.3"], indirect=True)
+REAL = pytest.mark.parametrize("hms", ["4.0.1", "3.1.3"], indirect=True)
+NEW, CHANGED = update("id = 1 AND p = 'x'"), [(1, "new", "x"), *OLD[1:]]
+
+
+@EVERYWHERE
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "merge",
+        pytest.param("append", marks=CONFLICTS),
+        pytest.param("delete", marks=CONFLICTS),
+        pytest.param("overwrite", marks=CONFLICTS),
+    ],
+)
+def test_what_expires_is_committed_once(lost, kind):
+    change, rows = CHANGES[kind]
+    report = lost.run(change(lost), At(Phase.COMMIT, lost.expire), run_token="d/r/t/-1")
+    assert report.commit_retry is not None
+    assert lost.case.rows() == sorted(rows)
+    again = lost.run(change(lost), run_token="d/r/t/-1")
+    assert again.already_done
+    assert again.commit_retry is not None
+    assert lost.case.rows() == sorted(rows)
+    lost.clean()
+
+
+@CONFLICTS
+@EVERYWHERE
+def test_an_update_after_a_second_commit_and_a_compaction_find_its_rows(lost):
+    change, _ = CHANGES["merge"]
+    lost.run(change(lost), At(Phase.COMMIT, lost.expire))
+    lost.run(update("id IN (1, 5)", "newer"))
+    lost.run(lambda table: table.compact("major"))
+    assert lost.case.rows() == [
+        (1, "newer", "x"),
+        *OLD[1:],
+        (5, "newer", "z"),
+    ]
+    lost.clean()
+
+
+@CONFLICTS
+@REAL
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_metastore_that_is_restarted_at_the_commit(lost, hms, expired):
+    def restart() -> None:
+        if expired:
+            lost.expire()
+        hms.restart()
+
+    report = lost.run(NEW, At(Phase.COMMIT, restart))
+    assert (report.commit_retry is not None) == expired
+    assert lost.case.rows() == CHANGED
+    lost.clean()
+
+
+@CONFLICTS
+@REAL
+@pytest.mark.parametrize("phase", [Phase.REGISTER, Phase.PUBLISH, Phase.COMMIT])
+def test_a_metastore_that_is_away_for_a_while(lost, hms, phase):
+    back = threading.Timer(5, hms.start)
+
+    def go() -> None:
+        hms.kill()
+        back.start()
+
+    try:
+        report = lost.run(CHANGES["merge"][0](lost), At(phase, go))
+    finally:
+        back.join()
+    if phase is Phase.REGISTER:
+        # A commit is asked about, and whether a transaction is alive: so far that is enough.
+        assert report.commit_retry is not None
+    assert lost.case.rows() == CHANGES["merge"][1]
+    lost.clean()
+
+
+@CONFLICTS
+@EVERYWHERE
+@pytest.mark.parametrize("policy", ["hive", "rows"])
+def test_a_commit_that_is_refused_by_the_write_set(lost, policy, monkeypatch):
+    """Another engine has changed the partition, of all things without a lock."""
+
+    def between() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Transaction, "_components", lambda txn: ())
+            lost.run(update("id = 2 AND p = 'x'", "theirs"), run_token=None)
+
+    at = At(Phase.COMMIT, between)
+    theirs = [OLD[0], (2, "theirs", "x"), OLD[2]]
+    if policy == "hive":
+        with pytest.raises(WriteConflict, match=r"Not committed once more: .* has got write id"):
+            lost.run(NEW, at, conflict_policy=policy)
+        assert lost.case.rows() == theirs
+    else:
+        report = lost.run(NEW, at, conflict_policy=policy)
+        assert "committed first" in report.commit_retry.why
+        assert lost.case.rows() == [CHANGED[0], *theirs[1:]]
+    lost.clean()
+
+
+@CONFLICTS
+@EVERYWHERE
+@pytest.mark.parametrize("policy", ["hive", "rows"])
+def test_a_compaction_underneath(lost, policy):
+    lost.run(update("id = 2", "before"))
+
+    def between() -> None:
+        lost.expire()
+        lost.run(lambda table: table.compact("major"), run_token=None)
+
+    before = [OLD[0], (2, "before", "x"), OLD[2]]
+    if policy == "hive":
+        with pytest.raises(TransactionAborted, match="was compacted in p=x since then"):
+            lost.run(NEW, At(Phase.COMMIT, between), conflict_policy=policy)
+        assert lost.case.rows() == before
+    else:
+        assert lost.run(NEW, At(Phase.COMMIT, between), conflict_policy=policy).commit_retry
+        assert lost.case.rows() == [CHANGED[0], *before[1:]]
+    lost.clean()
+
+
+@CONFLICTS
+@EVERYWHERE
+@pytest.mark.parametrize("policy", ["hive", "strict", "rows"])
+@pytest.mark.parametrize(
+    ("other", "rows"),
+    [
+        ("append", [*CHANGED, (9, "more", "x")]),
+        ("update", [CHANGED[0], (2, "theirs", "x"), OLD[2]]),
+        ("elsewhere", [*CHANGED[:2], (3, "theirs", "y")]),
+    ],
+)
+def test_a_disjoint_write_underneath(lost: Lost, policy, other, rows):
+    others = {
+        "append": lambda table: table.append(lost.case.frame((9, "more", "x"))),
+        "update": update("id = 2 AND p = 'x'", "theirs"),
+        "elsewhere": update("id = 3 AND p = 'y'", "theirs"),
+    }
+
+    def between() -> None:
+        lost.expire()
+        lost.run(others[other])
+
+    # The matrix has an append before a change refuse the change.
+    refused = {("append", "strict"), ("update", "hive"), ("update", "strict")}
+    if (other, policy) in refused:
+        with pytest.raises((OverlapRefused, TransactionAborted)):
+            lost.run(NEW, At(Phase.COMMIT, between), conflict_policy=policy)
+        assert lost.case.rows() == [OLD[0], *rows[1:]]
+    else:
+        assert lost.run(NEW, At(Phase.COMMIT, between), conflict_policy=policy).commit_retry
+        assert lost.case.rows() == rows
+    lost.clean()
