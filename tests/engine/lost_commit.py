@@ -1,20 +1,25 @@
 """Jobs whose transactions are lost before they are committed."""
 
+import io
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.acid.names import STAGING_PREFIX, Base, Delta, parse_directory
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
+from airflow_hiveacid.orc.envelope import FIELDS
+from airflow_hiveacid.orc.stripe_footer import StripeFooter
+from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.progress import Phase, PhaseObserver
-from tests.engine.acid_tables import everything, problems_of_keys
+from tests.engine.acid_tables import everything, folder, problems_of_keys
 from tests.engine.compaction_case import Case
 
 Change = Callable[[AcidTable], Any]
@@ -68,6 +73,21 @@ class Lost:
             .execute()
         )
 
+    def newest_columns(self) -> dict[tuple[str, int, int, int], bytes]:
+        """The bytes of all columns of the user in the rows of the newest version."""
+        found: dict[int, list[Path]] = {}
+        for path in folder(self.case.client.get_table(self.case.ref)).rglob("bucket_*"):
+            directory = parse_directory(path.parent.name)
+            if isinstance(directory, Base):
+                found.setdefault(directory.write_id, []).append(path)
+            elif isinstance(directory, Delta) and not directory.is_delete:
+                found.setdefault(directory.max_write_id, []).append(path)
+        return {
+            (f"{path.parent.parent.name}/{path.name}", *where): stream
+            for path in found[max(found)]
+            for where, stream in user_streams(path).items()
+        }
+
     def clean(self) -> None:
         """Remove what is not needed any more, and make sure that nothing else is left."""
         job = CleanJob(target=self.case.name, metastore=self.case.client.options)
@@ -89,6 +109,20 @@ class Lost:
     def _at_work(self) -> set[int]:
         txns = self.case.client.get_open_txns_info()
         return {txn.txn_id for txn in txns if txn.state is TxnState.OPEN}
+
+
+def user_streams(path: Path) -> dict[tuple[int, int, int], bytes]:
+    """The bytes of each stream of the columns that no ACID file has by itself."""
+    content = path.read_bytes()
+    source = io.BytesIO(content)
+    tail = OrcTail.read(source)
+    return {
+        (number, stream.column, stream.kind): content[stream.offset :][: stream.length]
+        for number, stripe in enumerate(tail.stripes)
+        for footer in [StripeFooter.read(source, tail, stripe)]
+        for stream in (*footer.index, *footer.data)
+        if stream.column > len(FIELDS)
+    }
 
 
 def update(condition: str, value: str = "new") -> Change:

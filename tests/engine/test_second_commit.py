@@ -1,20 +1,29 @@
 """Files whose transaction is lost at its commit are committed by a second one, and made once."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    MetastoreVersion,
+    Operation,
+    lock_components,
+)
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.errors import (
     AnswerLost,
     CommitUncertain,
+    LockTimeout,
     OverlapRefused,
     TransactionAborted,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
+from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage import Storage
 from tests.engine.lost_commit import CHANGES, OLD, Change, Entered, update
@@ -228,6 +237,26 @@ def test_what_may_have_been_read_in_part_is_not_committed(lost, other, said):
             lost.run(change, At(Phase.WRITE, between))
     assert (1, "old", "x") in lost.case.rows() or said is None
     lost.clean()
+
+
+@CONFLICTS
+@FAKE
+def test_who_has_had_a_turn_does_not_queue_again(lost):
+    queue = queue_of(lost.case.ref)
+    (component,) = lock_components(MetastoreVersion.HMS4, Operation.OVERWRITE, queue, False)
+    number = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
+    waiting: list[int] = []
+
+    def lose() -> None:
+        waiting.append(lost.case.client.lock([number], None, "next", "host", "next").lock_id)
+        lost.expire()
+
+    assert lost.run(update("id = 1"), At(Phase.COMMIT, lose)).commit_retry is not None
+    with pytest.raises(LockTimeout):
+        lost.run(update("id = 2"))
+    lost.case.client.unlock(*waiting)
+    assert lost.case.rows() == [(1, "new", "x"), *OLD[1:]]
+    lost.check_sound()
 
 
 @FAKE

@@ -1,6 +1,7 @@
 """Second commits on real metastores: what they answer decides what is committed once more."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -28,8 +29,15 @@ NEW, CHANGED = update("id = 1 AND p = 'x'"), [(1, "new", "x"), *OLD[1:]]
 )
 def test_what_expires_is_committed_once(lost, kind):
     change, rows = CHANGES[kind]
-    report = lost.run(change(lost), At(Phase.COMMIT, lost.expire), run_token="d/r/t/-1")
+    before: dict[Any, bytes] = {}
+
+    def lose() -> None:
+        before.update(lost.newest_columns())
+        lost.expire()
+
+    report = lost.run(change(lost), At(Phase.COMMIT, lose), run_token="d/r/t/-1")
     assert report.commit_retry is not None
+    assert before == lost.newest_columns()
     assert lost.case.rows() == sorted(rows)
     again = lost.run(change(lost), run_token="d/r/t/-1")
     assert again.already_done

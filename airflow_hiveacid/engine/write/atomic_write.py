@@ -40,6 +40,9 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.storage import Storage
 
+# For each statement the partitions that are locked; None is the whole table.
+_Locks = Sequence[Sequence[str] | None]
+
 
 def run_statements(
     spark: SparkSession,
@@ -107,7 +110,7 @@ class AtomicWrite:
     earlier: EarlierTries | None
     overlaps: Overlaps | None
 
-    def run(self, locks: Sequence[Sequence[str] | None]) -> RunReport:
+    def run(self, locks: _Locks) -> RunReport:
         """The whole course of the transaction; whatever fails in it, nothing of it shows.
 
         Args:
@@ -124,7 +127,7 @@ class AtomicWrite:
             parts = self._stage(txn, TableReader(self.client, txn), locks)
             return self._finish_surely(txn, txn.snapshot, parts, locks)
 
-    def _run_beside_others(self, locks: Sequence[Sequence[str] | None]) -> RunReport:
+    def _run_beside_others(self, locks: _Locks) -> RunReport:
         """The same, but for the lock that keeps other changes out: that is taken at the end only.
 
         The work is done like that of a reader. To the metastore all of it is a change that begins
@@ -167,11 +170,7 @@ class AtomicWrite:
             return report
 
     def _finish_surely(
-        self,
-        txn: Transaction,
-        since: Snapshot,
-        parts: Sequence[Part],
-        locks: Sequence[Sequence[str] | None],
+        self, txn: Transaction, since: Snapshot, parts: Sequence[Part], locks: _Locks
     ) -> RunReport:
         """Publish and commit what is staged, once more if its transaction gets lost until then."""
         kept_until_read = False
@@ -189,8 +188,7 @@ class AtomicWrite:
             with ExitStack() as stack:
                 kept = again.keep(parts, stack)
                 txn.abort(f"it is committed once more: {lost.what}")
-                second = stack.enter_context(self._transaction(locks))
-                self._require_same_tables(second)
+                second = stack.enter_context(self._transaction(locks, queues=False))
                 again.require_unchanged(second, kept)
                 return self._finish(second, again.made(second, kept), again)
 
@@ -223,7 +221,7 @@ class AtomicWrite:
         report = self._report(txn, parts)
         return report if again is None else again.told(report, parts)
 
-    def _transaction(self, locks: Sequence[Sequence[str] | None]) -> Transaction:
+    def _transaction(self, locks: _Locks, *, queues: bool = True) -> Transaction:
         return Transaction(
             self.client,
             targets=[
@@ -231,6 +229,7 @@ class AtomicWrite:
                 for s, partitions in zip(self.statements, locks, strict=True)
             ],
             reads=[ref for statement in self.statements for ref in statement.reads],
+            queues=queues,
             run_token=self.options.run_token,
             lock_wait_seconds=self.options.lock_wait_seconds,
             max_restarts=self.options.max_restarts,
@@ -256,7 +255,7 @@ class AtomicWrite:
                 may_grow=all(s.only_adds for s in self.statements if s.table.ref == ref),
             )
 
-    def _require_no_overlap(self, locks: Sequence[Sequence[str] | None]) -> None:
+    def _require_no_overlap(self, locks: _Locks) -> None:
         """Refuse what will not be let through at the commit, where that is clear before the work.
 
         Raises:
@@ -271,9 +270,7 @@ class AtomicWrite:
             elif names is not None:
                 self.overlaps.require_none(statement.table.ref, kind, names)
 
-    def _stage(
-        self, txn: Transaction, reader: TableReader, locks: Sequence[Sequence[str] | None]
-    ) -> list[Part]:
+    def _stage(self, txn: Transaction, reader: TableReader, locks: _Locks) -> list[Part]:
         """Run the statements, one after the other.
 
         Args:

@@ -58,6 +58,7 @@ class Transaction(LiveTransaction):
         targets: Sequence[Target] = (),
         reads: Sequence[TableRef] = (),
         keeps_files: bool = False,
+        queues: bool = True,
         run_token: str | None = None,
         user: str | None = None,
         lock_wait_seconds: float = 300,
@@ -74,6 +75,8 @@ class Transaction(LiveTransaction):
             reads: Transactional tables that are read.
             keeps_files: Whether it has files of its own although it writes no table. HMS 4 hides
                 transactions that only read, and their files would be taken for left-overs.
+            queues: Whether to wait for those who want to change the same and were there before. Who
+                has had a turn already does not.
             run_token: Under which this run's transactions can be found later on.
             user: Whom the metastore shows as the owner.
             lock_wait_seconds: How long to wait for the locks, restarts included.
@@ -91,6 +94,7 @@ class Transaction(LiveTransaction):
             self._targets[target.ref] = target if known is None else known.joined(target)
         self._reads = tuple(read for read in reads if read not in self._targets)
         self._kind = TxnType.DEFAULT if targets or keeps_files else TxnType.READ_ONLY
+        self._queues = queues
         self._lock_wait = lock_wait_seconds
         self._max_restarts = max_restarts
         self._earlier_tries = earlier_tries
@@ -101,7 +105,8 @@ class Transaction(LiveTransaction):
             raise RuntimeError("A transaction can be entered only once; describe a new one.")
         started, overtaken = time.monotonic(), 0
         components = self._components()
-        self._writer_queue = WriterQueue(self._client, components, self._owner, self._phases)
+        queued = components if self._queues else ()
+        self._writer_queue = WriterQueue(self._client, queued, self._owner, self._phases)
         try:
             while (moved := self._begin(started, components)) is not None:
                 self._discard()
