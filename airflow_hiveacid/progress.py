@@ -120,6 +120,11 @@ class PhaseClock:
         for observer in self._observers:
             observer.opened(txn_id, write_ids)
 
+    def step(self, name: str) -> None:
+        """Tell the observers of people what comes next."""
+        for observer in self._observers:
+            observer.step(name)
+
     def work(self, done: int, total: int) -> None:
         """Tell the observers how many of all partitions are done."""
         for observer in self._observers:

@@ -71,6 +71,7 @@ def test_steps_of_a_phase_have_names(capsys):
         hand.time += 1
         with clock(Phase.LOCK, "db.t"):
             hand.time += 2
+    clock.step("statement 2 of 2: delete db.t")
     with clock(Phase.COMMIT):
         pass
     assert clock.seconds == {"read": 1, "lock": 2, "commit": 0}
@@ -81,6 +82,7 @@ def test_steps_of_a_phase_have_names(capsys):
             "lock db.t ...",
             "lock db.t done in 2.00 s",
             "read the source done in 1.00 s",
+            "statement 2 of 2: delete db.t ...",
             "commit ...",
             "commit done in 0.00 s",
         )

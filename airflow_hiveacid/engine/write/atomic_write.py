@@ -288,6 +288,8 @@ class AtomicWrite:
                 spark, self.client, table, txn, output, self.phases, names, shared, reader
             )
             description = f"{statement.name} {table.ref.full_name}"
+            if len(self.statements) > 1:
+                self.phases.step(f"statement {number + 1} of {len(self.statements)}: {description}")
             with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
                 counts = statement.run(context)
             parts.append(Part(statement, context, counts))
