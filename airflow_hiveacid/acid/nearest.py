@@ -8,13 +8,14 @@ _MOST_COMPARED = 5000
 _SHOWN = 3
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
     """Ask whether one of the names that there are was meant; empty when none is like it.
 
     Args:
         name: What was written.
         known: What there is.
+        before: What stands in front of each in the question.
     """
     names = {each.lower(): each for each in list(known)[:_MOST_COMPARED]}
     near = get_close_matches(name.lower(), names, n=_SHOWN, cutoff=0.7)
-    return f"Did you mean {' or '.join(names[each] for each in near)}?" if near else ""
+    return f"Did you mean {' or '.join(before + names[each] for each in near)}?" if near else ""

@@ -88,6 +88,11 @@ class ClusterRun:
         """Whether an earlier try has submitted the application."""
         return self.submitted.adopted
 
+    @property
+    def at_work(self) -> bool:
+        """Whether an application of the run, which an earlier try has submitted, is at work."""
+        return self._live() is not None
+
     def submit(self, job: Job, options: Mapping[str, Any], env_vars: Mapping[str, str]) -> None:
         """Submit the application and wait until it is accepted, unless one of the run is at work.
 

@@ -31,6 +31,7 @@ class LocalRun:
 
     # The driver of an earlier try has died with its worker.
     adopted: ClassVar = False
+    at_work: ClassVar = False
 
     def __init__(self, connection: "Connection", xcoms: TaskXComs) -> None:
         self._connection = connection

@@ -24,7 +24,7 @@ from airflow_hiveacid.engine.read.changes import (
 )
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.columns import quoted
-from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
+from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import CorruptFile, InvalidJob
 from airflow_hiveacid.jobs import codec
@@ -32,6 +32,7 @@ from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.report import ChangesRange, RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver

@@ -10,13 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
-from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
+from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
+from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 Tables = str | Sequence[str | TableSource] | Mapping[str, str | TableSource]

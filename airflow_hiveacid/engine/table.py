@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
-from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable
+from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.statements.restore import RestoreStatement
@@ -29,6 +29,7 @@ from airflow_hiveacid.maintenance.history_view import History
 from airflow_hiveacid.maintenance.table_detail import TableDetail, table_detail
 from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseObserver
 from airflow_hiveacid.scan.table_scan import TableScan

@@ -9,6 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowException, conf
 
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
+from airflow_hiveacid.cluster.spark_settings import uses_local_paths
 from airflow_hiveacid.cluster.spark_submission import runs_in_cluster, spark_connection
 from airflow_hiveacid.cluster.spark_text import require_spark_sizes
 from airflow_hiveacid.errors import InvalidJob
@@ -159,6 +160,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
 
         context["ti"].xcom_push(key=TableHealthLink().xcom_key, value=table_health_url(job.target))
         run = self._spark_run = self._run_of(job, context)
+        if not run.at_work:
+            self._check_early(job)
         run.submit(job, self._spark_options(context), self.env_vars or {})
         if isinstance(run, ClusterRun) and self._defers():
             self.defer(
@@ -169,6 +172,21 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         while (ended := run.look()) is None:
             time.sleep(self.poll_seconds)
         return self._result(run, ended, job, context)
+
+    def _check_early(self, job: JobT) -> None:
+        """Fail at once, if the metastore knows of something that would fail the job in Spark."""
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.maintenance.preflight import Preflight
+        from airflow_hiveacid.maintenance.source_files import DriverFiles
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        assert job.metastore is not None
+        connection = spark_connection(self.spark_conn_id)
+        here = not runs_in_cluster(connection, self.deploy_mode)
+        properties = [*(self.conf or {}), *filter(None, [self.properties_file])]
+        files = DriverFiles(here, here and uses_local_paths(properties, self.env_vars or {}))
+        with MetastoreClient(job.metastore) as client:
+            Preflight(client, files, lambda text: self.log.info("%s", text)).check(job)
 
     def _run_of(self, job: JobT, context: "Context") -> "LocalRun | ClusterRun":
         from airflow_hiveacid.cluster.cluster_run import ClusterRun

@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.fakes.kubernetes import KubernetesServer
+from tests.fakes.metastore import FakeMetastore
 from tests.fakes.spark_cluster import SparkCluster
 from tests.maintenance.acid_folders import AcidFolders
 
@@ -55,6 +58,9 @@ sys.exit(plan["exit_code"])
 """
 
 
+_SMALL_TABLES = {"db": ("t", "u", "orders", "feed"), "shop": ("orders", "gone")}
+
+
 @dataclass
 class SparkSubmit:
     """The program that stands for spark-submit on the PATH."""
@@ -81,8 +87,23 @@ class SparkSubmit:
         return SimpleNamespace(**json.loads(self.seen_file.read_text()))
 
 
+@pytest.fixture(scope="session")
+def small_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
+    """A metastore with the tables of jobs that are never run."""
+    with FakeMetastore("4.0.1", directory=tmp_path_factory.mktemp("small")) as metastore:
+        with MetastoreClient(metastore.options) as client:
+            columns = [HiveColumn("id", "int"), HiveColumn("a", "string")]
+            for database, names in _SMALL_TABLES.items():
+                client.create_database(database)
+                for name in names:
+                    client.create_table(HiveTable.new(TableRef(database, name), columns))
+        yield metastore
+
+
 @pytest.fixture
-def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSubmit:
+def spark_submit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_tables: FakeMetastore
+) -> SparkSubmit:
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "spark-submit"
@@ -90,9 +111,10 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSubmit
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    host, port = small_tables.uri.removeprefix("thrift://").split(":")
+    metastore = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
     monkeypatch.setenv(
-        "AIRFLOW_CONN_HIVE_ACID_DEFAULT",
-        '{"conn_type": "hive_acid_metastore", "host": "localhost", "port": 9, "password": "s3cret"}',
+        "AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(metastore | {"password": "s3cret"})
     )
     submit = SparkSubmit(folder)
     submit.will(report={"job": "delete", "target": "db.t"})

@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from tests.engine.acid_tables import create
 
-LOG = {"consumer": "audit", "target": "audit.changes"}
+LOG = {"consumer": "audit", "target": "decorated.log"}
 
 
 @pytest.fixture
@@ -26,6 +26,7 @@ def written(fake4: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     with MetastoreClient(fake4.options) as client:
         client.create_database("decorated")
         create(client, "decorated.orders", {"id": "int"})
+        create(client, "decorated.log", {"id": "int"})
         txn = client.open_txn("user", "host", None)
         client.allocate_write_id(txn, TableRef.parse("decorated.orders"))
         client.commit_txn(txn)
@@ -36,7 +37,7 @@ def written(fake4: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_the_function_tells_the_query(spark_submit: Any, written: str, context: Any) -> None:
     # In this order: the fixture of spark-submit sets a connection, too.
-    report = {"job": "insert", "target": "audit.changes"}
+    report = {"job": "insert", "target": "decorated.log"}
     read = {"table": written, "after": 0, "up_to": 1}
     spark_submit.will(report={**report, "changes": [read]})
     context["ti"].xcom_pull = lambda **_: None

@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.write_jobs import MergeJob
 
 MERGE = {"target": "db.orders", "on": "t.id = s.id", "when": [MatchedUpdate(), NotMatchedInsert()]}
-FEED = PathSource(path="/feed", format="json")
+FEED = PathSource(path="s3a://landing/feed", format="json")
 
 
 def feed():
@@ -45,7 +45,7 @@ def merged(spark_submit, context):
         (TableSource("db.feed"), TableSource("db.feed")),
         ("SELECT 1 AS id", QuerySource("SELECT 1 AS id")),
         (QuerySource("SELECT * FROM f", {"f": FEED}), QuerySource("SELECT * FROM f", {"f": FEED})),
-        ({"path": "/feed", "format": "json"}, FEED),
+        ({"path": "s3a://landing/feed", "format": "json"}, FEED),
         ({"name": "db.feed"}, TableSource("db.feed")),
         (
             {"sql": "SELECT * FROM f", "inputs": {"f": {"kind": "table", "name": "db.feed"}}},
@@ -88,8 +88,8 @@ def test_all_else_of_the_job_is_a_template_and_the_text_of_a_function_is_not(mer
     [
         (None, "has returned None. Return a query"),
         ([1], r"has returned \[1\]"),
-        ({"path": "/feed"}, "source lacks the key 'format'"),
-        ({"file": "/feed"}, "source.kind must be one of"),
+        ({"path": "s3a://landing/feed"}, "source lacks the key 'format'"),
+        ({"file": "s3a://landing/feed"}, "source.kind must be one of"),
         ("  ", "source.sql must be a text that is not empty"),
     ],
 )

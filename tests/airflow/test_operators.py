@@ -28,7 +28,6 @@ from airflow_hiveacid import (
     InsertJob,
     MatchedUpdate,
     MergeJob,
-    MetastoreOptions,
     MultiTableJob,
     PathSource,
     RestoreJob,
@@ -188,11 +187,13 @@ def test_env_vars_stay_out_of_the_command_line_on_every_master(spark_submit, con
     assert "pa55" not in " ".join(spark_submit.seen.argv)
 
 
-def test_a_metastore_in_the_job_needs_no_connection(spark_submit, context, monkeypatch):
+def test_a_metastore_in_the_job_needs_no_connection(
+    spark_submit, context, monkeypatch, small_tables
+):
     monkeypatch.delenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT")
-    job = DeleteJob(target="db.t", metastore=MetastoreOptions(uris="thrift://own:1"))
+    job = DeleteJob(target="db.t", metastore=small_tables.options)
     HiveAcidDeleteOperator(task_id="t", job=job).execute(context)
-    assert spark_submit.seen.job["metastore"]["uris"] == "thrift://own:1"
+    assert spark_submit.seen.job["metastore"]["uris"] == small_tables.uri
 
 
 def test_spark_options_reach_spark_submit(spark_submit, context):
@@ -377,12 +378,12 @@ def test_an_interrupted_task_leaves_no_spark_behind(
     assert_ended(spark_submit.seen.pid)
 
 
-def test_killing_the_task_aborts_its_transaction_and_no_other(spark_submit, context, hms4):
+def test_killing_the_task_aborts_its_transaction_and_no_other(spark_submit, context, small_tables):
     spark_submit.will(hang=True)
     operator = HiveAcidDeleteOperator(
-        task_id="t", job=DeleteJob(target="db.t", metastore=hms4.options)
+        task_id="t", job=DeleteJob(target="db.t", metastore=small_tables.options)
     )
-    with MetastoreClient(hms4.options) as client:
+    with MetastoreClient(small_tables.options) as client:
         # What the driver would have opened, and another map index of the same task.
         tokens = (marked_token(token, ["db.t"]) for token in ("d/r/t/-1", "d/r/t/0"))
         own, other = (Transaction(client, run_token=token) for token in tokens)

@@ -17,22 +17,6 @@ def all_columns(table: HiveTable) -> tuple[HiveColumn, ...]:
     return (*table.columns, *table.partition_keys)
 
 
-def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]:
-    """The table's own spelling of some column names.
-
-    Raises:
-        UnknownColumn: The table has no such column.
-    """
-    known = {column.name.lower(): column.name for column in all_columns(table)}
-    unknown = [name for name in names if name.strip("`").lower() not in known]
-    if unknown:
-        raise UnknownColumn(
-            f"{what} sets {', '.join(unknown)}, but {table.ref.full_name} has no such column.",
-            remedy=f"Its columns are {', '.join(known.values())}.",
-        )
-    return [known[name.strip("`").lower()] for name in names]
-
-
 def columns_by_name(
     table: HiveTable, names: Sequence[str], what: str, alias: str, *, some: bool = False
 ) -> dict[str, str]:

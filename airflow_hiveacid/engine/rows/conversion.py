@@ -34,10 +34,11 @@ from airflow_hiveacid.acid.schema import (
 )
 from airflow_hiveacid.engine.failures import MISMATCH, spark_errors_as_ours
 from airflow_hiveacid.engine.rows.char_texts import has
-from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, find_columns, quoted
+from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
 from airflow_hiveacid.engine.rows.types import spark_type
 from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.table_rules import find_columns
 
 _DATED = DateType | TimestampType | TimestampNTZType
 

@@ -2,17 +2,12 @@
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation
-from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.schema import LOCAL_ZONE
 from airflow_hiveacid.engine.rows.columns import all_columns
 from airflow_hiveacid.engine.rows.types import require_whole_maps, spark_struct
 from airflow_hiveacid.engine.session import require_utc
-from airflow_hiveacid.errors import (
-    InsertOnlyTable,
-    NotTransactional,
-    TypeMismatch,
-    UnsupportedTable,
-)
+from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 
@@ -69,25 +64,3 @@ def stripe_size(table: HiveTable) -> int:
         UnsupportedTable: The property that says so makes no sense.
     """
     return table.number(STRIPE_SIZE, _USUAL_STRIPE_SIZE, range(1, 1 << 63))
-
-
-def check_kind(table: HiveTable, operation: Operation) -> None:
-    """Refuse what this kind of table does not allow.
-
-    Raises:
-        NotTransactional: The table is not transactional.
-        InsertOnlyTable: The table takes inserts only.
-        UnsupportedTable: It takes inserts only, of a format that we do not know.
-    """
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref.full_name} is not a transactional table.")
-    changes = operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE)
-    if table.kind is TableKind.INSERT_ONLY and changes:
-        name = table.ref.full_name
-        raise InsertOnlyTable(
-            f"{name} is insert-only: {operation.value.lower()} is not possible.",
-            remedy="Make it full ACID: CREATE TABLE ... STORED AS ORC TBLPROPERTIES "
-            f"('transactional'='true') AS SELECT * FROM {name}; or, if it is stored as ORC and no "
-            f"compaction has ever been there, ALTER TABLE {name} SET TBLPROPERTIES "
-            "('transactional_properties'='default').",
-        )

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
-from airflow_hiveacid.engine.rows.columns import all_columns, find_columns, quoted
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.conversion import stored, text_as_sql
 from airflow_hiveacid.engine.session import evaluating_session, in_session
 from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
@@ -19,6 +19,7 @@ from airflow_hiveacid.errors import DataError, InvalidJob, UnknownColumn, UserEr
 from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import find_columns, require_partition_keys
 from airflow_hiveacid.progress import Phase
 
 PartitionSpec = Mapping[str, str | None]
@@ -195,12 +196,7 @@ def _partition_names(
     given: list[list[str | None]] = []
     for spec in partitions:
         values = _lower(spec)
-        if set(values) != {key.lower() for key in keys}:
-            raise UserError(
-                f"{table.ref.full_name} is partitioned by {', '.join(keys) or 'nothing'}, "
-                f"not by {', '.join(spec)}.",
-                remedy="Give a value for each of the table's partition keys.",
-            )
+        require_partition_keys(table, spec)
         given.append([values[key.lower()] for key in keys])
     names = []
     for texts, canonical in zip(given, canonical_values(spark, table, given), strict=True):

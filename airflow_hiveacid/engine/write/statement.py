@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
-from airflow_hiveacid.engine.rows.table_support import check_kind, check_readable, check_writable
+from airflow_hiveacid.engine.rows.table_support import check_readable, check_writable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.errors import UserError
@@ -18,6 +18,7 @@ from airflow_hiveacid.jobs.job import ORC_CODECS
 from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.progress import PhaseClock
 
 # More partitions than this are locked as a whole table: each lock is a row in the metastore.

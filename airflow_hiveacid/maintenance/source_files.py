@@ -1,0 +1,138 @@
+"""The files of a source as far as this machine sees them."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from airflow_hiveacid.acid.file_kinds import HEAD, kind_of_file, mistaken_for
+from airflow_hiveacid.errors import CorruptFile, StorageError
+from airflow_hiveacid.jobs.sources import PathSource
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+# Spark takes these for parts of a pattern, and a backslash for what takes that meaning away.
+_PATTERN = re.compile(r"[*?\[\]{}\\]")
+_MOST_FILES = 20
+_MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFiles:
+    """Which locations mean files of this machine for the driver of a job.
+
+    Attributes:
+        here: Whether the driver runs on this machine.
+        plain_paths: Whether a path without a scheme means a file there for sure.
+    """
+
+    here: bool = False
+    plain_paths: bool = False
+
+    def path_of(self, location: str) -> str | None:
+        """The path that a location means here; None if it is elsewhere, or a pattern."""
+        scheme = _SCHEME.match(location)
+        if not self.here or (scheme is None and not self.plain_paths):
+            return None
+        if scheme is not None and scheme[0].lower() != "file:":
+            return None
+        path = location if scheme is None else location[scheme.end() :]
+        if path.startswith("///"):
+            path = path[2:]
+        plain = path.startswith("/") and not path.startswith("//") and not _PATTERN.search(path)
+        return path if plain and path.isprintable() else None
+
+    def check(self, source: PathSource) -> None:
+        """Refuse a source that no driver on this machine can read.
+
+        Raises:
+            StorageError: There is nothing at its path.
+            CorruptFile: All files are of another format than it says.
+        """
+        path = self.path_of(source.path)
+        if path is None:
+            return
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise StorageError(
+                f"The source {source.path}: the path does not exist.",
+                remedy="Check the path of the source.",
+            ) from None
+        except OSError:
+            return
+        if source.schema is None and not source.options:
+            _require_format(source, path)
+
+    def may_have_column(self, source: PathSource, name: str) -> bool:
+        """Whether a column of the source may have a name and fields of its own.
+
+        Args:
+            source: Files without a schema.
+            name: The name, in lower case.
+        """
+        if source.format == "csv":
+            return False  # Its values are plain.
+        path = self.path_of(source.path)
+        if path is None or source.options:
+            return True
+        try:
+            return any(_may_name(file, source.format, name) for file in _files(path))
+        except (OSError, ValueError):
+            return True
+
+
+def _require_format(source: PathSource, path: str) -> None:
+    wrong: list[str] = []
+    try:
+        for file in _files(path):
+            with open(file, "rb") as opened:
+                head = opened.read(HEAD)
+            mistaken = mistaken_for(source.format, head)
+            if mistaken is None:
+                return
+            wrong.append(f"{file} {mistaken}")
+    except (OSError, ValueError):
+        return
+    if wrong:
+        raise CorruptFile(
+            f"The source {source.path}: {wrong[0]}.",
+            remedy="Give the source the format of its files, or a path without others.",
+        )
+
+
+def _files(path: str) -> Iterator[str]:
+    """The files that Spark reads, but for empty ones.
+
+    Raises:
+        ValueError: There are too many, or folders in it.
+    """
+    if not os.path.isdir(path):
+        yield path
+        return
+    with os.scandir(path) as entries:
+        found = list(islice(entries, 10 * _MOST_FILES))
+    visible = [entry for entry in found if not entry.name.startswith(("_", "."))]
+    if len(found) == 10 * _MOST_FILES or len(visible) > _MOST_FILES:
+        raise ValueError("too many")
+    for entry in sorted(visible, key=lambda entry: entry.name):
+        if not entry.is_file():
+            raise ValueError("a folder")
+        if entry.stat().st_size:
+            yield entry.path
+
+
+def _may_name(file: str, format_: str, name: str) -> bool:
+    if format_ == "json":
+        with open(file, "rb") as opened:
+            text = opened.read(_MOST_BYTES + 1).lower()
+        if len(text) > _MOST_BYTES or not (kind_of_file(text[:HEAD]) or "").startswith("a text"):
+            return True
+        # A name can be spelled with escapes as well.
+        spelled = (b"\\u", *(f"{quote}{name}{quote}".encode() for quote in "'\""))
+        return any(part in text for part in spelled)
+    # Arrow takes a second to import.
+    from pyarrow import orc, parquet
+
+    schema = orc.ORCFile(file).schema if format_ == "orc" else parquet.read_schema(file)
+    return name in {each.lower() for each in schema.names}

@@ -1,0 +1,128 @@
+"""What can be said of a job by what the metastore knows of its tables, with Spark or without it."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from airflow_hiveacid.acid.expressions import columns_of
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.nearest import did_you_mean
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.errors import (
+    InsertOnlyTable,
+    MetastoreError,
+    NotTransactional,
+    TableNotFound,
+    UnknownColumn,
+    UserError,
+)
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+
+def existing_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
+    """Describe a table.
+
+    Raises:
+        TableNotFound: It does not exist; the error asks whether one of a similar name was meant.
+    """
+    try:
+        return client.get_table(ref)
+    except TableNotFound as error:
+        raise TableNotFound(error.what, remedy=_meant(client, ref)) from error
+
+
+def check_kind(table: HiveTable, operation: Operation) -> None:
+    """Refuse what this kind of table does not allow.
+
+    Raises:
+        NotTransactional: The table is not transactional.
+        InsertOnlyTable: The table takes inserts only.
+    """
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref.full_name} is not a transactional table.")
+    changes = operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE)
+    if table.kind is TableKind.INSERT_ONLY and changes:
+        name = table.ref.full_name
+        raise InsertOnlyTable(
+            f"{name} is insert-only: {operation.value.lower()} is not possible.",
+            remedy="Make it full ACID: CREATE TABLE ... STORED AS ORC TBLPROPERTIES "
+            f"('transactional'='true') AS SELECT * FROM {name}; or, if it is stored as ORC and no "
+            f"compaction has ever been there, ALTER TABLE {name} SET TBLPROPERTIES "
+            "('transactional_properties'='default').",
+        )
+
+
+def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]:
+    """The table's own spelling of some column names.
+
+    Raises:
+        UnknownColumn: The table has no such column.
+    """
+    known = {name.lower(): name for name in column_names(table)}
+    unknown = [name for name in names if name.strip("`").lower() not in known]
+    if unknown:
+        raise UnknownColumn(
+            f"{what} sets {', '.join(unknown)}, but {table.ref.full_name} has no such column.",
+            remedy=_columns_there(unknown, known.values()),
+        )
+    return [known[name.strip("`").lower()] for name in names]
+
+
+def require_columns(text: str, alias: str, known: Collection[str], what: str) -> None:
+    """Refuse an expression that takes a column from a table which the table surely lacks.
+
+    Args:
+        text: The expression.
+        alias: The table's name in it.
+        known: The columns of the table.
+        what: What the expression is, to begin the message with.
+
+    Raises:
+        UnknownColumn: There is one.
+    """
+    have = {name.lower() for name in known}
+    # What begins with an underscore may be a column that Spark adds to files.
+    unknown = [
+        name for name in columns_of(text, alias) if name not in have and not name.startswith("_")
+    ]
+    if unknown and alias.lower() not in have:
+        named = ", ".join(f"{alias}.{name}" for name in unknown)
+        raise UnknownColumn(
+            f"{what} names an unknown column: {named}.", remedy=_columns_there(unknown, known)
+        )
+
+
+def require_partition_keys(table: HiveTable, spec: Iterable[str]) -> None:
+    """Refuse values of partition keys which are not those of the table.
+
+    Raises:
+        UserError: One is missing, or is none.
+    """
+    names, keys = list(spec), [key.name for key in table.partition_keys]
+    if {name.lower() for name in names} != {key.lower() for key in keys}:
+        raise UserError(
+            f"{table.ref.full_name} is partitioned by {', '.join(keys) or 'nothing'}, "
+            f"not by {', '.join(names)}.",
+            remedy="Give a value for each of the table's partition keys.",
+        )
+
+
+def column_names(table: HiveTable) -> list[str]:
+    """The names of the columns, those of the partition name last."""
+    return [column.name for column in (*table.columns, *table.partition_keys)]
+
+
+def _columns_there(unknown: Sequence[str], known: Collection[str]) -> str:
+    meant = did_you_mean(unknown[0].strip("`"), known) if len(unknown) == 1 else ""
+    return f"{meant} The columns are {', '.join(known)}.".strip()
+
+
+def _meant(client: MetastoreClient, ref: TableRef) -> str:
+    """The table that may have been meant; empty if the metastore does not say more."""
+    try:
+        databases = client.get_databases()
+        if ref.database not in databases:
+            return did_you_mean(ref.database, databases)
+        tables = client.get_tables(ref.database)
+    except MetastoreError:
+        return ""
+    return did_you_mean(ref.name, tables, before=f"{ref.database}.")

@@ -1,0 +1,360 @@
+"""What is found out before Spark is started: with the class and the words of what Spark would find."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.merge import (
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.errors import (
+    HiveAcidError,
+    InsertOnlyTable,
+    MetastoreUnreachable,
+    NotTransactional,
+    StorageError,
+    TableNotFound,
+    UnknownColumn,
+    UserError,
+)
+from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.run_note import RunNote
+from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.sources import (
+    BatchSource,
+    ChangesSource,
+    PathSource,
+    QuerySource,
+    TableSource,
+)
+from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from airflow_hiveacid.maintenance.preflight import Preflight
+from airflow_hiveacid.maintenance.run_note_folder import NoteFile, write_note
+from airflow_hiveacid.maintenance.source_files import DriverFiles
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.storage import Storage
+from tests.fakes.metastore import FakeMetastore
+
+COLUMNS = [HiveColumn("id", "int"), HiveColumn("status", "string"), HiveColumn("tags", "string")]
+KEYS = [HiveColumn("day", "string")]
+Check = Callable[[Job], list[str]]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
+    """Tables of every kind."""
+    with FakeMetastore("4.0.1", directory=tmp_path_factory.mktemp("shop")) as metastore:
+        with MetastoreClient(metastore.options) as client:
+            client.create_database("shop")
+            for name, kind in (
+                ("orders", TableKind.FULL_ACID),
+                ("feed", TableKind.NOT_ACID),
+                ("log", TableKind.INSERT_ONLY),
+            ):
+                keys = KEYS if name == "orders" else []
+                table = HiveTable.new(
+                    TableRef("shop", name), COLUMNS, partition_keys=keys, kind=kind
+                )
+                client.create_table(table)
+            fields = [HiveColumn("id", "int"), HiveColumn("t", "struct<ref:int>")]
+            client.create_table(HiveTable.new(TableRef("shop", "nested"), fields))
+        yield metastore
+
+
+@pytest.fixture
+def client(shop: FakeMetastore) -> Iterator[MetastoreClient]:
+    with MetastoreClient(shop.options) as client:
+        yield client
+
+
+@pytest.fixture
+def check(client: MetastoreClient) -> Check:
+    """Check a job; answer what was left to it."""
+
+    def run(job: Job) -> list[str]:
+        left: list[str] = []
+        Preflight(client, DriverFiles(here=True, plain_paths=True), left.append).check(job)
+        return left
+
+    return run
+
+
+MERGE = MergeJob(
+    target="shop.orders",
+    source=TableSource("shop.feed"),
+    on="t.id = s.id",
+    when=[MatchedUpdate({"status": "s.status"}), NotMatchedInsert({"id": "s.id", "day": "'1'"})],
+)
+UPDATE = UpdateJob(target="shop.orders", set={"status": "upper(t.status)"}, where="t.id > 0")
+DELETE = DeleteJob(target="shop.orders", where="t.id = 1")
+INSERT = InsertJob(target="shop.log", source=TableSource("shop.feed"))
+QUERY = QuerySource("SELECT id, status FROM f", {"f": TableSource("shop.feed")})
+STREAM = StreamJob(
+    name="feed",
+    source=StreamSource("rate"),
+    statements=[replace(INSERT, source=BatchSource())],
+    checkpoint="file:/checkpoints/feed",
+)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        MERGE,
+        UPDATE,
+        DELETE,
+        INSERT,
+        STREAM,
+        MultiTableJob(statements=[MERGE, INSERT]),
+        CompactJob(target="shop.orders"),
+        # Served from a queue, which nobody but the job asks.
+        CompactJob(target="shop.gone", mode="worker"),
+        RestoreJob(target="shop.orders", as_of="1"),
+        TruncateJob(target="shop.orders", partition={"DAY": "1"}),
+        replace(MERGE, when=[MatchedUpdate({"`Status`": "T.`STATUS`"})]),
+        replace(MERGE, when=[MatchedUpdate({"new": "s.new"})], merge_schema=True),
+        replace(MERGE, source=QUERY, on="t.id = s.whatever"),
+        # A field of the source's column t, as Spark resolves it.
+        replace(
+            MERGE, source=TableSource("shop.nested"), on="t.id = t.ref", when=[MatchedDelete()]
+        ),
+        replace(MERGE, source=QuerySource("SELECT named_struct('ref', 1) AS t"), on="t.id = t.ref"),
+        replace(MERGE, source=PathSource("s3a://bucket/feed", "json"), on="t.id = t.ref"),
+        replace(
+            DELETE,
+            where="id IN (SELECT t.ref FROM n)",
+            inputs={"n": TableSource("shop.nested")},
+        ),
+        replace(DELETE, where="exists(array(1), t -> t.x = 1) OR t._metadata.file_size > 0"),
+        replace(INSERT, source=PathSource("/nowhere/*.json", "json")),
+        replace(INSERT, source=PathSource("hdfs://nn/nowhere", "json")),
+        replace(INSERT, source=PathSource("file://host/nowhere", "json")),
+    ],
+)
+def test_what_may_well_work_is_left_to_the_job_without_a_word(job: Job, check: Check) -> None:
+    assert check(job) == []
+
+
+@pytest.mark.parametrize(
+    ("job", "error", "message"),
+    [
+        (
+            replace(DELETE, target="shop.ordres"),
+            TableNotFound,
+            r"shop.ordres does not exist: .* Did you mean shop.orders\?",
+        ),
+        (replace(DELETE, target="shp.orders"), TableNotFound, r"Did you mean shop\?"),
+        (replace(DELETE, target="shop.feed"), NotTransactional, "shop.feed is not a transactional"),
+        (replace(UPDATE, target="shop.log"), InsertOnlyTable, "update is not possible"),
+        (replace(MERGE, target="shop.log"), InsertOnlyTable, "merge is not possible"),
+        (
+            replace(UPDATE, set={"statsu": "1"}),
+            UnknownColumn,
+            r"^The update of shop.orders sets statsu, but shop.orders has no such column. "
+            r"Did you mean status\? The columns are id, status, tags, day.$",
+        ),
+        (
+            replace(UPDATE, set={"status": "t.statsu"}),
+            UnknownColumn,
+            "the value of column status names an unknown column: t.statsu.",
+        ),
+        (
+            replace(DELETE, where="t.idd = 1 AND t.x = 2"),
+            UnknownColumn,
+            r"^The condition 't.idd = 1 AND t.x = 2' names an unknown column: t.idd, t.x.",
+        ),
+        (
+            replace(MERGE, on="t.order_id = s.id"),
+            UnknownColumn,
+            "^The merge condition names an unknown column: t.order_id.",
+        ),
+        (
+            replace(MERGE, on="t.id = s.ids"),
+            UnknownColumn,
+            r"^The merge condition names an unknown column: s.ids. Did you mean id\?",
+        ),
+        (
+            replace(MERGE, source=PathSource("s3a://b/f", "csv"), on="t.idd = s.id"),
+            UnknownColumn,
+            "t.idd",
+        ),
+        (
+            replace(MERGE, source=QUERY, when=[MatchedDelete("t.gone = 1")]),
+            UnknownColumn,
+            "^A condition of the merge names an unknown column: t.gone.",
+        ),
+        (
+            replace(MERGE, when=[NotMatchedInsert({"idd": "1"})]),
+            UnknownColumn,
+            "^An insert clause of the merge sets idd",
+        ),
+        (
+            replace(MERGE, when=[NotMatchedBySourceUpdate({"status": "t.nope"})]),
+            UnknownColumn,
+            "^An update clause of the merge: the value of column status names an unknown",
+        ),
+        (
+            replace(MERGE, when=[NotMatchedInsert(row=["1", "2"])]),
+            UnknownColumn,
+            "has 2 values, but shop.orders has 4 columns",
+        ),
+        (
+            replace(INSERT, source=TableSource("shop.nested")),
+            UnknownColumn,
+            "^The insert into shop.log sets t, but shop.log has no such column",
+        ),
+        (
+            replace(INSERT, source=QUERY, by_position=True, columns=["id", "nam"]),
+            UnknownColumn,
+            "sets nam",
+        ),
+        (replace(INSERT, source=TableSource("shop.fed")), TableNotFound, r"mean shop.feed\?"),
+        (
+            replace(INSERT, source=QuerySource("SELECT 1", {"x": TableSource("shop.x")})),
+            TableNotFound,
+            "shop.x does not exist",
+        ),
+        (
+            replace(INSERT, source=TableSource("shop.feed", as_of="1")),
+            NotTransactional,
+            "shop.feed is not transactional: it has no versions",
+        ),
+        (replace(INSERT, source=ChangesSource("shop.feed", "1")), NotTransactional, "no versions"),
+        (
+            replace(INSERT, target="shop.orders", source=QUERY, partitions=[{"dya": "1"}]),
+            UserError,
+            "is partitioned by day, not by dya",
+        ),
+        (
+            replace(INSERT, target="shop.orders", source=QUERY, static={"dya": "1"}),
+            UserError,
+            "a value for dya, which is none of the partition keys day",
+        ),
+        (
+            TruncateJob(target="shop.orders", partition={"d": "1"}),
+            UserError,
+            "shop.orders has no partition key d",
+        ),
+        (CompactJob(target="shop.feed"), NotTransactional, "is not a transactional table"),
+        (replace(STREAM, target="shop.x"), TableNotFound, "shop.x does not exist"),
+        (
+            replace(STREAM, source=StreamSource("json", {"path": "/nowhere"}, "id int")),
+            StorageError,
+            "/nowhere: the path does not exist",
+        ),
+        (
+            replace(INSERT, source=PathSource("/no/where", "json")),
+            StorageError,
+            r"^The source /no/where: the path does not exist. Check the path of the source.$",
+        ),
+        (
+            replace(MERGE, source=QuerySource("TABLE f", {"f": PathSource("file:///no", "csv")})),
+            StorageError,
+            "The source file:///no",
+        ),
+        (MultiTableJob(statements=[INSERT, replace(DELETE, where="t.x")]), UnknownColumn, "t.x"),
+    ],
+)
+def test_what_would_fail_in_spark_fails_before_it_starts(
+    job: Job, error: type[HiveAcidError], message: str, check: Check
+) -> None:
+    with pytest.raises(error, match=message):
+        check(job)
+
+
+def test_a_metastore_that_does_not_answer_is_told(check: Check) -> None:
+    options = MetastoreOptions(uris="thrift://127.0.0.1:9", connect_timeout_seconds=1)
+    with MetastoreClient(options) as client, pytest.raises(MetastoreUnreachable):
+        Preflight(client, DriverFiles(), print).check(DELETE)
+
+
+def test_what_only_the_driver_can_ask_is_left_to_it() -> None:
+    options = MetastoreOptions(uris="thrift://127.0.0.1:9", token_env="NO_SUCH_TOKEN")
+    with MetastoreClient(options) as client:
+        Preflight(client, DriverFiles(), print).check(replace(DELETE, metastore=options))
+
+
+def test_neither_a_transaction_nor_a_lock_is_taken(client: MetastoreClient, check: Check) -> None:
+    before = client.get_open_txns_info()
+    check(MultiTableJob(statements=[MERGE, INSERT], run_token="run"))
+    with pytest.raises(UnknownColumn):
+        check(replace(DELETE, where="t.x = 1", run_token="run"))
+    assert client.get_open_txns_info() == before
+    assert client.show_locks() == []
+
+
+WRONG = replace(DELETE, where="t.x = 1", run_token="d/r/task/-1")
+
+
+def test_a_run_that_may_have_been_applied_is_left_to_the_job(
+    client: MetastoreClient, check: Check
+) -> None:
+    with pytest.raises(UnknownColumn):
+        check(WRONG)
+    table = client.get_table(TableRef("shop", "orders"))
+    assert WRONG.token is not None
+    note = RunNote(
+        run_token=WRONG.token,
+        txn_id=1,
+        write_ids={"shop.orders": 1},
+        directories=(),
+        report=RunReport(job="delete", target="shop.orders"),
+    )
+    file = NoteFile.new(note)
+    write_note(Storage.of(table.folder), file)
+    assert "names an unknown column: t.x" in check(WRONG)[0]
+    with pytest.raises(UnknownColumn):
+        check(replace(WRONG, run_token="d/r/other/-1"))
+    Storage.of(table.folder).delete_file(file.path)
+
+
+def test_a_run_whose_earlier_try_is_still_open_is_left_to_the_job(
+    client: MetastoreClient, check: Check
+) -> None:
+    owner = Owner.of(WRONG.token, None)
+    txn = client.open_txn(owner.user, owner.txn_host, owner.agent_info)
+    assert "names an unknown column: t.x" in check(WRONG)[0]
+    client.abort_txn(txn)
+    with pytest.raises(UnknownColumn):
+        check(WRONG)
+
+
+def test_a_table_that_is_gone_fails_whatever_has_been_applied(check: Check) -> None:
+    with pytest.raises(TableNotFound):
+        check(replace(WRONG, target="shop.gone"))
+
+
+def script(*statements: Any) -> ScriptJob:
+    return ScriptJob.of(statements)
+
+
+CREATE = CreateTableJob(target="shop.new", columns=[ColumnSpec("a", "int")])
+
+
+def test_a_statement_of_a_script_is_told_by_its_number(check: Check) -> None:
+    with pytest.raises(UnknownColumn, match=r"^Statement 2 of 2: The condition 't.x'"):
+        check(script(DELETE, replace(DELETE, where="t.x")))
+
+
+def test_what_a_script_makes_itself_is_not_asked_for(check: Check) -> None:
+    made = replace(DELETE, target="shop.new", where="t.a = 1")
+    check(script(CREATE, made, replace(MERGE, source=TableSource("shop.new"))))
+    with pytest.raises(TableNotFound, match=r"Statement 1 of 2: shop.new does not exist"):
+        check(script(made, CREATE))
+    grown = replace(INSERT, source=TableSource("shop.nested"), merge_schema=True)
+    check(script(grown, replace(INSERT, by_position=True, columns=["t"])))
