@@ -6,7 +6,8 @@ HiveAcidError
 ├── ConflictError           exit 10  somebody else was first; trying again can help
 ├── MetastoreError          exit 40  the metastore did not do what it was asked
 ├── StorageError            exit 50  files could not be read, written or moved
-└── ClusterUnreachable      exit 60  the cluster that runs Spark did not answer
+├── ClusterUnreachable      exit 60  the cluster that runs Spark did not answer
+└── SparkJobFailed          exit 1   Spark failed for a reason of its own
 """
 
 from typing import ClassVar
@@ -45,6 +46,12 @@ class ClusterUnreachable(HiveAcidError):
     retryable = True
     exit_code = 60
     default_remedy = "Check its address in the Spark connection and that the service runs."
+
+
+class SparkJobFailed(HiveAcidError):
+    """Spark failed for a reason that has no class of its own."""
+
+    retryable = True
 
 
 class UserError(HiveAcidError):

@@ -13,6 +13,7 @@ from airflow_hiveacid.errors import (
     HiveAcidError,
     MetastoreTroubled,
     MetastoreUnreachable,
+    SparkJobFailed,
     StreamOvertaken,
 )
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict, HiveAcidTaskTrouble
@@ -69,6 +70,7 @@ def hive_acid_retry_policy(
                     CommitUncertain,
                     MetastoreTroubled,
                     MetastoreUnreachable,
+                    SparkJobFailed,
                 ],
                 retry_delay=trouble_after,
                 reason="The metastore or the cluster did not answer.",

@@ -26,7 +26,7 @@ from airflow_hiveacid.cluster.java_start import (
 )
 from airflow_hiveacid.cluster.packaged import package_copy, package_zip, spark_app_path
 from airflow_hiveacid.cluster.spark_text import require_conf, require_environment, require_lines
-from airflow_hiveacid.errors import InvalidConnection, JavaMissing
+from airflow_hiveacid.errors import InvalidConnection, JavaMissing, SparkJobFailed
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.job import Job
@@ -129,7 +129,7 @@ class SparkSubmission:
             code = _EXIT_CODE.search(str(error))
             said = f" It has said: {why.rstrip('.')}." if (why := self._output.why) else ""
             failed = ErrorReport(
-                id="SparkJobFailed",
+                id=SparkJobFailed.__name__,
                 message=f"spark-submit has failed. {code.group() if code else error}{said}",
                 remedy="All that it has said is above.",
             )

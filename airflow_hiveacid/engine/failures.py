@@ -18,6 +18,7 @@ from airflow_hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
     PermissionRefused,
+    SparkJobFailed,
     StorageError,
     TypeMismatch,
     UnknownColumn,
@@ -90,12 +91,6 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
     if _FILES.search(cause):
         return StorageError(f"{what}: {cause}", remedy="Look at the table's folder.")
     return SparkJobFailed(f"{what} failed in Spark: {cause}")
-
-
-class SparkJobFailed(HiveAcidError):
-    """A Spark job failed for a reason that has no class of its own."""
-
-    retryable = True
 
 
 def _translate_analysis(error: AnalysisException, what: str, first_line: str) -> HiveAcidError:

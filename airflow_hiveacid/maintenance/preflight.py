@@ -25,7 +25,8 @@ from airflow_hiveacid.errors import (
     UnsupportedMetastore,
     UserError,
 )
-from airflow_hiveacid.jobs.ddl_jobs import ConvertJob, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, RenameTableJob
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, TruncateJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
@@ -123,8 +124,10 @@ class Preflight:
     def _check_script(self, script: ScriptJob) -> None:
         for number, job in enumerate(script.runs(), start=1):
             known = isinstance(job, InsertJob | UpdateJob | DeleteJob | MergeJob | MultiTableJob)
-            if isinstance(job, CreateTableJob | ConvertJob):
-                self._changing.add(job.target.lower())
+            if isinstance(job, CatalogJob) and not isinstance(
+                job, DropDatabaseJob | RenameTableJob
+            ):
+                self._changing.update(table.lower() for table in job.tables)
                 continue
             if not known and not isinstance(job, RestoreJob | CompactJob | TruncateJob):
                 return  # Whatever it does, the next ones may build on it.

@@ -24,6 +24,7 @@ from airflow_hiveacid.errors import (
     UnknownColumn,
     UserError,
 )
+from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, DropTableJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
@@ -219,9 +220,9 @@ def test_what_may_well_work_is_left_to_the_job_without_a_word(job: Job, check: C
             "^The insert into shop.log sets t, but shop.log has no such column",
         ),
         (
-            replace(INSERT, source=QUERY, by_position=True, columns=["id", "nam"]),
+            replace(INSERT, source=QUERY, by_position=True, columns=["id", "nope"]),
             UnknownColumn,
-            "sets nam",
+            "sets nope",
         ),
         (replace(INSERT, source=TableSource("shop.fed")), TableNotFound, r"mean shop.feed\?"),
         (
@@ -356,5 +357,7 @@ def test_what_a_script_makes_itself_is_not_asked_for(check: Check) -> None:
     check(script(CREATE, made, replace(MERGE, source=TableSource("shop.new"))))
     with pytest.raises(TableNotFound, match=r"Statement 1 of 2: shop.new does not exist"):
         check(script(made, CREATE))
+    check(script(DropTableJob(target="shop.orders"), replace(DELETE, where="t.x = 1")))
+    check(script(DropDatabaseJob(target="shop"), replace(DELETE, target="shop.gone")))
     grown = replace(INSERT, source=TableSource("shop.nested"), merge_schema=True)
     check(script(grown, replace(INSERT, by_position=True, columns=["t"])))

@@ -1,0 +1,47 @@
+"""The page of errors has a section for each class, where the last line of a log leads to."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid import errors
+from airflow_hiveacid.jobs.report import ErrorReport
+from tests.test_docs import anchors
+
+PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
+CLASSES = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if inspect.isclass(kind) and issubclass(kind, errors.HiveAcidError)
+}
+SECTIONS = dict(re.findall(r"^### (\w+)\n\n(.*?)(?=^##|\Z)", PAGE.read_text(), re.M | re.S))
+
+
+def test_there_is_a_section_for_every_error_and_no_other() -> None:
+    assert SECTIONS.keys() == CLASSES.keys()
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_says_what_one_sees_why_and_what_to_do(name: str) -> None:
+    assert re.match(
+        r"- \*\*You see\*\* .*\n- \*\*Why\*\*.*\*\*(Do|what to do)\*\*", SECTIONS[name], re.S
+    )
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_log_links_to_the_section(name: str) -> None:
+    report = ErrorReport.of(CLASSES[name]("What happened."))
+    page, _, anchor = report.link.partition("#")
+    assert page.endswith("/docs/errors.md")
+    assert anchor in anchors(PAGE)
+
+
+def test_errors_stand_under_their_exit_status() -> None:
+    for part in re.split(r"^## ", PAGE.read_text(), flags=re.M)[1:]:
+        status = re.search(r"[Ee]xit status (\d+)", part)
+        names = re.findall(r"^### (\w+)", part, re.M)
+        if status is not None and len(names) > 3:
+            codes = {CLASSES[name].exit_code for name in names}
+            assert codes == {int(status[1])}, part.splitlines()[0]
