@@ -6,9 +6,10 @@ Conditions and expressions are SQL text over the aliases of target and source.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Self
 
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.errors import DuplicateMergeKeys, InvalidJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,42 @@ def _kind(clause: Clause, where: str) -> object:
         if isinstance(clause, kind):
             return kind
     raise InvalidJob(f"{where} is not a clause of a merge.")
+
+
+def duplicates(
+    table: str, keys: Sequence[tuple[Mapping[str, object], int]], *, more: bool
+) -> DuplicateMergeKeys:
+    """The error of a merge in which several source rows want to change one target row.
+
+    Args:
+        table: The target.
+        keys: Some of such rows, by what the merge compares, with how many rows of the source meet
+            them.
+        more: Whether there are others.
+    """
+    shown = "; ".join(
+        ", ".join(f"{name}={_shown(value)}" for name, value in key.items())
+        + f" ({count} source rows)"
+        for key, count in keys
+    )
+    return DuplicateMergeKeys(
+        f"Several source rows match one row of {table}: {shown}{' and more' if more else ''}."
+    )
+
+
+def _shown(value: object) -> str:
+    """A value as SQL writes it."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, bytes | bytearray):
+        return f"X'{value.hex()}'"
+    return str(value)
 
 
 def expressions_of(clause: Clause, where: str) -> Iterator[tuple[str, str]]:

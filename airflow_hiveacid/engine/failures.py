@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError
 from pyspark.errors import (
@@ -11,11 +11,14 @@ from pyspark.errors import (
     PySparkException,
 )
 
+from airflow_hiveacid.acid.file_kinds import HEAD, kind_of_file
 from airflow_hiveacid.errors import (
     BadCondition,
+    ClusterUnreachable,
     CorruptFile,
     DiskFull,
     HiveAcidError,
+    InvalidConnection,
     InvalidJob,
     PermissionRefused,
     SparkJobFailed,
@@ -23,6 +26,7 @@ from airflow_hiveacid.errors import (
     TypeMismatch,
     UnknownColumn,
 )
+from airflow_hiveacid.filesystems import filesystem_of, in_our_words
 
 # Marks in the text of errors that are raised inside of a Spark expression.
 MISMATCH = "hiveacid-type-mismatch:"
@@ -73,6 +77,14 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         if mark in text:
             match = re.search(re.escape(mark) + r"(.*?)(?:\n| SQLSTATE|$)", text)
             return kind(match.group(1).strip() if match else first_line)
+    if "stopped SparkContext" in text or "All masters are unresponsive" in text:
+        return ClusterUnreachable(
+            f"{what}: Spark was stopped from outside: its master does not answer, or the cluster has "
+            "ended the application.",
+            remedy="Check the master in the Spark connection, and what the cluster says.",
+        )
+    if bad_master := re.search(r"Could not parse Master URL: '[^']*'", text):
+        return InvalidConnection(f"{what}: {bad_master[0]}.", remedy="Check the Spark connection.")
     if "No space left on device" in text or "DSQuotaExceededException" in text:
         return DiskFull(f"{what}: there is no space left to write to.")
     if "Permission denied" in text or "AccessControlException" in text:
@@ -111,4 +123,17 @@ def _translate_analysis(error: AnalysisException, what: str, first_line: str) ->
 
 def _reading(text: str) -> str:
     match = re.search(r"reading file (\S+)", text)
-    return f"{match.group(1).rstrip('.')} cannot be read." if match else ""
+    if match is None:
+        return ""
+    file = match.group(1).rstrip(".")
+    kind = _kind_of(file)
+    return f"{file} cannot be read{f': by its first bytes it is {kind}' if kind else ''}."
+
+
+def _kind_of(file: str) -> str | None:
+    """What a file is by its first bytes; None if they do not tell, or the driver does not see it."""
+    with suppress(HiveAcidError), in_our_words(file):
+        filesystem, path = filesystem_of(file)
+        with filesystem.open_input_stream(path, compression=None) as source:
+            return kind_of_file(source.read(HEAD))
+    return None

@@ -9,6 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowException, conf
 
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
+from airflow_hiveacid.cluster.spark_master import require_master
 from airflow_hiveacid.cluster.spark_settings import uses_local_paths
 from airflow_hiveacid.cluster.spark_submission import runs_in_cluster, spark_connection
 from airflow_hiveacid.cluster.spark_text import require_spark_sizes
@@ -183,6 +184,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         assert job.metastore is not None
         connection = spark_connection(self.spark_conn_id)
         here = not runs_in_cluster(connection, self.deploy_mode)
+        require_master(connection, here)
         properties = [*(self.conf or {}), *filter(None, [self.properties_file])]
         files = DriverFiles(here, here and uses_local_paths(properties, self.env_vars or {}))
         with MetastoreClient(job.metastore) as client:

@@ -16,6 +16,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -58,7 +59,7 @@ sys.exit(plan["exit_code"])
 """
 
 
-_SMALL_TABLES = {"db": ("t", "u", "orders", "feed"), "shop": ("orders", "gone")}
+_SMALL_TABLES = {"db": ("t", "u", "orders", "feed", "plain"), "shop": ("orders", "gone")}
 
 
 @dataclass
@@ -96,7 +97,9 @@ def small_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetas
             for database, names in _SMALL_TABLES.items():
                 client.create_database(database)
                 for name in names:
-                    client.create_table(HiveTable.new(TableRef(database, name), columns))
+                    kind = TableKind.NOT_ACID if name == "plain" else TableKind.FULL_ACID
+                    ref = TableRef(database, name)
+                    client.create_table(HiveTable.new(ref, columns, kind=kind))
         yield metastore
 
 

@@ -27,9 +27,11 @@ def test_a_driver_on_the_worker_imports_what_python_has_compiled(spark_submit, c
     assert "--py-files" not in spark_submit.seen.argv
 
 
-def test_a_cluster_is_given_the_package(spark_submit, context, monkeypatch):
+def test_a_cluster_is_given_the_package(spark_submit, context, monkeypatch, small_tables):
+    # Something that listens.
+    master = small_tables.uri.replace("thrift", "spark")
     monkeypatch.setenv(
-        "AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "spark://h:1"}'
+        "AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": master})
     )
     monkeypatch.delenv("PYTHONPATH", raising=False)
     run(context)

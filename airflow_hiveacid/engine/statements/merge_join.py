@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.merge import (
     MergePlan,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
+    duplicates,
 )
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
@@ -32,7 +33,7 @@ from airflow_hiveacid.engine.rows.columns import (
 )
 from airflow_hiveacid.engine.rows.conversion import assignments, null_of
 from airflow_hiveacid.engine.write.row_ids import CLAUSE, SOURCE_ROW, RowKey
-from airflow_hiveacid.errors import DuplicateMergeKeys, UnknownColumn
+from airflow_hiveacid.errors import UnknownColumn
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 SHOWN_DUPLICATES = 5
@@ -187,15 +188,12 @@ class MergeJoin:
         rows = (
             snapshot.rows(self.spark).where(reduce(or_, wanted)).select(*KEY, *map(quoted, names))
         )
-        shown = "; ".join(
-            ", ".join(f"{name}={row[name]!r}" for name in names)
-            + f" ({counts[tuple(row[part] for part in KEY)]} source rows)"
+        met = [
+            ({name: row[name] for name in names}, counts[tuple(row[part] for part in KEY)])
             for row in rows.collect()
-        )
-        more = " and more" if len(repeated) > SHOWN_DUPLICATES else ""
-        raise DuplicateMergeKeys(
-            f"Several source rows match one row of {self.table.ref.full_name}: {shown}{more}."
-        )
+        ]
+        more = len(repeated) > SHOWN_DUPLICATES
+        raise duplicates(self.table.ref.full_name, met, more=more)
 
     def inserted(self, partners: DataFrame) -> DataFrame:
         """The rows that inserts add, as the table stores them.

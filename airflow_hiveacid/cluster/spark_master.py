@@ -1,0 +1,48 @@
+"""Whether Spark's master is one, and answers: else a driver says so late, and in other words."""
+
+import re
+import socket
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.cluster.applications import master_of
+from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+_LOCAL = r"local(?:\[(?:[1-9][0-9]*|\*)(?:\s*,\s*[0-9]+)?\]|-cluster\[[0-9, ]+\])?"
+_HOST = r"(?:[^\s,:/\[\]]+|\[[0-9a-fA-F:.]+\])"
+_STANDALONE = re.compile(rf"spark://(?P<hosts>{_HOST}:[0-9]+(?:,{_HOST}:[0-9]+)*)")
+_MASTER = re.compile(rf"yarn|(?:k8s|mesos)://.+|{_LOCAL}|{_STANDALONE.pattern}")
+_SECONDS = 3
+
+
+def require_master(connection: "Connection", driver_is_here: bool) -> None:
+    """Refuse what is no master, or one that does not answer a driver on this machine.
+
+    :param connection: The Spark connection.
+    :param driver_is_here: Whether the driver is to run on this machine.
+    :raises InvalidConnection: Spark could not read the master.
+    :raises ClusterUnreachable: There is no such host, or nothing listens there. What only takes long
+        to answer is left to Spark.
+    """
+    master = master_of(connection)
+    match = _MASTER.fullmatch(master)
+    if match is None:
+        raise InvalidConnection(
+            f"Spark connection {connection.conn_id!r} has the master {master!r}, which is none.",
+            remedy="It is local[*], spark://host:port, yarn or k8s://https://host:port.",
+        )
+    if not driver_is_here or match["hosts"] is None:
+        return
+    failures = []
+    for address in match["hosts"].split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
+            return
+        except (ConnectionRefusedError, socket.gaierror) as error:
+            failures.append(f"{address}: {error.strerror or error}")
+        except (OSError, OverflowError):
+            return
+    raise ClusterUnreachable(f"Spark's master {master} does not answer. {'. '.join(failures)}.")

@@ -1,0 +1,287 @@
+"""The mistakes that newcomers make: when each is told, by which error, and in which words.
+
+None of them starts Spark. "parse" is while the DAG file is read, "worker" is the task's first second.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_hiveacid import (
+    CompactionPolicy,
+    CompactJob,
+    DeleteJob,
+    HiveAcidCompactOperator,
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
+    HiveAcidUpdateOperator,
+    InsertJob,
+    MatchedUpdate,
+    MergeJob,
+    MetastoreOptions,
+    NotMatchedInsert,
+    PathSource,
+    TableSource,
+    UpdateJob,
+)
+from airflow_hiveacid.acid.merge import duplicates
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.metastore.dev.embedded import free_port
+from airflow_hiveacid.operators.base import HiveAcidJobOperator
+
+FEED = TableSource("db.feed")
+CLAUSES = [MatchedUpdate(), NotMatchedInsert()]
+Operator = HiveAcidJobOperator[Any]
+
+
+def delete(table: str = "db.t", where: str = "t.id = 1", **options: Any) -> Operator:
+    return HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target=table, where=where), **options)
+
+
+def update(set_: Any) -> Operator:
+    return HiveAcidUpdateOperator(task_id="t", job=UpdateJob(target="db.t", set=set_))
+
+
+def merge(on: str = "t.id = s.id", when: Any = CLAUSES, source: Any = FEED) -> Operator:
+    job = MergeJob(target="db.t", source=source, on=on, when=when)
+    return HiveAcidMergeOperator(task_id="t", job=job)
+
+
+def insert(path: str, format_: str) -> Operator:
+    job = InsertJob(target="db.t", source=PathSource(path, format_))
+    return HiveAcidInsertOperator(task_id="t", job=job)
+
+
+def compact(type_: str | None = None, **policy: Any) -> Operator:
+    job = CompactJob(target="db.t", type=type_, policy=CompactionPolicy(**policy))
+    return HiveAcidCompactOperator(task_id="t", job=job)
+
+
+def on_metastore(uri: str) -> Operator:
+    job = DeleteJob(target="db.t", metastore=MetastoreOptions(uris=uri))
+    return HiveAcidDeleteOperator(task_id="t", job=job)
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One of them.
+
+    Attributes:
+        moment: When it is told.
+        made: Writes the task; it is given a folder of the test.
+        error: The id of the error.
+        text: What is told, in part.
+        master: The master of the Spark connection.
+    """
+
+    moment: str
+    made: Callable[[Path], Operator]
+    error: str
+    text: str
+    master: str = "local[2]"
+
+
+MISTAKES = {
+    # While the DAG is parsed.
+    "a condition with an operator too many": Mistake(
+        "parse",
+        lambda here: merge(on="t.id = = s.id"),
+        "BadCondition",
+        "on does not parse: nothing stands between = and = in '= ='.",
+    ),
+    "a condition that goes on": Mistake(
+        "parse",
+        lambda here: delete(where="t.id = 1 AND"),
+        "BadCondition",
+        "where does not parse: nothing stands behind 't.id = 1 AND'.",
+    ),
+    "a type misspelt": Mistake(
+        "parse",
+        lambda here: compact("mayor"),
+        "InvalidJob",
+        "type: 'mayor' is none of major, minor, rebalance. Did you mean major?",
+    ),
+    "hours without minutes": Mistake(
+        "parse",
+        lambda here: compact(quiet_hours="22-5"),
+        "InvalidJob",
+        "policy.quiet_hours: '22-5' cannot be read. Write the first and the last time in UTC",
+    ),
+    "a threshold of nothing": Mistake(
+        "parse",
+        lambda here: compact(max_deltas=0),
+        "InvalidJob",
+        "policy.max_deltas must be at least 1, not 0.",
+    ),
+    "assignments as a text": Mistake(
+        "parse",
+        lambda here: update("a = 'x'"),
+        "InvalidJob",
+        "set must be a dict of columns and expressions, not \"a = 'x'\". Write {",
+    ),
+    "a value that is no SQL": Mistake(
+        "parse",
+        lambda here: update({"a": 1}),
+        "InvalidJob",
+        "set: the expression of the column 'a' is 1. Write a text of SQL, like '1'.",
+    ),
+    "one clause without brackets": Mistake(
+        "parse",
+        lambda here: merge(when=MatchedUpdate()),
+        "InvalidJob",
+        "when is a single MatchedUpdate; it must be a list of clauses. Write when=[MatchedUpdate(",
+    ),
+    "memory in words": Mistake(
+        "parse",
+        lambda here: delete(executor_memory="4 gigs"),
+        "InvalidJob",
+        "executor_memory: '4 gigs' is no size of memory.",
+    ),
+    # In the first second of the task.
+    "a metastore that is not there": Mistake(
+        "worker",
+        lambda here: on_metastore(f"thrift://127.0.0.1:{free_port()}"),
+        "MetastoreUnreachable",
+        "Check the metastore uri, that the service runs and that the port is open.",
+    ),
+    "a master that is none": Mistake(
+        "worker",
+        lambda here: delete(),
+        "InvalidConnection",
+        "has the master 'localhost', which is none. It is local[*], spark://host:port",
+        master="localhost",
+    ),
+    "a master that does not answer": Mistake(
+        "worker",
+        lambda here: delete(),
+        "ClusterUnreachable",
+        "Spark's master spark://127.0.0.1:9 does not answer.",
+        master="spark://127.0.0.1:9",
+    ),
+    "a table misspelt": Mistake(
+        "worker",
+        lambda here: delete("db.ordrs"),
+        "TableNotFound",
+        "table not found. Did you mean db.orders?",
+    ),
+    "a database misspelt": Mistake(
+        "worker", lambda here: delete("shp.orders"), "TableNotFound", "Did you mean shop?"
+    ),
+    "a plain table": Mistake(
+        "worker",
+        lambda here: delete("db.plain"),
+        "NotTransactional",
+        "db.plain is not a transactional table. Use a table created with TBLPROPERTIES",
+    ),
+    "a column of SET misspelt": Mistake(
+        "worker",
+        lambda here: update({"ida": "1"}),
+        "UnknownColumn",
+        "The update of db.t sets ida, but db.t has no such column. Did you mean id?",
+    ),
+    "a column of ON misspelt": Mistake(
+        "worker",
+        lambda here: merge(on="t.idd = s.id"),
+        "UnknownColumn",
+        "The merge condition names an unknown column: t.idd. Did you mean id? The columns are id, a.",
+    ),
+    "a path misspelt": Mistake(
+        "worker",
+        lambda here: insert(f"file:{here}/nowhere", "json"),
+        "StorageError",
+        "/nowhere: the path does not exist. Check the path of the source.",
+    ),
+    "a format that the files have not": Mistake(
+        "worker",
+        lambda here: insert(f"file:{here}/feed", "orc"),
+        "CorruptFile",
+        "/feed/part is a Parquet file, not an ORC file.",
+    ),
+}
+
+
+def when_told(
+    mistake: Mistake, here: Path, context: Any
+) -> tuple[str, HiveAcidError | ErrorReport]:
+    try:
+        with DAG("d"):
+            operator = mistake.made(here)
+    except HiveAcidError as error:
+        return "parse", error
+    with pytest.raises(HiveAcidTaskFailure) as failed:
+        operator.execute(context)
+    return "worker", failed.value.error
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=[*MISTAKES])
+def test_a_mistake_is_told_before_spark_starts(
+    mistake: Mistake,
+    spark_submit: Any,
+    context: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection = {"conn_type": "spark", "host": mistake.master}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "feed" / "part").write_bytes(b"PAR1 and so on")
+    moment, error = when_told(mistake, tmp_path, context)
+    assert (moment, error.id) == (mistake.moment, mistake.error)
+    assert mistake.text in str(error)
+    assert not spark_submit.seen_file.exists()
+
+
+def test_a_template_that_fails_names_its_field(context: Any) -> None:
+    operator = delete(where="t.id = {{ 1 / 0 }}")
+    with pytest.raises(InvalidJob, match=r"job.where: the template .* fails: ZeroDivisionError"):
+        operator.render_template(operator.job, context)
+
+
+def test_rows_that_are_there_twice_are_told_as_sql_writes_them() -> None:
+    """The one that only the job can find: what compares equal may be anything."""
+    from datetime import date, datetime
+    from decimal import Decimal
+
+    key = {
+        "day": date(2026, 11, 20),
+        "at": datetime(2026, 11, 20, 8),
+        "price": Decimal("1.50"),
+        "name": "o'x",
+        "gone": None,
+        "paid": True,
+        "hash": b"\x01",
+    }
+    assert duplicates("db.t", [(key, 2), ({"day": date(2026, 1, 1)}, 3)], more=True).what == (
+        "Several source rows match one row of db.t: day=2026-11-20, at=2026-11-20 08:00:00, "
+        "price=1.50, name=\"o'x\", gone=NULL, paid=true, hash=X'01' (2 source rows); "
+        "day=2026-01-01 (3 source rows) and more."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"driver_memory": "1.5g"}, r"driver_memory: '1.5g' is no size of memory.*like 4g"),
+        ({"conf": {"spark.executor.memory": "4 gb"}}, r"conf\['spark.executor.memory'\]: '4 gb'"),
+        ({"conf": "spark.a=b"}, r"conf must be a dict, not 'spark.a=b'"),
+        ({"poll_seconds": 0}, r"poll_seconds must be more than 0"),
+    ],
+)
+def test_what_spark_could_not_read_is_refused_at_parse(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidJob, match=message):
+        delete(**options)
+
+
+def test_sizes_that_spark_reads_are_taken() -> None:
+    conf = {"spark.executor.memoryOverhead": "{{ params.memory }}", "spark.driver.memory": "2GB"}
+    delete(driver_memory="512m", executor_memory="4096", conf=conf)
