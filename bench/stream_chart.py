@@ -1,7 +1,8 @@
 """Draw a stream's run: how soon its rows could be read, and how many directories a reader opened.
 
-STREAM_FIGURES=build/stream.json make streams
-python bench/stream_chart.py build/stream.json docs/images/streams.svg
+STREAM_FIGURES=build make streams
+python bench/stream_chart.py build/stream-append.json docs/images/streams.svg
+python bench/stream_chart.py build/stream-upsert.json docs/images/upserts.svg
 """
 
 import argparse
@@ -61,7 +62,11 @@ def chart(figures: dict[str, Any]) -> str:
     """Both diagrams, one below the other."""
     waits, deltas = figures["waits"], figures["deltas"]
     seconds = max(at for at, _ in deltas)
-    first = Picture("Seconds until the rows of a batch can be read: most, and half", 0, seconds, 15)
+    title = (
+        "Seconds until the rows of a batch can be read: most, and half"
+        f" (of all rows: p50 {figures['p50']:.1f}, p99 {figures['p99']:.1f})"
+    )
+    first = Picture(title, 0, seconds, 15)
     most = max(20, figures["most_deltas"])
     second = Picture("Directories that a reader opens", HEIGHT + 40, seconds, most)
     parts = [

@@ -1,4 +1,4 @@
-"""A stream of 5,000 rows a second on two cores, compacted meanwhile: how soon its rows can be read.
+"""Streams of 5,000 rows a second on two cores, compacted meanwhile: how soon their rows can be read.
 
 Both are measured from outside: what the metastore calls committed, and the times in the files.
 """
@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,26 +22,39 @@ from pyarrow import orc
 
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.names import Delta, parse_directory
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.jobs.multi_table_job import RowJob
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
+from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage import Storage
 from tests.engine.acid_tables import create, folder
+from tests.rows import unordered_rows_of
 from tests.streams.driver import Driver
 
 pytestmark = [pytest.mark.streams, pytest.mark.timeout(7200)]
 MINUTES = float(os.environ.get("STREAM_MINUTES", "3"))
 ROWS_PER_SECOND = int(os.environ.get("STREAM_ROWS", "5000"))
 TRIGGER = os.environ.get("STREAM_TRIGGER", "5 s")
-# Where the figures go, for a chart.
+# The folder that the figures go to, for a chart.
 FIGURES = os.environ.get("STREAM_FIGURES")
+# Of an upsert; each is changed again and again.
+KEYS = 100_000
+EVENTS = """
+    SELECT value AS id, unix_micros(timestamp) AS arrived, md5(CAST(value AS STRING)) AS v FROM b
+"""
+NEWEST = f"""
+    SELECT id % {KEYS} AS id, max_by(id, id) AS last, max_by(arrived, id) AS arrived, max_by(v, id) AS v
+    FROM ({EVENTS}) GROUP BY id % {KEYS}
+"""
 
 
 @dataclass
@@ -73,7 +87,7 @@ class Watch:
         self.deltas.clear()
 
     def ids(self) -> np.ndarray[Any, Any]:
-        """The ids of all rows that are there, in their order."""
+        """The ids of all rows that were appended, in their order."""
         state = self._state()
         names = [*filter(None, [state.base]), *state.deltas]
         return np.sort(np.concatenate([self._values(name, "id") for name in names]))
@@ -85,6 +99,8 @@ class Watch:
         for name in state.deltas:
             delta = parse_directory(name)
             assert isinstance(delta, Delta)
+            if delta.is_delete:
+                continue
             if delta.min_write_id == delta.max_write_id and delta.min_write_id not in self._seen:
                 self._seen.add(delta.min_write_id)
                 waits = now - self._values(name, "arrived") / 1e6
@@ -151,35 +167,72 @@ def _pin(cores: set[int]) -> None:
                 os.sched_setaffinity(int(thread.name), cores)
 
 
+@pytest.mark.parametrize("kind", ["append", "upsert"])
 @pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 def test_rows_can_be_read_within_15_seconds_while_the_table_is_compacted(
-    two_cores: None, spark: Any, client: MetastoreClient, database: str, tmp_path: Path
+    two_cores: None, spark: Any, client: MetastoreClient, database: str, tmp_path: Path, kind: str
 ) -> None:
-    table = f"{database}.events"
-    create(client, table, {"id": "bigint", "arrived": "bigint", "v": "string"})
+    table = f"{database}.rows"
+    columns = {"id": "bigint", "arrived": "bigint", "v": "string"}
+    inputs = {"b": BatchSource()}
+    statement: RowJob
+    if kind == "append":
+        statement = InsertJob(target=table, source=QuerySource(EVENTS, inputs))
+    else:
+        columns["last"] = "bigint"
+        statement = MergeJob(
+            target=table,
+            source=QuerySource(NEWEST, inputs),
+            on="t.id = s.id",
+            when=(MatchedUpdate(), NotMatchedInsert()),
+        )
+    create(client, table, columns)
     job = StreamJob(
         name="soak",
         source=StreamSource("rate", {"rowsPerSecond": str(ROWS_PER_SECOND), "numPartitions": "2"}),
-        statements=[
-            InsertJob(
-                target=table,
-                source=QuerySource(
-                    "SELECT value AS id, unix_micros(timestamp) AS arrived, md5(CAST(value AS STRING)) AS v"
-                    " FROM b",
-                    {"b": BatchSource()},
-                ),
-            )
-        ],
+        statements=[statement],
         checkpoint=f"file:{tmp_path}/checkpoint",
         trigger=TRIGGER,
         metastore=client.options,
     )
-    over = threading.Event()
     watch = Watch(client, table)
+    report = watched(job, watch, spark, client, tmp_path)
+    figures = watch.figures()
+    told = {name: value for name, value in figures.items() if not isinstance(value, list)}
+    told |= {"compactions": len(figures["compactions"]), "trigger": TRIGGER}
+    print(f"{datetime.now(UTC):%F} {kind} for {MINUTES:g} minutes: {json.dumps(told)}")
+    print(f"of the stream itself: {report['latency']}, {report['batches']} batches")
+    print(f"seconds of a batch: {per_batch(report)}")
+    if FIGURES:
+        Path(FIGURES).mkdir(parents=True, exist_ok=True)
+        Path(FIGURES, f"stream-{kind}.json").write_text(json.dumps(figures))
+    if kind == "append":
+        assert np.array_equal(watch.ids(), np.arange(report["rows"]))
+        assert figures["rows"] >= 0.9 * ROWS_PER_SECOND * (MINUTES * 60 - 30)
+    else:
+        newest = {row["id"]: row["last"] for row in unordered_rows_of(client.options.uris, table)}
+        first = max(0, report["rows"] - KEYS)
+        assert newest == {last % KEYS: last for last in range(first, report["rows"])}
+    assert figures["max"] < 15
+    # Ten deltas call for a minor compaction, and some more come while it works.
+    assert figures["most_deltas"] < 40
+
+
+def per_batch(report: dict[str, Any]) -> dict[str, float]:
+    """The seconds of each phase, of a batch on the average."""
+    phases = {name: value for name, value in report["seconds"].items() if name in list(Phase)}
+    return {name: round(value / report["batches"], 3) for name, value in phases.items()}
+
+
+def watched(
+    job: StreamJob, watch: Watch, spark: Any, client: MetastoreClient, folder: Path
+) -> dict[str, Any]:
+    """Run a stream for so many minutes while its table is looked at, compacted and cleaned."""
+    over = threading.Event()
 
     def look_after() -> None:
         """What the DAG automatic_compaction does."""
-        options: dict[str, Any] = {"target": table, "metastore": client.options}
+        options: dict[str, Any] = {"target": job.target, "metastore": client.options}
         with MetastoreClient(client.options) as own:
             while not over.wait(10):
                 report = run(spark, CompactJob(**options, parallel=1))
@@ -188,34 +241,25 @@ def test_rows_can_be_read_within_15_seconds_while_the_table_is_compacted(
                     watch.compactions.append(time.time() - watch.began)
                 clean(own, CleanJob(**options))
 
-    driver = Driver(job, tmp_path)
-    looking_after = threading.Thread(target=look_after)
-    try:
-        assert driver.wait_until(partial(driver.has_told, 3), 300), driver.log
-        watch.begin()
-        looking_after.start()
-        while time.time() - watch.began < MINUTES * 60:
-            assert driver.runs, driver.log
-            watch.look()
-            time.sleep(0.25)
-        driver.terminate()
-        while driver.runs:
-            watch.look()
-            time.sleep(0.25)
-        report = driver.end()
-    finally:
-        over.set()
-        if looking_after.is_alive():
-            looking_after.join()
-        driver.kill()
+    driver = Driver(job, folder)
+    with ThreadPoolExecutor(1) as beside:
+        try:
+            assert driver.wait_until(partial(driver.has_told, 3), 300), driver.log
+            watch.begin()
+            looking_after = beside.submit(look_after)
+            while time.time() - watch.began < MINUTES * 60:
+                assert driver.runs, driver.log
+                assert not looking_after.done(), looking_after.result()
+                watch.look()
+                time.sleep(0.25)
+            driver.terminate()
+            while driver.runs:
+                watch.look()
+                time.sleep(0.25)
+            report = driver.end()
+        finally:
+            over.set()
+            driver.kill()
+        looking_after.result()
     watch.look()
-    figures = watch.figures()
-    told = {name: value for name, value in figures.items() if not isinstance(value, list)}
-    print(f"{datetime.now(UTC):%F} {json.dumps(told)}\nof the stream itself: {report['latency']}")
-    if FIGURES:
-        Path(FIGURES).write_text(json.dumps(figures))
-    assert figures["rows"] >= 0.9 * ROWS_PER_SECOND * (MINUTES * 60 - 30)
-    assert np.array_equal(watch.ids(), np.arange(report["rows"]))
-    assert figures["p99"] < 15
-    # Ten deltas call for a minor compaction, and some more come while it works.
-    assert figures["most_deltas"] < 40
+    return report
