@@ -35,7 +35,8 @@ class StreamMeasures:
         self._tables: dict[str, TableReport] = {}
         self._phases: dict[str, float] = {}
         self._latencies: list[float] = []
-        self._planned: float | None = None
+        # When the batch before was planned, and when it was committed.
+        self._before: tuple[float, float] | None = None
         self._all_done = True
 
     @property
@@ -92,13 +93,15 @@ class StreamMeasures:
         committed, done = self._applied.pop(batch_id)
         planned = _planned_at(progress) or committed
         latency = None
-        if self._planned is not None and (interval := self._job.interval) is not None:
-            # In between, Spark may have looked for rows in vain.
-            looked = max(self._planned, planned - interval.total_seconds())
+        if self._before is not None and (interval := self._job.interval) is not None:
+            looked, idle_since = self._before
+            # Once the batch before had ended, Spark may have looked for rows in vain.
+            if planned - interval.total_seconds() > idle_since:
+                looked = planned - interval.total_seconds()
             latency = round(max(0.0, committed - looked), 3)
             self._latencies.append(latency)
             del self._latencies[:-_LATENCIES]
-        self._planned = planned
+        self._before = planned, committed
         rows = int(progress.get("numInputRows") or 0)
         seconds = round(max(0.0, committed - planned), 3)
         now = StreamProgress(
@@ -112,6 +115,7 @@ class StreamMeasures:
             seconds=seconds,
             latency=latency,
             backlog=_backlog(progress),
+            committed_at=round(committed, 3),
         )
         self._add(now, done)
         self._log.note(f"{now} (applied before)" if done.already_done else str(now))

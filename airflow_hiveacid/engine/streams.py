@@ -20,6 +20,7 @@ from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.statements.from_job import statement_of
 from airflow_hiveacid.engine.stream_checkpoint import StreamCheckpoint
 from airflow_hiveacid.engine.stream_measures import StreamMeasures
+from airflow_hiveacid.engine.stream_teller import StreamTeller
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import (
@@ -31,7 +32,7 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import marked_token
-from airflow_hiveacid.jobs.stream_job import StreamJob, stream_token
+from airflow_hiveacid.jobs.stream_job import SECRET_OPTION, StreamJob, stream_token
 from airflow_hiveacid.jobs.stream_place import NO_BATCH, StreamPlace, require_same_place
 from airflow_hiveacid.jobs.stream_report import StreamReport
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile
@@ -76,7 +77,6 @@ class StreamRun:
         self._spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", _PROGRESS_KEPT)
         self._job = job
         self._metastore = metastore
-        self._observers = observers
         self._fault = FaultInjector.from_environment()
         with MetastoreClient(metastore) as client:
             self._home = client.get_table(TableRef.parse(job.target))
@@ -84,6 +84,8 @@ class StreamRun:
         self._places = StreamPlaces(self._storage, job.name)
         self._checkpoint = StreamCheckpoint(job.checkpoint)
         self._measures = StreamMeasures(job)
+        self._teller = StreamTeller(self._places, job)
+        self._observers = (self._teller, *observers)
         self._place: StreamPlace | None = None
         self._query_id: str | None = None
         self._notes: deque[NoteFile] = deque()
@@ -93,15 +95,28 @@ class StreamRun:
 
     def run(self) -> StreamReport:
         """Run until there are no more rows, until it is asked to stop, or until the time is up."""
-        started = time.monotonic()
+        self._teller.begin()
+        try:
+            report = self._run(time.monotonic())
+        except BaseException as error:
+            self._teller.fail(error)
+            raise
+        self._teller.end(report.ended)
+        return report
+
+    def _run(self, started: float) -> StreamReport:
         self._place = self._places.read()
         state = self._checkpoint.state()
         require_same_place(
             self._job.name, self._job.target, self._place, state, self._job.begin_anew
         )
-        self._places.forget_stop()
-        with spark_errors_as_ours(f"The stream {self._job.name}"):
-            query = self._start()
+        self._places.begin()
+        try:
+            with spark_errors_as_ours(f"The stream {self._job.name}"):
+                query = self._start()
+        except StorageError as error:
+            error.remedy = f"Look at the checkpoint {state.location}, and at the source."
+            raise
         with _stopped_by_signals(self._stopping):
             ended = self._wait(query, started)
         self._measures.follow(query, self._observers)
@@ -114,7 +129,8 @@ class StreamRun:
 
     def _start(self) -> Any:
         source = self._job.source
-        reader = self._spark.readStream.format(source.format).options(**source.options)
+        options = _secret_options(self._spark) | dict(source.options)
+        reader = self._spark.readStream.format(source.format).options(**options)
         if source.schema is not None:
             reader = reader.schema(source.schema)
         writer = (
@@ -147,6 +163,7 @@ class StreamRun:
             with suppress(PySparkException, Py4JError):
                 query.awaitTermination(_POLL_SECONDS)
             self._measures.follow(query, self._observers)
+            self._teller.alive()
         return "no more rows"
 
     def _stop(self, query: Any) -> None:
@@ -308,6 +325,15 @@ class _Fence(PhaseObserver):
         """Look at the place once all is locked."""
         if phase is Phase.SNAPSHOT:
             self._places.known().require_before(self._query_id, self._batch_id)
+
+
+def _secret_options(spark: SparkSession) -> dict[str, str]:
+    """Options of the source that the application was given as properties, and the job doesn't have."""
+    return {
+        name.removeprefix(SECRET_OPTION): value
+        for name, value in spark.sparkContext.getConf().getAll()
+        if name.startswith(SECRET_OPTION)
+    }
 
 
 @contextmanager

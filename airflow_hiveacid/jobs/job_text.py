@@ -15,6 +15,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
 )
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.secret_options import without_secrets
 
 _HEADS = {
     MatchedUpdate: "MATCHED",
@@ -43,6 +44,8 @@ def _plain(value: Any) -> Any:
         return _clause(value)
     if is_dataclass(value) and not isinstance(value, type):
         told = {f.name: getattr(value, f.name) for f in fields(value) if not _is_usual(value, f)}
+        if "options" in told:
+            told["options"] = without_secrets(told["options"])
         return codec.tag_of(value) | {name: _plain(entry) for name, entry in told.items()}
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}

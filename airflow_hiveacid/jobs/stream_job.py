@@ -7,17 +7,20 @@ from datetime import timedelta
 
 from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import is_template, require_text
+from airflow_hiveacid.jobs.field_checks import is_template, require_mapping, require_text
 from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob, RowJob
 from airflow_hiveacid.jobs.run_token import statement_token
+from airflow_hiveacid.jobs.secret_options import without_secrets
 from airflow_hiveacid.jobs.sources import PATH_FORMATS, BatchSource, ChangesSource, TableSource
 
 AVAILABLE_NOW = "available_now"
+# Spark properties that begin so are options of the source, too. Spark shows no "secret" anywhere.
+SECRET_OPTION = "spark.hiveacid.secret."
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StreamSource:
     """What Spark's Structured Streaming reads.
 
@@ -29,7 +32,9 @@ class StreamSource:
     Attributes:
         format: "kafka", "json", "csv", "orc", "parquet", "text", "rate", or any other source of
             streams that the application has the jars of.
-        options: Spark's options of the source; of files "path" among them.
+        options: Spark's options of the source; of files "path" among them. Secret ones come better
+            from Spark properties, "spark.hiveacid.secret.kafka.sasl.jaas.config" for example; those
+            that have a telling name are not shown.
         schema: Columns as DDL text; files need it.
     """
 
@@ -37,11 +42,21 @@ class StreamSource:
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
 
+    def __repr__(self) -> str:
+        """The source, without secrets: it may get into a log."""
+        shown = without_secrets(self.options)
+        return f"StreamSource(format={self.format!r}, options={shown!r}, schema={self.schema!r})"
+
     def validate(self) -> None:
         """Raise InvalidJob when the source cannot be used."""
         require_text(self.format, "source.format")
         if self.schema is not None:
             require_text(self.schema, "source.schema")
+        require_mapping(self.options, "source.options", '{"subscribe": "orders"}')
+        for name, value in self.options.items():
+            require_text(name, "source.options")
+            if not isinstance(value, str):
+                raise InvalidJob(f"source.options: {name} is no text; write {str(value)!r}.")
         if self.format in PATH_FORMATS:
             if self.schema is None:
                 raise InvalidJob(f"source.schema is missing: a stream of {self.format} needs it.")

@@ -23,6 +23,7 @@ class StreamProgress:
             it could be read: from the last time that Spark had looked for rows before this batch
             to the commit. None of the first batch.
         backlog: Rows that the source had and that the batch left, where the source tells.
+        committed_at: When it was committed, in seconds since 1970.
     """
 
     name: str
@@ -35,6 +36,7 @@ class StreamProgress:
     seconds: float = 0.0
     latency: float | None = None
     backlog: int | None = None
+    committed_at: float | None = None
 
     def __str__(self) -> str:
         parts = [f"{self.rows} rows in {self.seconds:.1f} s, {self.rows_per_second:.0f} rows/s"]

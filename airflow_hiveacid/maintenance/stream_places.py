@@ -1,14 +1,17 @@
-"""The files in which a table keeps how far a stream into it has come."""
+"""The files in which a table keeps how far a stream into it has come, and how it is doing."""
 
 import re
 
-from airflow_hiveacid.acid.names import STREAM_PLACES
+from airflow_hiveacid.acid.names import STREAM_PLACES, UNFINISHED_PREFIX
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
 from airflow_hiveacid.jobs.stream_place import StreamPlace
+from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.storage import ReadOnlyStorage, Storage
 
 _STOP = "stop"
+# Nobody has so many; a hostile folder may.
+_MOST_STATES = 100
 _PLACE = re.compile(r"([0-9]{1,18})\.json")
 
 
@@ -24,7 +27,10 @@ class StreamPlaces:
 
     def __init__(self, storage: Storage, name: str) -> None:
         self._storage = storage
+        self._name = name
         self._folder = f"{STREAM_PLACES}/{name}"
+        # Not in the folder, where the next place removes what it doesn't know.
+        self._state_path = f"{self._folder}.json"
 
     def read(self) -> StreamPlace | None:
         """How far the stream has come; None if the table does not know it.
@@ -78,6 +84,14 @@ class StreamPlaces:
             if file.path != _STOP and (number is None or number < place.number):
                 self._storage.delete_file(f"{self._folder}/{file.path}")
 
+    def told(self) -> StreamState | None:
+        """How the stream was doing when its driver last said something."""
+        return _state(self._storage, self._state_path)
+
+    def tell(self, state: StreamState) -> None:
+        """Let others see how the stream is doing."""
+        self._storage.write_file(self._state_path, state.to_bytes(), replace=True)
+
     def ask_to_stop(self) -> None:
         """Ask the driver to end the stream after the batch that it is working on."""
         self._storage.write_file(f"{self._folder}/{_STOP}", b"", replace=True)
@@ -86,9 +100,14 @@ class StreamPlaces:
         """Whether somebody has asked for that."""
         return self._storage.exists(f"{self._folder}/{_STOP}")
 
-    def forget_stop(self) -> None:
-        """Begin without what an earlier driver was asked for."""
+    def begin(self) -> None:
+        """Begin without what an earlier driver was asked for, and what it was killed over."""
         self._storage.delete_file(f"{self._folder}/{_STOP}")
+        for file in self._storage.list_files(STREAM_PLACES, missing_ok=True):
+            if file.path.startswith(UNFINISHED_PREFIX) and file.path.endswith(
+                f"_{self._name}.json"
+            ):
+                self._storage.delete_file(f"{STREAM_PLACES}/{file.path}")
 
     def _numbers(self) -> list[int]:
         files = self._storage.list_files(self._folder, missing_ok=True)
@@ -102,6 +121,24 @@ class StreamPlaces:
 def _number(name: str) -> int | None:
     match = _PLACE.fullmatch(name)
     return None if match is None else int(match[1])
+
+
+def stream_states(storage: ReadOnlyStorage) -> list[StreamState]:
+    """How the streams are doing whose first table is this one, as far as they tell; by name.
+
+    Args:
+        storage: The folder of the table.
+    """
+    files = storage.list_files(STREAM_PLACES, missing_ok=True)
+    names = sorted(file.path for file in files if file.path.endswith(".json"))
+    states = {name: _state(storage, f"{STREAM_PLACES}/{name}") for name in names[:_MOST_STATES]}
+    # What has another name than its stream was cut off by a kill.
+    return [each for name, each in states.items() if each and name == f"{each.name}.json"]
+
+
+def _state(storage: ReadOnlyStorage, path: str) -> StreamState | None:
+    content = storage.read_small(path)
+    return None if content is None else StreamState.parse(content)
 
 
 def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:

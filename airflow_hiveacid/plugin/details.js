@@ -19,6 +19,7 @@ function details(health, close) {
         : make("p", { class: "quiet" }, "It loses points for nothing.")),
     make("section", { id: "history" },
       make("h3", {}, "History"), make("div", { class: "picture waiting" }, "Reading the history…")),
+    make("section", { id: "streams" }),
     make("section", {}, make("h3", {}, "Figures"), facts(health)),
     owner(health.oldest_txn),
     queue(health.queue),

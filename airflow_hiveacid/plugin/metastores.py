@@ -14,13 +14,16 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.maintenance.history_directories import HistoryDirectory
 from airflow_hiveacid.maintenance.history_entries import HistoryEntry
+from airflow_hiveacid.maintenance.stream_places import stream_states
 from airflow_hiveacid.maintenance.table_history import table_history, version_directories
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.plugin.measuring import Measuring
+from airflow_hiveacid.storage import ReadOnlyStorage
 
 _SECTION = "hive_acid"
 # Somebody waits for an answer on one table.
@@ -86,6 +89,20 @@ class Metastore:
             return version_directories(
                 client, ref, write_id, seconds=patience, allowed=page_locations()
             )
+
+    def streams(self, table: str) -> list[StreamState]:
+        """How the streams into a table are doing, looked up now.
+
+        Args:
+            table: "database.table".
+
+        Raises:
+            HiveAcidError: It cannot be read.
+        """
+        with self._connect(self._patience()) as client:
+            folder = client.get_table(TableRef.parse(table)).folder
+        page_locations().require(folder)
+        return stream_states(ReadOnlyStorage.of(folder))
 
     def _patience(self) -> float:
         options = HiveAcidMetastoreHook(self._conn_id).options()

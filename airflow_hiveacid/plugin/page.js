@@ -283,6 +283,7 @@ async function open(name) {
     aside.hidden = false;
     aside.scrollTop = 0;
     aside.focus({ preventScroll: true });
+    followStreams(byId("streams"), () => ask(`${path}/streams${query}`), () => opened === name);
     const tableHistory = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));
     if (opened === name) showHistory(tableHistory, (writeId) => ask(`${path}/versions/${writeId}${query}`));
   } catch (error) {

@@ -131,6 +131,16 @@ def show_history(table: str, metastore: OfMetastore) -> dict[str, Any]:
     }
 
 
+@app.get("/api/tables/{table}/streams")
+def show_streams(table: str, metastore: OfMetastore) -> dict[str, Any]:
+    """How the streams into a table are doing; it is looked up now."""
+    wanted = _health(metastore, table).table
+    return {
+        "instance": instance_id(),
+        **_answer("streams", lambda: metastore.streams(wanted)),
+    }
+
+
 @app.get("/api/tables/{table}/versions/{write_id}")
 def show_version(
     table: str, write_id: Annotated[int, Path(ge=0, lt=2**63)], metastore: OfMetastore

@@ -15,10 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_hiveacid.errors import MetastoreUnreachable
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.maintenance.health_score import TableHealth
+from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
+from airflow_hiveacid.storage import Storage
 
 pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
 
@@ -63,7 +67,9 @@ def unreachable(table, write_id=None):
 def measured(airflow):
     """A metastore whose tables are known, and that does not answer any more."""
     known = SimpleNamespace(look=lambda: Measured(TABLES, 1.0, 0.5))
-    fake = SimpleNamespace(measuring=known, history=unreachable, directories=unreachable)
+    fake = SimpleNamespace(
+        measuring=known, history=unreachable, directories=unreachable, streams=unreachable
+    )
     page_routes.app.dependency_overrides[page_routes._metastore] = lambda: fake
     yield
     page_routes.app.dependency_overrides.clear()
@@ -85,6 +91,7 @@ def test_the_page_has_these_routes_and_no_others():
         "/api/dags/{dag_id}/tables",
         "/api/tables/{table}",
         "/api/tables/{table}/history",
+        "/api/tables/{table}/streams",
         "/api/tables/{table}/versions/{write_id}",
     }
     assert {method for route in ROUTES for method in route.methods} == {"GET"}
@@ -157,6 +164,9 @@ def test_a_history_that_cannot_be_read_says_why(browser):
     assert answer.status_code == 200
     assert answer.json()["entries"] == []
     assert answer.json()["error"]["message"] == "No metastore answers."
+    answer = browser.get("/hiveacid/api/tables/shop.orders/streams", headers=bearer("viewer"))
+    assert answer.json()["streams"] == []
+    assert answer.json()["error"]["message"] == "No metastore answers."
     answer = browser.get("/hiveacid/api/tables/shop.orders/versions/7", headers=bearer("viewer"))
     assert (answer.status_code, answer.json()["directories"]) == (200, [])
     for wrong in ("-1", "x", str(2**63)):
@@ -212,7 +222,9 @@ def ask_until_measured(browser, eventually, path="/hiveacid/api/tables"):
     return answers[-1]
 
 
-def test_it_shows_real_tables_and_no_secret(browser, orders, metastore_connection, eventually):
+def test_it_shows_real_tables_and_no_secret(
+    browser, orders, metastore_connection, eventually, monkeypatch
+):
     metastores.metastore_of.cache_clear()
     orders.insert()
     listed = ask_until_measured(browser, eventually)
@@ -229,6 +241,14 @@ def test_it_shows_real_tables_and_no_secret(browser, orders, metastore_connectio
         each["name"] for each in write["directories"]
     ]
     assert "s3cret" not in json.dumps([listed, health, history])
+    assert browser.get(f"{path}/streams", headers=bearer("viewer")).json()["streams"] == []
+    state = StreamState(name="feed", run_token="d/r/t/-1", started_at=1.0, told_at=2.0)
+    StreamPlaces(Storage.of(orders.table.folder), "feed").tell(state)
+    streams = browser.get(f"{path}/streams", headers=bearer("viewer")).json()
+    assert streams == {"instance": "", "streams": [codec.encode(state)], "error": None}
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_LOCATIONS", "s3a://bucket")
+    refused = browser.get(f"{path}/streams", headers=bearer("viewer")).json()
+    assert (refused["streams"], refused["error"]["id"]) == ([], "PermissionRefused")
 
 
 def test_a_metastore_that_does_not_answer_is_an_answer(browser, monkeypatch, eventually):

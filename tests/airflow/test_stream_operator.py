@@ -1,13 +1,16 @@
 """HiveAcidStreamOperator: how a task that is stopped ends its stream."""
 
+import json
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
+from airflow.sdk import DAG
 
 from airflow_hiveacid import BatchSource, HiveAcidStreamOperator, InsertJob, StreamJob, StreamSource
 from airflow_hiveacid.jobs.stream_place import StreamPlace
@@ -17,6 +20,11 @@ from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.storage import Storage
 from tests.engine.acid_tables import create
+
+try:
+    from airflow.serialization.serialized_objects import DagSerialization as Serialization
+except ImportError:  # Before Airflow 3.2.
+    from airflow.serialization.serialized_objects import SerializedDAG as Serialization
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
@@ -37,6 +45,18 @@ def operator(client: MetastoreClient, database: str) -> HiveAcidStreamOperator:
         metastore=client.options,
     )
     return HiveAcidStreamOperator(task_id="t", job=job, stop_seconds=0.5)
+
+
+def test_a_secret_option_is_not_in_what_airflow_stores_and_shows(
+    operator: HiveAcidStreamOperator,
+) -> None:
+    options = {"kafka.sasl.jaas.config": "Login required password='s3cret';", "subscribe": "orders"}
+    job = replace(operator.job, source=StreamSource("kafka", options))
+    with DAG("d", schedule=None) as dag:
+        HiveAcidStreamOperator(task_id="t", job=job)
+    stored = json.dumps(Serialization.to_dict(dag))
+    assert "s3cret" not in stored
+    assert "subscribe: orders" in stored
 
 
 def when_submitted(spark_submit: Any, act: Callable[[], None]) -> threading.Thread:

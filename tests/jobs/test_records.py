@@ -17,6 +17,7 @@ from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.jobs.stream_report import StreamReport
+from airflow_hiveacid.jobs.stream_state import StreamState
 
 GOLDEN = Path(__file__).parents[1] / "data" / "records"
 RECORDS = {
@@ -25,6 +26,7 @@ RECORDS = {
     "clean_report": CleanReport,
     "script_report": ScriptReport,
     "stream_report": StreamReport,
+    "stream_state": StreamState,
     "need": CompactionNeed,
     "started": Started,
 }

@@ -48,6 +48,25 @@ def test_templates_in_it_are_rendered() -> None:
 
 
 @pytest.mark.parametrize(
+    "option",
+    [
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.truststore.password",
+        "kafka.ssl.keystore.key",
+        "kafka.sasl.oauthbearer.client.credentials.client.secret",
+        "fs.azure.account.key.lake",
+        "sessionToken",
+    ],
+)
+def test_what_is_shown_of_a_job_has_no_secret_option(option: str) -> None:
+    options = {option: "s3cret", "subscribe": "orders", "kafka.bootstrap.servers": "h:9092"}
+    job = replace(JOB, source=StreamSource("kafka", options))
+    assert "s3cret" not in repr(job) + str(job)
+    assert "'subscribe': 'orders', 'kafka.bootstrap.servers': 'h:9092'" in repr(job)
+    assert from_json(to_json(job)) == job
+
+
+@pytest.mark.parametrize(
     ("wrong", "message"),
     [
         ({"statements": []}, "statements is empty"),
@@ -62,6 +81,11 @@ def test_templates_in_it_are_rendered() -> None:
         ({"source": StreamSource("")}, "source.format"),
         ({"source": StreamSource("json", {"path": "/f"})}, "source.schema is missing"),
         ({"source": StreamSource("csv", {}, "id int")}, "source.options has no path"),
+        ({"source": StreamSource("kafka", ["subscribe"])}, "source.options must be a dict"),
+        (
+            {"source": StreamSource("rate", {"rowsPerSecond": 5})},
+            "rowsPerSecond is no text; .* '5'",
+        ),
         ({"checkpoint": "/checkpoints"}, "Write file:/checkpoints"),
         ({"trigger": "often"}, "trigger cannot be 'often'"),
         ({"trigger": "0"}, "trigger"),

@@ -12,6 +12,8 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.stream_report import StreamProgress
+from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
@@ -145,6 +147,64 @@ def make_three(client: MetastoreClient) -> None:
     queue.request(clicks.ref, f"day={days[0]}", CompactionType.MAJOR)
     _fail(queue)
     queue.request(clicks.ref, f"day={days[1]}", CompactionType.MINOR)
+
+
+def make_streams(batch_id: int = 17) -> list[StreamState]:
+    """How four streams are doing: one that runs, one that has died, one that failed, and one at its end.
+
+    Args:
+        batch_id: The last batch of the one that runs.
+    """
+    now = datetime.now(UTC).timestamp()
+    last = StreamProgress(
+        name="live_orders",
+        query_id="0d5d2e0a-6f0f-4a43-9f7e-0f1f7e3a5a11",
+        batch_id=batch_id,
+        rows=40_000,
+        rows_per_second=15_384.6,
+        seconds=2.6,
+        latency=10.7,
+        backlog=120,
+        committed_at=now - 4,
+    )
+    runs = StreamState(
+        name="live_orders",
+        run_token="streamed_orders/manual__2026-11-20T02:00:00+00:00/orders/-1",
+        trigger="8 s",
+        tables=("default.customers", "default.orders"),
+        started_at=now - 2500,
+        told_at=now - 3,
+        batches=batch_id + 1,
+        rows=40_000 * (batch_id + 1),
+        last=last,
+    )
+    hourly = replace(
+        last,
+        batch_id=3,
+        rows=5_200,
+        rows_per_second=2_000,
+        backlog=None,
+        latency=None,
+        committed_at=now - 905,
+    )
+    ended = replace(runs, name="hourly_events", trigger="available_now", ended="no more rows")
+    return [
+        runs,
+        replace(ended, last=hourly, batches=1, rows=5_200, told_at=now - 900),
+        replace(
+            runs, name="payments", last=replace(last, committed_at=now - 3702), told_at=now - 3700
+        ),
+        replace(
+            runs,
+            name="visits",
+            last=None,
+            batches=0,
+            rows=0,
+            ended="failed",
+            error="UnknownColumn",
+            told_at=now - 90_000,
+        ),
+    ]
 
 
 def _orders(orders: PageTable, begin: datetime, dice: random.Random) -> None:

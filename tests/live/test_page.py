@@ -17,12 +17,14 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.storage import Storage
 from tests.live.airflow_processes import AirflowProcesses
 from tests.live.chromium import Chromium
-from tests.live.page_tables import make_busy, make_many, make_three
+from tests.live.page_tables import make_busy, make_many, make_streams, make_three
 
 pytestmark = [
     pytest.mark.live,
@@ -203,6 +205,37 @@ def test_three_tables(airflow: Airflow, metastore: EmbeddedMetastore, browser: C
         status, answer = airflow.ask("api/tables?show=busy")
         assert (status, len(answer["rows"])) == (200, 1)
         assert answer["rows"][0]["oldest_txn"]["run_token"].startswith("nightly_export/")
+
+
+def test_the_streams_of_a_table_are_followed_while_one_of_them_runs(
+    airflow: Airflow, metastore: EmbeddedMetastore, browser: Chromium
+) -> None:
+    with MetastoreClient(metastore.options) as client:
+        storage = Storage.of(client.get_table(TableRef("default", "customers")).folder)
+    for state in make_streams():
+        StreamPlaces(storage, state.name).tell(state)
+    measured(airflow, 3)
+    section = f"{FRAME}.querySelector('#streams')?.innerText"
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        browser.open(f"{airflow.url}/plugin/hiveacid?table=default.customers")
+        browser.wait_until(f"{section}?.includes('40,000 rows in 2.6 s')")
+        browser.evaluate(f"{FRAME}.querySelector('#streams').scrollIntoView()")
+        browser.screenshot(PICTURES / f"streams-{scheme}.png")
+    shown = browser.evaluate(section)
+    for text in (
+        "live_orders running for 41 min, streamed_orders",
+        "hourly_events ended: no more rows, streamed_orders",
+        "payments not heard of for 61 min, streamed_orders",
+        "visits failed: UnknownColumn, streamed_orders",
+        *("15,385", "10.7 s", "120", "720,000 rows, 18 batches", "3: 5,200 rows in", "1 batch"),
+    ):
+        assert text in shown
+    running = make_streams(batch_id=18)[0]
+    StreamPlaces(storage, running.name).tell(running)
+    browser.wait_until(f"{section}?.includes('18: 40,000 rows')")
+    browser.evaluate(f"{FRAME}.querySelector('#streams a').click()")
+    browser.wait_until("location.pathname.startsWith('/dags/streamed_orders/')")
 
 
 def test_a_dag_has_a_tab_with_its_own_tables(airflow: Airflow, browser: Chromium) -> None:

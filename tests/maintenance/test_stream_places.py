@@ -7,10 +7,14 @@ import pytest
 
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
 from airflow_hiveacid.jobs.stream_place import StreamPlace
-from airflow_hiveacid.maintenance.stream_places import StreamPlaces
+from airflow_hiveacid.jobs.stream_report import StreamProgress
+from airflow_hiveacid.jobs.stream_state import StreamState
+from airflow_hiveacid.maintenance.stream_places import StreamPlaces, stream_states
 from airflow_hiveacid.storage import Storage
 
 FIRST = StreamPlace(name="s", query_id="q", batch_id=-1, number=0)
+LAST = StreamProgress(name="s", query_id="q", batch_id=3, rows=7, latency=1.5)
+STATE = StreamState(name="s", started_at=1.0, told_at=2.0, tables=("a.b",), last=LAST)
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def test_the_newest_place_counts_and_takes_that_of_the_others(
         places.known()
     places.write(FIRST)
     folder = tmp_path / "_hiveacid_streams" / "s"
-    (folder / "_tmp_unfinished_1.json").write_text("{")
+    (folder / "_unfinished_1.json").write_text("{")
     for number in range(1, 12):
         places.write(replace(FIRST, batch_id=number, number=number))
     assert [path.name for path in folder.iterdir()] == ["11.json"]
@@ -52,5 +56,36 @@ def test_a_stream_is_asked_to_stop_until_the_next_one_begins(places: StreamPlace
     places.ask_to_stop()
     places.write(replace(FIRST, number=1))
     assert places.is_asked_to_stop()
-    places.forget_stop()
+    places.begin()
     assert not places.is_asked_to_stop()
+
+
+def test_how_a_stream_is_doing_outlives_its_places_and_is_told_by_the_table(
+    places: StreamPlaces, tmp_path: Path
+) -> None:
+    storage = Storage.of(str(tmp_path))
+    assert (places.told(), stream_states(storage)) == (None, [])
+    places.tell(replace(STATE, told_at=1.5))
+    places.tell(STATE)
+    places.write(FIRST)
+    places.write(replace(FIRST, number=1))
+    another = replace(STATE, name="another", ended="failed", error="UnknownColumn")
+    StreamPlaces(storage, "another").tell(another)
+    assert places.told() == STATE
+    assert stream_states(storage) == [another, STATE]
+
+
+def test_what_is_no_state_of_a_stream_is_not_shown_as_one(
+    places: StreamPlaces, tmp_path: Path
+) -> None:
+    places.tell(STATE)
+    folder = tmp_path / "_hiveacid_streams"
+    unfinished = folder / "_unfinished_1_s.json"
+    unfinished.write_bytes(replace(STATE, batches=9).to_bytes())
+    for number, content in enumerate(("", "[]", "[" * 100_000, '{"name": "x"}', '{"name": NaN}')):
+        (folder / f"{number}.json").write_text(content)
+    (folder / "large.json").write_bytes(replace(STATE, name="x" * 2_000_000).to_bytes())
+    assert stream_states(Storage.of(str(tmp_path))) == [STATE]
+    places.begin()
+    assert not unfinished.exists()
+    assert places.told() == STATE

@@ -13,20 +13,14 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.maintenance.stream_places import StreamPlaces
+from airflow_hiveacid.maintenance.stream_places import StreamPlaces, stream_states
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver
 from airflow_hiveacid.storage import Storage
 from tests.engine.acid_tables import folder
 from tests.streams.stream_case import BATCH, StreamCase
 
 FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
-
-
-@pytest.fixture
-def stream(spark: Any, client: MetastoreClient, database: str, tmp_path: Path) -> StreamCase:
-    return StreamCase(spark, client, database, tmp_path)
 
 
 class Told(PhaseObserver):
@@ -64,6 +58,14 @@ def test_a_stream_appends_and_upserts_each_batch_in_one_transaction(stream: Stre
     assert stream.problems() == []
     assert (report.batches, report.last_batch, report.rows, report.rows_updated) == (1, 2, 1, 1)
     assert stream.run().batches == 0
+    (state,) = stream_states(Storage.of(str(folder_of(stream))))
+    assert (state.name, state.tables) == ("feed", (stream.events, stream.newest))
+    assert (state.ended, state.batches, state.error) == ("no more rows", 0, None)
+    # What came last was told by the run before.
+    assert state.last is not None
+    assert (state.last.batch_id, state.last.rows) == (2, 1)
+    assert state.last.committed_at is not None
+    assert state.last.committed_at <= state.started_at <= state.told_at
 
 
 @FAKE4

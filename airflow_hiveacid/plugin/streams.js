@@ -1,0 +1,52 @@
+// How the streams into a table are doing, again and again while one of them runs.
+
+const AGAIN = 5000;
+// A driver says something every minute.
+const SILENT = 180;
+
+async function followStreams(place, look, wanted) {
+  while (place.isConnected && wanted()) {
+    if (!document.hidden) {
+      const answer = await look().catch((error) => ({ streams: [], error }));
+      showStreams(place, answer);
+      if (!answer.streams.some((stream) => stream.ended === null)) return;
+    }
+    await new Promise((next) => setTimeout(next, AGAIN));
+  }
+}
+
+function showStreams(place, answer) {
+  if (answer.error) {
+    place.replaceChildren(make("h3", {}, "Streams"), make("p", { class: "problem" }, trouble(answer.error)));
+  } else if (answer.streams.length) {
+    const newest = [...answer.streams].sort((one, other) => other.told_at - one.told_at);
+    place.replaceChildren(make("h3", {}, "Streams"), ...newest.flatMap((stream) => streamParts(stream, answer.instance)));
+  }
+}
+
+function streamParts(stream, instance) {
+  const last = stream.last;
+  const told = (value, text) => (last === null || value(last) === null ? "—" : text(value(last)));
+  const rows = [
+    ["Last batch", last === null ? "—" : `${number.format(last.batch_id)}: ${plural(last.rows, "row")} in ${last.seconds.toFixed(1)} s`],
+    ["Rows a second", told((each) => each.rows_per_second, (rate) => number.format(Math.round(rate)))],
+    ["Readable after", told((each) => each.latency, (seconds) => `${seconds.toFixed(1)} s`)],
+    ["Rows behind", told((each) => each.backlog, (behind) => number.format(behind))],
+    ["Last commit", told((each) => each.committed_at, (time) => make("span", { title: timestamp(time) }, `${age(time)} ago`))],
+    ["In this run", `${plural(stream.rows, "row")}, ${plural(stream.batches, "batch", "batches")}`],
+  ];
+  return [
+    make("p", { class: "stream", title: `Writes ${stream.tables.join(", ")}` },
+      make("b", {}, stream.name), " ", streamState(stream),
+      stream.run_token ? [", ", runLink(stream.run_token, instance)] : ""),
+    make("dl", { class: "facts" }, rows.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))),
+  ];
+}
+
+function streamState(stream) {
+  const silent = now() - stream.told_at;
+  if (stream.ended === "failed") return make("span", { class: "warned" }, `failed: ${stream.error}`);
+  if (stream.ended !== null) return `ended: ${stream.ended}`;
+  if (silent < SILENT) return `running for ${age(stream.started_at)}`;
+  return make("span", { class: "warned" }, `not heard of for ${duration(silent)}`);
+}
