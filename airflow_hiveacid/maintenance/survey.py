@@ -31,6 +31,7 @@ from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.many_tables import TABLES_PER_CALL, transactional_tables
+from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -353,7 +354,7 @@ def compactable(client: MetastoreClient, ref: TableRef) -> HiveTable:
     Raises:
         TableNotFound: It does not exist.
     """
-    table = client.get_table(ref)
+    table = existing_table(client, ref)
     require_compactable(table)
     return table
 

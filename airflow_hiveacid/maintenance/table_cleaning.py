@@ -38,6 +38,7 @@ from airflow_hiveacid.metastore.compaction.queue import (
     QueuedCompaction,
 )
 from airflow_hiveacid.metastore.same_table import require_same_table
+from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
@@ -65,7 +66,7 @@ def clean(
     """
     job.validate()
     phases = phases or PhaseClock()
-    table = client.get_table(TableRef.parse(job.target))
+    table = existing_table(client, TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not transactional.")
     retention = retention_of(table, job.retention, job.consumer_retention)

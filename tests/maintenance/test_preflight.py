@@ -27,7 +27,7 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, DropTableJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import RunReport
@@ -45,6 +45,8 @@ from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, Res
 from airflow_hiveacid.maintenance.preflight import Preflight
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, write_note
 from airflow_hiveacid.maintenance.source_files import DriverFiles
+from airflow_hiveacid.maintenance.survey import compactable
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import Owner
@@ -361,3 +363,18 @@ def test_what_a_script_makes_itself_is_not_asked_for(check: Check) -> None:
     check(script(DropDatabaseJob(target="shop"), replace(DELETE, target="shop.gone")))
     grown = replace(INSERT, source=TableSource("shop.nested"), merge_schema=True)
     check(script(grown, replace(INSERT, by_position=True, columns=["t"])))
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda client: clean(client, CleanJob(target="shop.ordrs")),
+        lambda client: compactable(client, TableRef("shop", "ordrs")),
+    ],
+    ids=["clean", "compact"],
+)
+def test_what_needs_no_spark_asks_for_the_table_that_was_meant(
+    look: Callable[[MetastoreClient], object], client: MetastoreClient
+) -> None:
+    with pytest.raises(TableNotFound, match=r"Did you mean shop.orders\?"):
+        look(client)
