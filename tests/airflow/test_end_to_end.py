@@ -183,7 +183,7 @@ def test_two_changes_of_one_row_fail_the_task_for_good(orders, tmp_path):
     assert text.startswith("DuplicateMergeKeys: Several source rows match one row")
     assert f"id={last['id']}" in text
     assert "Make the source unique" in text
-    assert "Error code is: 30" in str(failed.value.__cause__)
+    assert failed.value.error.exit_code == 30
     assert orders.rows() == before
     assert orders.open("d/r/twice/-1") == []
 
