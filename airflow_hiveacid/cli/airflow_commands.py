@@ -58,7 +58,8 @@ class _Arguments(Arg):
 
 def _function(command: Command) -> Callable[[argparse.Namespace], None]:
     def run(arguments: argparse.Namespace) -> None:
-        if getattr(arguments, "path", None) is None and not arguments.metastore:
+        named = getattr(arguments, "path", None) or getattr(arguments, "metastore", None)
+        if hasattr(arguments, "conn_id") and not named:
             arguments.conn_id = arguments.conn_id or _DEFAULT_CONNECTION
         if status := command.execute(arguments):
             sys.exit(status)

@@ -3,16 +3,15 @@
 import argparse
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing, nullcontext
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
-from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import print_report
+from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.progress import FaultInjector, Phase, PhaseClock, PhaseObserver
@@ -61,7 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
     phases = PhaseClock([bar or _Progress(), *([fault] if fault else [])])
     with bar or nullcontext(), closing(MetastoreClient(target.metastore(arguments))) as client:
         report = clean(client, job, phases=phases)
-    return print_report(report, _as_text(report), as_json=arguments.json)
+    if not arguments.json:
+        _print(report)
+    return print_report(report, (), as_json=arguments.json)
 
 
 COMMAND = Command(
@@ -100,28 +101,22 @@ class _Progress(PhaseObserver):
         print(f"hiveacid: {text}", file=sys.stderr, flush=True)
 
 
-def _as_text(report: CleanReport) -> Iterator[str]:
+def _print(report: CleanReport) -> None:
     done = "to remove" if report.dry_run else "removed"
     size = bytes_in_words(report.bytes)
     kept = f"{len(report.kept)} kept"
     if any(directory.retained for directory in report.kept):
         kept += f", {bytes_in_words(report.bytes_retained)} of it for earlier versions"
-    yield f"{report.target}: {len(report.removed)} {done}, {size}; {kept}"
-    yield from aligned(
-        [
-            *((done, gone.path, bytes_in_words(gone.bytes), gone.why) for gone in report.removed),
-            *(
-                (
-                    "kept",
-                    kept.path,
-                    bytes_in_words(kept.bytes) if kept.retained else "",
-                    kept.reason,
-                )
-                for kept in report.kept
-            ),
-        ],
-        right=[2],
-    )
+    print(f"{report.target}: {len(report.removed)} {done}, {size}; {kept}")
+    rows = [
+        *((done, gone.path, bytes_in_words(gone.bytes), gone.why) for gone in report.removed),
+        *(
+            ("kept", each.path, bytes_in_words(each.bytes) if each.retained else "", each.reason)
+            for each in report.kept
+        ),
+    ]
+    if rows:
+        print_table(("what", "directory", "size", "why"), rows, right=[2])
     if report.requests_cleaned:
         requests = ", ".join(map(str, report.requests_cleaned))
-        yield f"  requests of the queue that are done with: {requests}"
+        print(f"  requests of the queue that are done with: {requests}")

@@ -1,24 +1,28 @@
 """`hiveacid compact`: compact a table with a Spark of this process."""
 
 import argparse
-from collections.abc import Iterator
+from contextlib import closing
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
-from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import local_spark, policy, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import outcome_counts, print_report
+from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.jobs.maintenance_jobs import MODES, CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
+
+_RESULTS = (
+    *("partition", "became", "of", "rows", "deletes", "read", "written", "stripes", "took"),
+)
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_arguments(parser)
     parser.add_argument(
         "--type",
-        choices=list(CompactionType),
+        choices=[kind.value for kind in CompactionType],
         help="compact whether it is worth it or not; rebalance sorts the rows, too, and gives those "
         "of full ACID tables new row ids",
     )
@@ -71,9 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
         conflict_policy=arguments.conflict_policy,
     )
     job.validate()
-    report = local_spark.run_on_spark(job, arguments.master, f"hiveacid compact {job.target}")
-    assert isinstance(report, CompactReport)
-    return print_report(report, _as_text(report), as_json=arguments.json)
+    report = _idle(job)
+    if report is None:
+        done = local_spark.run_on_spark(job, arguments.master, f"hiveacid compact {job.target}")
+        assert isinstance(done, CompactReport)
+        report = done
+    if not arguments.json:
+        _print(report)
+    return print_report(report, (), as_json=arguments.json)
 
 
 COMMAND = Command(
@@ -87,29 +96,52 @@ COMMAND = Command(
 )
 
 
-def _as_text(report: CompactReport) -> Iterator[str]:
-    yield f"{report.target}: {', '.join(outcome_counts(report)) or 'nothing to do'}"
-    rows = [
-        (
-            partition.outcome,
-            partition.type or "-",
-            partition.partition or partition.table,
-            partition.reason,
+def _idle(job: CompactJob) -> CompactReport | None:
+    """What there is to say where nothing is to be done, which takes no Spark to find out."""
+    from airflow_hiveacid.maintenance.idle_compaction import idle_report
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    assert job.metastore is not None
+    with closing(MetastoreClient(job.metastore)) as client:
+        return idle_report(client, job)
+
+
+def _print(report: CompactReport) -> None:
+    print(f"{report.target}: {', '.join(outcome_counts(report)) or 'nothing to do'}")
+    if report.partitions:
+        print_table(
+            ("outcome", "type", "partition", "reason"),
+            [
+                (each.outcome, each.type or "-", each.partition or each.table, each.reason)
+                for each in report.partitions
+            ],
         )
-        for partition in report.partitions
-    ]
-    for line, partition in zip(aligned(rows), report.partitions, strict=True):
-        yield line
-        yield from _results(partition)
+    compacted = [each for each in report.partitions if each.outcome == "compacted"]
+    if compacted:
+        print()
+        head = (
+            "partition",
+            "became",
+            "of",
+            "rows",
+            "deletes",
+            "read",
+            "written",
+            "stripes",
+            "took",
+        )
+        print_table(head, [_result(each) for each in compacted], right=[2, 3, 4, 5, 6, 8])
 
 
-def _results(partition: PartitionReport) -> Iterator[str]:
-    if partition.outcome != "compacted":
-        return
-    deletes = f" and {partition.deletes} deletes" if partition.deletes else ""
-    yield f"    {len(partition.replaced)} directories became {', '.join(partition.published)}"
-    yield (
-        f"    {partition.rows} rows{deletes}, {bytes_in_words(partition.bytes_read)} became "
-        f"{bytes_in_words(partition.bytes_written)}, {partition.stripes_copied} stripes copied, "
-        f"{partition.stripes_encoded} encoded, {sum(partition.seconds.values()):.1f} s"
+def _result(partition: PartitionReport) -> tuple[str, ...]:
+    return (
+        partition.partition or partition.table,
+        ", ".join(partition.published),
+        str(len(partition.replaced)),
+        str(partition.rows),
+        str(partition.deletes),
+        bytes_in_words(partition.bytes_read),
+        bytes_in_words(partition.bytes_written),
+        f"{partition.stripes_copied} copied, {partition.stripes_encoded} encoded",
+        f"{sum(partition.seconds.values()):.1f} s",
     )

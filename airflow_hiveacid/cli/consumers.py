@@ -6,9 +6,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import InvalidJob
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
     if consumers:
         head = ("consumer", "version", "behind")
         rows = [(one.name, str(one.version), str(one.behind)) for one in consumers]
-        print("\n".join(aligned([head, *rows], right=[1, 2])))
+        print_table(head, rows, right=[1, 2])
     return 0
 
 

@@ -5,9 +5,9 @@ import json
 from collections.abc import Sequence
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import PartitionDifference
 
@@ -27,16 +27,17 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print how many rows differ, partition by partition."""
-    found = _differences(arguments)
+    table, found = TableRef.parse(arguments.table).full_name, _differences(arguments)
     if arguments.json:
-        print(json.dumps([codec.encode(one) for one in found], ensure_ascii=False))
+        described = {"table": table, "partitions": [codec.encode(one) for one in found]}
+        print(json.dumps(described, ensure_ascii=False))
         return 0
     inserted, deleted = sum(one.inserted for one in found), sum(one.deleted for one in found)
-    print(f"{TableRef.parse(arguments.table)}: {inserted} rows inserted, {deleted} deleted")
+    print(f"{table}: {inserted} rows inserted, {deleted} deleted")
     named = [one for one in found if one.partition is not None]
     rows = [(one.partition or "", f"+{one.inserted}", f"-{one.deleted}") for one in named]
-    for line in aligned(rows, right=[1, 2]):
-        print(line)
+    if rows:
+        print_table(("partition", "inserted", "deleted"), rows, right=[1, 2])
     return 0
 
 

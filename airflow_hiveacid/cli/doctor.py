@@ -72,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             print("\n".join(_as_text(check)), flush=True)
     if arguments.json:
-        print(json.dumps([codec.encode(check) for check in checks], ensure_ascii=False))
+        described = [codec.encode(check) for check in checks]
+        print(json.dumps({"checks": described}, ensure_ascii=False))
     return next((check.exit_code for check in checks if not check.ok), 0)
 
 

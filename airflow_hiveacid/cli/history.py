@@ -8,6 +8,7 @@ from dataclasses import replace
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.maintenance.history_view import History
 
@@ -32,35 +33,35 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is known of a table's past, the newest first."""
-    ref = TableRef.parse(arguments.table)
-    return print_history(ref, arguments, arguments.limit, directories=arguments.directories)
-
-
-def print_history(
-    ref: TableRef, arguments: argparse.Namespace, limit: int, *, directories: bool = False
-) -> int:
-    """Print the history of a table.
-
-    Args:
-        ref: The table.
-        arguments: Where the metastore is, and whether programs read it.
-        limit: How many entries, at most.
-        directories: Whether to print the directories of each, too.
-    """
     from airflow_hiveacid.maintenance.table_history import table_history
     from airflow_hiveacid.metastore.client import MetastoreClient
 
+    ref, directories = TableRef.parse(arguments.table), arguments.directories
     with closing(MetastoreClient(target.metastore(arguments))) as client:
-        entries = table_history(client, ref, limit=limit, directories=directories)
+        entries = table_history(client, ref, limit=arguments.limit, directories=directories)
     if arguments.json:
         if not directories:
             entries = [replace(entry, directories=()) for entry in entries]
         described = [codec.encode(entry) for entry in entries]
         print(json.dumps({"table": ref.full_name, "history": described}, ensure_ascii=False))
     else:
-        history = History(ref.full_name, entries)
-        print("\n".join(history.lines(directories=directories)))
+        show_history(History(ref.full_name, entries), directories=directories)
     return 0
+
+
+def show_history(history: History, *, directories: bool = False) -> None:
+    """Print a history for people.
+
+    Args:
+        history: What is known of a table.
+        directories: Whether the directories of each entry follow it.
+    """
+    if directories or not history:
+        print("\n".join(history.lines(directories=directories)))
+        return
+    print(history.title)
+    head, rows, right = history.table()
+    print_table(head, rows, right)
 
 
 COMMAND = Command(

@@ -9,9 +9,9 @@ from typing import Any
 from airflow_hiveacid.acid import names
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.quantities import bytes_in_words
-from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import (
     BadMetadataFile,
     DataError,
@@ -25,13 +25,14 @@ _ERRORS: dict[type[DataError], str] = {
     MalformedName: "number_format",
     NotEnoughHistory: "not_enough_history",
 }
+_HEAD = ("state", "directory", "size", "files", "holds")
 # How many partitions make a line of progress, when only the end prints anything.
 _LINE_EVERY = 100
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_snapshot(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from airflow_hiveacid.listing import list_files
 
     status = 0
-    described: dict[str | None, dict[str, Any]] = {}
+    described: list[dict[str, Any]] = []
     with open_snapshot(arguments) as snapshot:
         if not arguments.json:
             print(
@@ -59,13 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
             except DataError as error:
                 status = status or error.exit_code
                 state = error
-            described[partition.name] = _as_json(state)
+            described.append({"partition": partition.name, **_as_json(state)})
             if not arguments.json:
-                title = [] if partition.name is None else [partition.name]
-                print("\n".join([*title, *_as_text(state, files)]), flush=True)
+                if partition.name is not None:
+                    print(partition.name)
+                _print(state, files)
     if arguments.json:
-        report = {"partitions": described} if snapshot.partitioned else described[None]
-        print(json.dumps(report, ensure_ascii=False))
+        print(json.dumps({"partitions": described}, ensure_ascii=False))
     return status
 
 
@@ -91,14 +92,14 @@ def _as_json(state: AcidDirectory | DataError) -> dict[str, Any]:
     }
 
 
-def _as_text(state: AcidDirectory | DataError, files: Sequence[FileStatus]) -> Iterator[str]:
+def _print(state: AcidDirectory | DataError, files: Sequence[FileStatus]) -> None:
     if isinstance(state, DataError):
-        yield f"  {state}"
-        return
-    rows = list(_describe(state, files))
-    if not rows:
-        yield "  empty"
-    yield from aligned(rows, right=[2, 3])
+        print(f"  {state}")
+    elif rows := list(_describe(state, files)):
+        print_table(_HEAD, rows, right=[2, 3])
+    else:
+        print("  empty")
+    sys.stdout.flush()
 
 
 def _describe(
@@ -116,8 +117,8 @@ def _describe(
     for role, listed in [*roles, ("not visible", unseen)]:
         for name in listed:
             inside = [f for f in files if f.path == name or f.path.startswith(f"{name}/")]
-            count = f"{len(inside)} file{'' if len(inside) == 1 else 's'}"
-            yield role, name, bytes_in_words(sum(f.size for f in inside)), count, _meaning(name)
+            size = bytes_in_words(sum(f.size for f in inside))
+            yield role, name, size, str(len(inside)), _meaning(name)
 
 
 def _meaning(name: str) -> str:

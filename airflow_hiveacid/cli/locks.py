@@ -2,19 +2,22 @@
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import age_in_words, iso_time
+from airflow_hiveacid.cli.terminal import print_table
+from airflow_hiveacid.jobs.run_token import unmarked_token
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.thrift.answers import HeldLock
+
+
+_HEAD = ("lock", "txn", "type", "state", "age", "on", "by", "run")
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -35,9 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
             locks += client.show_locks(queue_of(ref))
     locks.sort(key=lambda lock: lock.lock_id)
     if arguments.json:
-        print(json.dumps([_as_json(lock) for lock in locks], ensure_ascii=False))
+        print(json.dumps({"locks": [_as_json(lock) for lock in locks]}, ensure_ascii=False))
+    elif locks:
+        now = datetime.now(UTC)
+        print_table(_HEAD, [_row(lock, now) for lock in locks], right=[0, 1, 4])
     else:
-        print("\n".join(_as_text(locks)))
+        print("No locks.")
     return 0
 
 
@@ -68,29 +74,15 @@ def _as_json(lock: "HeldLock") -> dict[str, Any]:
     }
 
 
-def _as_text(locks: "Sequence[HeldLock]") -> Iterator[str]:
-    if not locks:
-        yield "No locks."
-        return
-    now = datetime.now(UTC)
-    yield from aligned(
-        [
-            (
-                f"lock {lock.lock_id}",
-                "" if lock.txn_id is None else f"txn {lock.txn_id}",
-                lock.type.name.lower(),
-                lock.state.name.lower(),
-                age_in_words(now, lock.acquired_at),
-                "/".join(
-                    filter(
-                        None,
-                        [lock.table.full_name if lock.table else lock.database, lock.partition],
-                    )
-                ),
-                f"{lock.user}@{lock.host}",
-                lock.agent_info or "",
-            )
-            for lock in locks
-        ],
-        right=[4],
+def _row(lock: "HeldLock", now: datetime) -> tuple[str, ...]:
+    place = lock.table.full_name if lock.table else lock.database
+    return (
+        str(lock.lock_id),
+        "" if lock.txn_id is None else str(lock.txn_id),
+        lock.type.name.lower(),
+        lock.state.name.lower(),
+        age_in_words(now, lock.acquired_at),
+        "/".join(filter(None, [place, lock.partition])),
+        f"{lock.user}@{lock.host}",
+        unmarked_token(lock.agent_info or ""),
     )

@@ -10,6 +10,7 @@ from airflow_hiveacid.cli import (
     cat,
     clean,
     compact,
+    completion,
     consumers,
     diff,
     doctor,
@@ -42,6 +43,7 @@ COMMANDS: Sequence[Command] = tuple(
         locks,
         txns,
         doctor,
+        completion,
     )
 )
 

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -11,9 +11,9 @@ from airflow_hiveacid.acid.compaction_decision import Decision, choose
 from airflow_hiveacid.acid.conflicts import MATRIX, matrix_rows
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.quantities import bytes_in_words
-from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import policy, target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.jobs import codec
 
@@ -50,9 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
             shown["conflicts"] = {first: sorted(then) for first, then in MATRIX.items()}
         print(json.dumps(shown, ensure_ascii=False))
     else:
-        print("\n".join(_as_text(ref, decisions)))
+        _print(ref, decisions)
         if arguments.conflicts:
-            print("\n".join(_conflicts()))
+            print(
+                "\nWhich of two writers that overlap in a partition succeed by the policy strict:"
+            )
+            head, *rows = matrix_rows()
+            print_table(head, rows)
     unreadable = any(decision.size.problem is not None for decision in decisions)
     return DataError.exit_code if unreadable else 0
 
@@ -68,11 +72,6 @@ COMMAND = Command(
 )
 
 
-def _conflicts() -> Iterator[str]:
-    yield "Which of two writers that overlap in a partition succeed by the policy strict:"
-    yield from aligned(matrix_rows())
-
-
 def _as_json(ref: TableRef, decisions: Sequence[Decision]) -> dict[str, Any]:
     partitions = []
     for decision in decisions:
@@ -81,10 +80,10 @@ def _as_json(ref: TableRef, decisions: Sequence[Decision]) -> dict[str, Any]:
     return {"table": ref.full_name, "partitions": partitions}
 
 
-def _as_text(ref: TableRef, decisions: Sequence[Decision]) -> Iterator[str]:
+def _print(ref: TableRef, decisions: Sequence[Decision]) -> None:
     called = [decision for decision in decisions if decision.type is not None]
     size = bytes_in_words(sum(decision.bytes for decision in called))
-    yield f"{ref}: {len(called)} of {len(decisions)} to compact, {size} to read"
+    print(f"{ref}: {len(called)} of {len(decisions)} to compact, {size} to read")
     rows = [
         (
             "-" if decision.type is None else decision.type.value,
@@ -94,4 +93,5 @@ def _as_text(ref: TableRef, decisions: Sequence[Decision]) -> Iterator[str]:
         )
         for decision in decisions
     ]
-    yield from aligned(rows, right=[2])
+    if rows:
+        print_table(("type", "partition", "to read", "reason"), rows, right=[2])

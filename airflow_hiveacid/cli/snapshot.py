@@ -30,7 +30,7 @@ def open_snapshot(arguments: argparse.Namespace) -> Iterator[VisibleTable]:
         ref = TableRef.parse(arguments.table)
         with (
             closing(MetastoreClient(target.metastore(arguments))) as client,
-            snapshot_of(client, ref, arguments.rules, arguments.as_of) as snapshot,
+            snapshot_of(client, ref, _rules(arguments), arguments.as_of) as snapshot,
         ):
             yield snapshot
     elif arguments.path and not arguments.table:
@@ -59,9 +59,13 @@ def _snapshot_of_path(arguments: argparse.Namespace) -> VisibleTable:
         partitions=partitions,
         write_ids=kind.parse(arguments.write_ids),
         txns=ValidTxnList.parse(arguments.txns) if arguments.txns else None,
-        rules=arguments.rules or Rules.HIVE4,
+        rules=_rules(arguments) or Rules.HIVE4,
         strict=arguments.rules is None,
     )
+
+
+def _rules(arguments: argparse.Namespace) -> Rules | None:
+    return None if arguments.rules is None else Rules(arguments.rules)
 
 
 def _is_partition_folder(storage: Storage) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.history import show_history
 from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.cli.selection import print_answer, selected
 from airflow_hiveacid.errors import InvalidJob, UserError
@@ -139,7 +140,7 @@ def _answer(
                     plain = [codec.encode(replace(entry, directories=())) for entry in entries]
                     results.append({"table": ref.full_name, "history": plain})
                     if not arguments.json:
-                        print(History(ref.full_name, entries))
+                        show_history(History(ref.full_name, entries))
                     return
                 case questions.DescribeDetail(ref):
                     detail = table_detail(client, ref)

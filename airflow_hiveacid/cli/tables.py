@@ -8,10 +8,10 @@ from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
-from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.maintenance.health_score import TableHealth
@@ -68,9 +68,12 @@ def run(arguments: argparse.Namespace) -> int:
         key=lambda health: (health.score, health.table),
     )
     if arguments.json:
-        print(json.dumps([codec.encode(health) for health in healths], ensure_ascii=False))
+        described = [codec.encode(health) for health in healths]
+        print(json.dumps({"tables": described}, ensure_ascii=False))
+    elif healths:
+        print_table(_HEAD, [_row(health) for health in healths], right=[0, 2, 3, 4, 5, 6, 7])
     else:
-        print("\n".join(_as_text(healths)))
+        print("No transactional table.")
     return DataError.exit_code if any(health.error for health in healths) else 0
 
 
@@ -93,13 +96,6 @@ def _measure(meter: "HealthMeter", names: Sequence[str]) -> Iterator[TableHealth
         yield from meter.measure(database)
     if not names:
         yield from meter.measure()
-
-
-def _as_text(healths: Sequence[TableHealth]) -> Iterator[str]:
-    if not healths:
-        yield "No transactional table."
-        return
-    yield from aligned([_HEAD, *map(_row, healths)], right=[0, 2, 3, 4, 5, 6, 7])
 
 
 def _row(health: TableHealth) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Which metastore, which table and which snapshot of it a command works on."""
 
 import argparse
+import os
 from collections.abc import Sequence
 
 from airflow_hiveacid.acid.as_of import AsOf
@@ -9,6 +10,9 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.errors import InvalidConnection, UserError
 from airflow_hiveacid.jobs.field_checks import require_partition_names
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+
+# Where the metastore is, unless a command says it.
+METASTORE_VARIABLE = "HIVEACID_METASTORE"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
     """Add the arguments that name a metastore."""
-    parser.add_argument("--metastore", metavar="URI", help="for example thrift://localhost:9083")
+    parser.add_argument(
+        "--metastore",
+        metavar="URI",
+        help="for example thrift://localhost:9083 (default: the variable HIVEACID_METASTORE)",
+    )
     parser.add_argument(
         "--conn-id", metavar="ID", help="an Airflow connection to a metastore, instead of its URI"
     )
@@ -68,8 +76,7 @@ def add_snapshot(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rules",
-        type=Rules,
-        choices=tuple(Rules),
+        choices=[rules.value for rules in Rules],
         help="read a directory exactly as this Hive does; by default as the metastore's version or "
         "Hive 4 does, but without the rows that Hive 4.0 shows by mistake: those of an overwrite "
         "that is still open, and of a delta that was compacted onto its own range",
@@ -97,7 +104,7 @@ def add_conflict_policy(parser: argparse.ArgumentParser) -> None:
     """Add the argument that says what becomes of writers that overlap."""
     parser.add_argument(
         "--conflict-policy",
-        choices=list(ConflictPolicy),
+        choices=[policy.value for policy in ConflictPolicy],
         default=ConflictPolicy.HIVE.value,
         help="what becomes of it when others commit in the same partitions meanwhile: what the "
         "metastore decides, or also what `hiveacid plan --conflicts` shows, or changes of different "
@@ -113,16 +120,20 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
         InvalidJob: The address cannot be read.
         UserError: No metastore is named, or one in two ways.
     """
-    if bool(arguments.metastore) == bool(arguments.conn_id):
-        raise UserError("Say which metastore: --metastore URI, or --conn-id of Airflow.")
+    uris = arguments.metastore
+    if not arguments.conn_id:
+        uris = uris or os.environ.get(METASTORE_VARIABLE)
+    if bool(uris) == bool(arguments.conn_id):
+        raise UserError(
+            "Say which metastore: --metastore URI, or --conn-id of Airflow.",
+            remedy=f"{METASTORE_VARIABLE}=thrift://host:9083 in the environment says it, too.",
+        )
     if arguments.conn_id and (arguments.tls or arguments.tls_ca_file):
         raise UserError(
             "A connection says itself whether there is TLS: leave --tls to --metastore."
         )
-    if arguments.metastore:
-        options = MetastoreOptions(
-            uris=arguments.metastore, tls=arguments.tls, tls_ca_file=arguments.tls_ca_file
-        )
+    if uris:
+        options = MetastoreOptions(uris=uris, tls=arguments.tls, tls_ca_file=arguments.tls_ca_file)
         options.validate()
         return options
     try:

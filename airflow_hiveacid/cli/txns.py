@@ -4,21 +4,23 @@ import argparse
 import getpass
 import json
 import sys
-from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.text_table import aligned
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import age_in_words, iso_time
+from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.run_token import unmarked_token
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.thrift.answers import TxnInfo
+
+
+_HEAD = ("txn", "open for", "heartbeat", "by", "run")
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +82,10 @@ def _list(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
         described = {"open": [_as_json(txn) for txn in open_], "aborted": aborted}
         print(json.dumps(described, ensure_ascii=False))
     else:
-        print("\n".join(_as_text(open_, aborted)))
+        print(f"{len(open_)} open, {aborted} aborted")
+        if open_:
+            now = datetime.now(UTC)
+            print_table(_HEAD, [_row(txn, now) for txn in open_], right=[0, 1, 2])
     return 0
 
 
@@ -130,20 +135,13 @@ def _as_json(txn: "TxnInfo") -> dict[str, Any]:
     }
 
 
-def _as_text(txns: "Sequence[TxnInfo]", aborted: int) -> Iterator[str]:
-    now = datetime.now(UTC)
-    yield f"{len(txns)} open, {aborted} aborted"
-    rows = [
-        (
-            f"txn {txn.txn_id}",
-            "" if txn.started_at is None else f"open for {age_in_words(now, txn.started_at)}",
-            ""
-            if txn.last_heartbeat is None
-            else f"heartbeat {age_in_words(now, txn.last_heartbeat)} ago",
-            f"{txn.user}@{txn.host.partition('/')[0]}",
-            unmarked_token(txn.host.partition("/")[2]),
-        )
-        for txn in txns
-    ]
-    if rows:
-        yield from aligned(rows)
+def _row(txn: "TxnInfo", now: datetime) -> tuple[str, ...]:
+    host, _, run_token = txn.host.partition("/")
+    silent = age_in_words(now, txn.last_heartbeat)
+    return (
+        str(txn.txn_id),
+        age_in_words(now, txn.started_at),
+        silent and f"{silent} ago",
+        f"{txn.user}@{host}",
+        unmarked_token(run_token),
+    )

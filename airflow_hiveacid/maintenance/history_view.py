@@ -45,7 +45,16 @@ class History(Sequence[HistoryEntry]):
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        return html_table(self._title, _HEAD, [*map(_cells, self)])
+        return html_table(self.title, _HEAD, [*map(_cells, self)])
+
+    @property
+    def title(self) -> str:
+        """What it is the history of, and how many entries there are."""
+        return f"{self._table}: {len(self)} {'entry' if len(self) == 1 else 'entries'}"
+
+    def table(self) -> tuple[Sequence[str], Sequence[Sequence[str]], Sequence[int]]:
+        """The names of its columns, its rows, and the numbers of those that are aligned to the right."""
+        return _HEAD, [*map(_cells, self)], _RIGHT
 
     def lines(self, *, directories: bool = False) -> Iterator[str]:
         """The lines that it prints.
@@ -53,7 +62,7 @@ class History(Sequence[HistoryEntry]):
         Args:
             directories: Whether the directories of each entry follow it.
         """
-        yield self._title
+        yield self.title
         if not self._entries:
             return
         head, *lines = aligned([_HEAD, *map(_cells, self)], right=_RIGHT)
@@ -63,10 +72,6 @@ class History(Sequence[HistoryEntry]):
             if directories and entry.directories:
                 rows = [*map(_directory_cells, entry.directories)]
                 yield from (f"        {row}" for row in aligned(rows, right=[2, 3]))
-
-    @property
-    def _title(self) -> str:
-        return f"{self._table}: {len(self)} {'entry' if len(self) == 1 else 'entries'}"
 
 
 def _cells(entry: HistoryEntry) -> tuple[str, ...]:

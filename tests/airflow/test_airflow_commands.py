@@ -49,9 +49,11 @@ def test_every_command_has_its_place_and_its_help(airflow, capsys):
 def test_the_metastore_is_that_of_the_usual_connection(airflow, client, database):
     folders = AcidFolders.create(client, f"{database}.t")
     folders.insert()
-    (table,) = json.loads(airflow("hiveacid", "tables", database, "--json"))
+    (table,) = json.loads(airflow("hiveacid", "tables", database, "--json"))["tables"]
     assert (table["table"], table["deltas"]) == (folders.ref.full_name, 1)
-    (other,) = json.loads(airflow("hiveacid", "tables", database, "--json", "--conn-id", "other"))
+    (other,) = json.loads(airflow("hiveacid", "tables", database, "--json", "--conn-id", "other"))[
+        "tables"
+    ]
     assert other["table"] == table["table"]
 
 

@@ -21,8 +21,10 @@ def lay_out(case, folder):
 
 
 def inspect(capsys, folder, write_ids, *options):
+    """The exit status, and the state of each partition by its name."""
     status = main(["inspect", "--path", str(folder), "--write-ids", write_ids, "--json", *options])
-    return status, json.loads(capsys.readouterr().out)
+    partitions = json.loads(capsys.readouterr().out)["partitions"]
+    return status, {state.pop("partition"): state for state in partitions}
 
 
 def options_of(case):
@@ -37,7 +39,7 @@ def test_a_directory_is_reported_as_that_hive_reads_it(capsys, tmp_path, case, r
     status, printed = inspect(
         capsys, tmp_path, case["validWriteIds"], "--rules", rules, *options_of(case)
     )
-    expected = case["expect"][rules]
+    (printed,), expected = printed.values(), case["expect"][rules]
     assert status == (30 if "error" in expected else 0)
     assert set(printed) == ({"error"} if "error" in expected else set(KEYS))
     for key, value in expected.items():
@@ -55,6 +57,7 @@ def test_by_default_nothing_is_shown_by_mistake(capsys, tmp_path, case):
     lay_out(case, tmp_path)
     _, printed = inspect(capsys, tmp_path, case["validWriteIds"], *options_of(case))
     expected = {key: value for key, value in case["recommended"].items() if key in KEYS}
+    (printed,) = printed.values()
     assert {key: printed[key] for key in expected} == expected
 
 
@@ -63,9 +66,8 @@ def test_a_folder_of_partitions_is_reported_by_partition(capsys):
         capsys, DATA / "tables/part_dyn", "default.part_dyn:9:9223372036854775807::"
     )
     assert status == 0
-    assert list(printed) == ["partitions"]
-    assert "dt=a b%2Fc%3Dd%3A%25/k=9" in printed["partitions"]
-    assert printed["partitions"]["dt=2024-01-02/k=1"]["base"] == "base_0000007"
+    assert "dt=a b%2Fc%3Dd%3A%25/k=9" in printed
+    assert printed["dt=2024-01-02/k=1"]["base"] == "base_0000007"
 
 
 def test_one_unreadable_partition_does_not_hide_the_others(capsys, tmp_path):
@@ -74,8 +76,8 @@ def test_one_unreadable_partition_does_not_hide_the_others(capsys, tmp_path):
         (tmp_path / name / "bucket_00000").write_text("x")
     status, printed = inspect(capsys, tmp_path, "db.t:1:9223372036854775807::")
     assert status == 30
-    assert printed["partitions"]["k=1"] == {"error": "number_format"}
-    assert printed["partitions"]["k=2"]["deltas"] == ["delta_0000001_0000001_0000"]
+    assert printed["k=1"] == {"error": "number_format"}
+    assert printed["k=2"]["deltas"] == ["delta_0000001_0000001_0000"]
 
 
 def test_text_says_what_each_directory_is(capsys):
@@ -83,6 +85,7 @@ def test_text_says_what_each_directory_is(capsys):
     assert main(["inspect", "--path", str(folder), "--write-ids", "db.t:2:2::"]) == 0
     title, *lines = capsys.readouterr().out.splitlines()
     assert title.startswith(str(folder))
+    assert lines.pop(0).split() == ["state", "directory", "size", "files", "holds"]
     assert [line.split()[:2] for line in lines[:3]] == [
         ["read", "delta_0000001_0000001_0000"],
         ["read", "delete_delta_0000002_0000002_0000"],

@@ -54,7 +54,7 @@ def test_tables_as_json_have_all_figures(client, database, folders, hiveacid):
     ) as txn:
         status, printed = hiveacid("tables", folders.ref.full_name, "--json")
     assert status == 0
-    (table,) = json.loads(printed)
+    (table,) = json.loads(printed)["tables"]
     assert (table["table"], table["deltas"], table["score"]) == (folders.ref.full_name, 12, 90)
     assert table["oldest_txn"]["txn_id"] == txn.txn_id
     assert table["oldest_txn"]["run_token"] == TOKEN
@@ -67,6 +67,28 @@ def test_a_table_that_cannot_be_measured_is_an_exit_code(database, hiveacid):
     assert hiveacid("tables", f"{database}.missing")[0] == 30
     assert hiveacid("tables", "nowhere")[0] == 20
     assert hiveacid("tables", database) == (0, "No transactional table.\n")
+
+
+@FAKE
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((), "1 delta directory (limit 10)"),
+        (("--type", "major"), "delta_0000001_0000001_0000 is all there is."),
+        (("--type", "minor"), "delta_0000001_0000001_0000 is the only delta."),
+    ],
+)
+def test_a_compaction_with_nothing_to_do_starts_no_spark(
+    client, database, hiveacid, monkeypatch, options, reason
+):
+    folders = AcidFolders.create(client, f"{database}.t")
+    folders.insert()
+    monkeypatch.delattr("airflow_hiveacid.cli.local_spark.run_on_spark")
+    status, printed = hiveacid("compact", folders.ref.full_name, *options, "--json")
+    (partition,) = json.loads(printed)["partitions"]
+    assert (status, partition["outcome"]) == (0, "skipped")
+    assert reason in partition["reason"]
+    assert client.show_locks(folders.ref) == []
 
 
 @FAKE
@@ -123,10 +145,12 @@ def test_locks_are_shown_with_their_holders(client, database, hiveacid):
         client, targets=[Target(folders.ref, Operation.UPDATE)], run_token=TOKEN, user="ann"
     ) as txn:
         _, printed = hiveacid("locks", name)
-        (lock,) = json.loads(hiveacid("locks", name, "--json")[1])
-        everything = json.loads(hiveacid("locks", "--json")[1])
-    assert name in printed
-    assert f"txn {txn.txn_id}" in printed
+        (lock,) = json.loads(hiveacid("locks", name, "--json")[1])["locks"]
+        everything = json.loads(hiveacid("locks", "--json")[1])["locks"]
+    head, shown = printed.splitlines()
+    assert head.split()[:4] == ["lock", "txn", "type", "state"]
+    assert shown.split()[1:4] == [str(txn.txn_id), "excl_write", "acquired"]
+    assert name in shown
     assert "ann@" in printed
     assert (lock["txn_id"], lock["user"], lock["state"]) == (txn.txn_id, "ann", "acquired")
     assert (lock["database"], lock["table"]) == (database, "t")
@@ -139,7 +163,9 @@ def test_a_transaction_is_shown_and_aborted_with_a_reason(client, hiveacid):
     listed = json.loads(hiveacid("txns", "list", "--json")[1])
     (shown,) = (txn for txn in listed["open"] if txn["txn_id"] == txn_id)
     assert (shown["user"], shown["host"], shown["run_token"]) == ("ann", "here", TOKEN)
-    assert f"txn {txn_id}" in hiveacid("txns", "list")[1]
+    head, *rows = hiveacid("txns", "list")[1].splitlines()[1:]
+    assert head.split()[0] == "txn"
+    assert str(txn_id) in [row.split()[0] for row in rows]
     status, printed = hiveacid("txns", "abort", str(txn_id), "--reason", "a ghost")
     assert (status, printed) == (0, f"Transaction {txn_id} of ann@here/{TOKEN} is aborted.\n")
     assert client.heartbeat(txn_id) is TxnLiveness.ABORTED
@@ -206,7 +232,7 @@ def diagnose(hms, capsys):
     def diagnose(*arguments):
         capsys.readouterr()
         status = main(["doctor", "--metastore", hms.uri, "--json", *arguments])
-        checks = json.loads(capsys.readouterr().out)
+        checks = json.loads(capsys.readouterr().out)["checks"]
         return status, {check["name"]: check for check in checks if not check["ok"]}
 
     return diagnose
@@ -256,7 +282,7 @@ def test_a_doctor_finds_that_java_is_missing(diagnose, monkeypatch, tmp_path):
 
 def test_a_doctor_tells_a_metastore_that_is_not_there(capsys):
     status = main(["doctor", "--metastore", "thrift://127.0.0.1:1", "--json"])
-    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)}
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert status == 40
     assert checks["metastore"]["ok"] is False
     assert "127.0.0.1:1" in checks["metastore"]["found"]
@@ -265,13 +291,16 @@ def test_a_doctor_tells_a_metastore_that_is_not_there(capsys):
 
 def test_a_doctor_tells_a_connection_that_cannot_be_used(capsys):
     status = main(["doctor", "--metastore", "thrift:no", "--json"])
-    *_, connection = json.loads(capsys.readouterr().out)
+    *_, connection = json.loads(capsys.readouterr().out)["checks"]
     assert (status, connection["name"], connection["ok"]) == (20, "connection", False)
     assert "thrift:no" in connection["found"]
 
 
-def test_a_metastore_must_be_named_in_one_way(capsys):
+def test_a_metastore_must_be_named_in_one_way(capsys, monkeypatch):
     assert main(["locks"]) == 20
+    monkeypatch.setenv("HIVEACID_METASTORE", "thrift://127.0.0.1:1")
+    assert main(["locks"]) == 40
+    assert "127.0.0.1:1" in capsys.readouterr().err
     assert main(["locks", "--metastore", "thrift://h:1", "--conn-id", "hms"]) == 20
     assert "--metastore URI, or --conn-id" in capsys.readouterr().err
 

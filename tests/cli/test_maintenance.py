@@ -58,8 +58,9 @@ def test_a_plan_shows_who_may_overlap_when_it_is_asked_to(table, hiveacid):
 
 def test_a_plan_has_a_reason_for_every_partition(table, hiveacid):
     status, printed = hiveacid("plan", str(table[0]))
-    title, first, second = printed.splitlines()
+    title, head, first, second = printed.splitlines()
     assert status == 0
+    assert head.split() == ["type", "partition", "to", "read", "reason"]
     assert title.startswith(f"{table[0]}: 1 of 2 to compact, ")
     assert first.split()[:2] == ["major", "day=mon"]
     assert "12 delta directories (limit 10)" in first
@@ -155,10 +156,13 @@ def test_a_compaction_is_told_in_lines_and_a_failure_by_its_exit_code(
     assert status == 0
     title, *lines = printed.splitlines()
     assert title == f"{ref}: 1 compacted, 1 skipped"
-    assert lines[0].split()[:3] == ["compacted", "minor", "day=mon"]
-    assert lines[1].startswith("    12 directories became delta_0000001_0000012_v")
-    assert lines[2].startswith("    12 rows, ")
-    assert lines[3].split()[:3] == ["skipped", "-", "day=tue"]
+    shown = [line.split() for line in lines]
+    assert shown[0] == ["outcome", "type", "partition", "reason"]
+    assert shown[1][:3] == ["compacted", "minor", "day=mon"]
+    assert shown[2][:3] == ["skipped", "-", "day=tue"]
+    assert shown[4][:5] == ["partition", "became", "of", "rows", "deletes"]
+    assert shown[5][1].startswith("delta_0000001_0000012_v")
+    assert shown[5][:1] + shown[5][2:5] == ["day=mon", "12", "12", "0"]
     broken = root / "day=tue" / "delta_0000013_0000013_0000" / "bucket_00000"
     broken.write_bytes(broken.read_bytes()[:-20])
     other = root / "day=tue" / "delta_0000012_0000012_0000" / "bucket_00000"

@@ -88,7 +88,7 @@ def diagnosed(case: Case, capsys: pytest.CaptureFixture[str]) -> str:
     """What the doctor says about the files; "" if all is well."""
     capsys.readouterr()
     main(["doctor", "--metastore", case.uri, "--json", "--table", case.name])
-    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)}
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     return "" if checks["files"]["ok"] else str(checks["files"]["found"])
 
 

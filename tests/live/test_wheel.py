@@ -107,7 +107,7 @@ def test_airflow_tells_why_a_connection_does_not_work(installed):
 @pytest.mark.parametrize("command", [("airflow", "hiveacid"), ("hiveacid",)])
 def test_the_doctor_finds_a_working_environment(installed, command):
     ended = installed.run(*command, "doctor", "--conn-id", "hive_acid_default", "--json")
-    checks = {check["name"]: check["ok"] for check in json.loads(ended.stdout)}
+    checks = {check["name"]: check["ok"] for check in json.loads(ended.stdout)["checks"]}
     assert all(checks.values())
     assert checks.keys() >= {"packages", "pyspark", "java", "metastore", "warehouse"}
 

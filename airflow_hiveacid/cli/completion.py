@@ -1,0 +1,167 @@
+"""`hiveacid completion`: what a shell completes when somebody presses Tab."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.target import METASTORE_VARIABLE
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+
+_TABLES = "tables"
+# The arguments that are the name of a table.
+_NAMES_OF_TABLES = ("table", "names")
+
+_BASH = """\
+_hiveacid() {{
+    local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
+    local command=${{COMP_WORDS[1]}} words=
+    if ((COMP_CWORD == 1)); then
+        words="{commands}"
+    else
+        case "$command $previous" in
+{values}
+            *)
+                case "$command" in
+{options}
+                esac
+                if [[ -n ${variable} && $current != -* && " {with_tables} " == *" $command "* ]]; then
+                    words+=" $(hiveacid completion tables 2>/dev/null)"
+                fi
+                ;;
+        esac
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -o default -F _hiveacid hiveacid
+"""
+
+_ZSH = """\
+#compdef hiveacid
+_hiveacid() {{
+    local previous=$words[CURRENT-1] command=$words[2] found=
+    if ((CURRENT == 2)); then
+        found="{commands}"
+    else
+        case "$command $previous" in
+{values}
+            *)
+                case "$command" in
+{options}
+                esac
+                if [[ -n ${variable} && $PREFIX != -* && " {with_tables} " == *" $command "* ]]; then
+                    found+=" $(hiveacid completion tables 2>/dev/null)"
+                fi
+                ;;
+        esac
+    fi
+    compadd -- ${{=found}} || _files
+}}
+compdef _hiveacid hiveacid
+"""
+
+
+@dataclass
+class _Completed:
+    """What can follow the name of a command.
+
+    Attributes:
+        words: Its options, and the names of what is below it.
+        values: The values of those options that have a choice; of others none.
+        has_tables: Whether it takes the name of a table.
+    """
+
+    words: list[str] = field(default_factory=list)
+    values: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    has_tables: bool = False
+
+    def take(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of a parser, and of those below it."""
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for name, below in action.choices.items():
+                    self.words.append(name)
+                    self.take(below)
+                continue
+            self.words += action.option_strings
+            self.has_tables |= not action.option_strings and action.dest in _NAMES_OF_TABLES
+            choices = tuple(map(str, action.choices or ()))
+            if not action.option_strings:
+                self.words += choices
+            elif action.nargs != 0:
+                self.values |= dict.fromkeys(action.option_strings, choices)
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "shell",
+        choices=("bash", "zsh", _TABLES),
+        help="print the script for this shell; or, for the script, the names of all tables",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the script, or what it asks for."""
+    if arguments.shell == _TABLES:
+        print("\n".join(_tables()))
+        return 0
+    # It has this command, too.
+    from airflow_hiveacid.cli.main import COMMANDS
+
+    completed: dict[str, _Completed] = {}
+    for command in COMMANDS:
+        parser = argparse.ArgumentParser()
+        command.configure(parser)
+        completed[command.name] = _Completed()
+        completed[command.name].take(parser)
+    script = _BASH if arguments.shell == "bash" else _ZSH
+    variable = "words" if arguments.shell == "bash" else "found"
+    print(
+        script.format(
+            commands=" ".join([*completed, "--help", "--version"]),
+            values="\n".join(_values(completed, variable)),
+            options="\n".join(_options(completed, variable)),
+            with_tables=" ".join(name for name, each in completed.items() if each.has_tables),
+            variable=METASTORE_VARIABLE,
+        ),
+        end="",
+    )
+    return 0
+
+
+COMMAND = Command(
+    name="completion",
+    help="print what completes commands when Tab is pressed",
+    description="Print a script that lets a shell complete commands, options and their values, and, "
+    f"where {METASTORE_VARIABLE} is set, names of tables. In ~/.bashrc or ~/.zshrc: "
+    'eval "$(hiveacid completion bash)", or zsh.',
+    configure=_configure,
+    run=run,
+)
+
+
+def _values(completed: dict[str, _Completed], variable: str) -> Iterator[str]:
+    """What follows an option that takes a value."""
+    for name, command in completed.items():
+        for option, values in command.values.items():
+            yield f'            "{name} {option}") {variable}="{" ".join(values)}" ;;'
+
+
+def _options(completed: dict[str, _Completed], variable: str) -> Iterator[str]:
+    for name, command in completed.items():
+        words = " ".join(dict.fromkeys(command.words))
+        yield f'                    {name}) {variable}="{words}" ;;'
+
+
+def _tables() -> Iterator[str]:
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    uris = os.environ.get(METASTORE_VARIABLE)
+    if not uris:
+        return
+    options = MetastoreOptions.of(uris)
+    with closing(MetastoreClient(options)) as client:
+        for database in client.get_databases():
+            yield from (f"{database}.{table}" for table in client.get_tables(database))

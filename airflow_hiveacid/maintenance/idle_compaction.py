@@ -1,0 +1,58 @@
+"""Finding out that a compaction has nothing to do, before anything is started for it."""
+
+from airflow_hiveacid.acid.compaction import CompactionType, not_worth
+from airflow_hiveacid.acid.compaction_decision import Decision, choose
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
+from airflow_hiveacid.maintenance.survey import Survey, compactable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+
+
+def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | None:
+    """The report of a compaction that has nothing to do.
+
+    Args:
+        client: The metastore.
+        job: What is asked for.
+
+    Returns:
+        None where there is, or may be, something to do, or an error to find.
+    """
+    ref = TableRef.parse(job.target)
+    if job.mode != "auto" and client.version is MetastoreVersion.HMS3:
+        return None
+    if job.mode == "worker":
+        waiting = CompactionQueue(client).waiting(job.pool, ref)
+        return CompactReport(target=ref.full_name) if waiting is None else None
+    compactable(client, ref)
+    decisions = choose(Survey(client, job.policy).survey([ref], job.partitions), job.budget)
+    reasons = [_reason(job, decision) for decision in decisions]
+    if any(reason is None for reason in reasons):
+        return None
+    return CompactReport(
+        target=ref.full_name,
+        partitions=tuple(
+            PartitionReport(
+                table=ref.full_name,
+                partition=decision.size.partition,
+                outcome="skipped",
+                reason=reason or "",
+            )
+            for decision, reason in zip(decisions, reasons, strict=True)
+        ),
+    )
+
+
+def _reason(job: CompactJob, decision: Decision) -> str | None:
+    """Why a partition is left alone; None if it may not be."""
+    size = decision.size
+    if size.problem is not None:
+        return None
+    if job.type is None:
+        return decision.reason if decision.type is None else None
+    nothing = not_worth(
+        CompactionType(job.type), size.base, size.deltas, size.has_originals, size.misread
+    )
+    return None if nothing is None else nothing.what
