@@ -18,8 +18,10 @@ from airflow_hiveacid.sql.statement import SqlStatement
 _REMEDY = "MERGE does what takes more than a condition."
 
 
-def update_job(statement: SqlStatement, tree: exp.Update) -> UpdateJob:
-    """UPDATE ... SET ... WHERE ..."""
+def update_job(statement: SqlStatement, tree: exp.Update) -> UpdateJob | MergeJob:
+    """UPDATE ... SET ... [FROM ...] WHERE ..."""
+    if tree.args.get("from_") is not None:
+        return _update_from(statement, tree)
     statement.only(tree, ("this", "expressions", "where"), "UPDATE", _REMEDY)
     target, inputs = _Target(statement, tree.this, "Updating"), Inputs(statement, tree)
     return UpdateJob(
@@ -28,6 +30,45 @@ def update_job(statement: SqlStatement, tree: exp.Update) -> UpdateJob:
         set=target.assignments(tree.expressions, inputs),
         where=target.condition(tree.args.get("where"), inputs),
         inputs=inputs.sources,
+    )
+
+
+def _update_from(statement: SqlStatement, tree: exp.Update) -> MergeJob:
+    """The merge that says the same; a row that has two partners is an error in both."""
+    statement.only(tree, ("this", "expressions", "from_", "where", "with_"), "UPDATE", _REMEDY)
+    where = tree.args.get("where")
+    if where is None:
+        statement.refuse(
+            tree.args["from_"],
+            "UPDATE with FROM needs WHERE, which says which rows belong together.",
+        )
+    for part in (where, *tree.expressions):
+        if (query := part.find(exp.Query)) is not None:
+            statement.refuse(
+                query,
+                "A subquery in a condition or a value of UPDATE with FROM is not supported.",
+                "Put it into a query after FROM.",
+            )
+    using = tree.args["from_"].this
+    if using.args.get("joins"):
+        statement.refuse(
+            using.args["joins"][0],
+            "UPDATE from several tables is not supported.",
+            "Write FROM (SELECT ... FROM ... JOIN ...) AS s.",
+        )
+    target = _Target(statement, tree.this, "Updating")
+    source, alias = _merge_source(statement, tree, using)
+    if alias.lower() == target.alias.lower():
+        statement.refuse(
+            using, f"The table and its source are both called {alias}.", "Name one AS s."
+        )
+    return MergeJob(
+        target=target.name,
+        source=source,
+        on=target.expression(where.this),
+        when=(MatchedUpdate(target.assignments(tree.expressions)),),
+        target_alias=target.alias,
+        source_alias=alias,
     )
 
 
@@ -47,7 +88,7 @@ def merge_job(statement: SqlStatement, tree: exp.Merge) -> MergeJob:
     """MERGE INTO ... USING ... ON ... WHEN ..."""
     statement.only(tree, ("this", "using", "on", "whens", "with_"), "MERGE")
     target = _Target(statement, tree.this, "Merging into")
-    source, alias = _merge_source(statement, tree)
+    source, alias = _merge_source(statement, tree, tree.args["using"])
     for part in (tree.args["on"], tree.args["whens"]):
         if (query := part.find(exp.Query)) is not None:
             statement.refuse(
@@ -122,11 +163,12 @@ class _Target:
         return node.name.lower()
 
 
-def _merge_source(statement: SqlStatement, tree: exp.Merge) -> tuple[Source, str]:
-    using = tree.args["using"]
+def _merge_source(
+    statement: SqlStatement, tree: exp.Merge | exp.Update, using: exp.Expr
+) -> tuple[Source, str]:
     alias = using.alias or (using.name if isinstance(using, exp.Table) else "")
     if not alias:
-        statement.refuse(using, "The source of MERGE needs a name.", "Write USING (...) AS s.")
+        statement.refuse(using, "The source needs a name.", "Write (...) AS s.")
     inputs = Inputs(statement, tree)
     query = exp.select("*").from_(using.copy())
     if (clause := tree.args.get("with_")) is not None:

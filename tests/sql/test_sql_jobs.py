@@ -122,6 +122,20 @@ CASES = {
         inputs=FEED,
         target_alias="x",
     ),
+    "UPDATE t SET a = s.a, t.n = t.n + 1 FROM feed AS s WHERE t.id = s.id AND s.n > 1": MergeJob(
+        target="db.t",
+        source=TableSource("db.feed"),
+        on="t.id = s.id AND s.n > 1",
+        when=(MatchedUpdate({"a": "s.a", "n": "t.n + 1"}),),
+    ),
+    "WITH u AS (SELECT * FROM feed) UPDATE other.t o SET a = u.a FROM u WHERE o.id = u.id": MergeJob(
+        target="other.t",
+        source=QuerySource("WITH u AS (SELECT * FROM `db__feed` AS `feed`) SELECT * FROM u", FEED),
+        on="o.id = u.id",
+        when=(MatchedUpdate({"a": "u.a"}),),
+        target_alias="o",
+        source_alias="u",
+    ),
     "DELETE FROM t": DeleteJob(target="db.t"),
     "DELETE FROM t WHERE db.t.id IN (SELECT f.id FROM db.feed AS f WHERE f.day = t.day)": DeleteJob(
         target="db.t",
