@@ -85,7 +85,7 @@ COMMAND = Command(
     name="sql",
     help="run SQL: CREATE, ALTER, DROP, SHOW, DESCRIBE, SELECT, INSERT, UPDATE, DELETE, MERGE, ...",
     description="Run statements of SQL on ACID tables one after the other, each in a transaction of "
-    "its own, and answer questions: SHOW, DESCRIBE and SELECT. Spark is started for what works on "
+    "its own, and answer questions: SHOW, DESCRIBE, EXPLAIN and SELECT. Spark is started for what works on "
     "rows or files, and for a SELECT of more than the columns of a table.",
     configure=_configure,
     run=run,
@@ -124,6 +124,7 @@ def _answer(
 ) -> None:
     """Print the answer of a question, or keep it for the end."""
     from airflow_hiveacid.cli.answers import answer
+    from airflow_hiveacid.cli.explanation import explain
     from airflow_hiveacid.maintenance.history_view import History
     from airflow_hiveacid.maintenance.table_detail import table_detail
     from airflow_hiveacid.maintenance.table_history import table_history
@@ -148,7 +149,11 @@ def _answer(
                     if not arguments.json:
                         print(detail)
                     return
-            found = answer(client, question)
+            found = (
+                explain(client, question.job)
+                if isinstance(question, questions.Explain)
+                else answer(client, question)
+            )
     results.append(found.to_dict())
     if not arguments.json:
         print_answer(found)

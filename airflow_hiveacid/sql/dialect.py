@@ -25,8 +25,11 @@ class HiveAcidSql(Spark):
     """
 
     class Tokenizer(Spark.Tokenizer):
-        """Takes SHOW apart into words, which Spark's passes on as one text."""
+        """Takes SHOW and EXPLAIN apart into words, which Spark's passes on as one text."""
 
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: kind for word, kind in Spark.Tokenizer.KEYWORDS.items() if word != "EXPLAIN"
+        }
         COMMANDS: ClassVar[set[TokenType]] = Spark.Tokenizer.COMMANDS - {TokenType.SHOW}
 
     class Parser(SparkParser):

@@ -7,13 +7,16 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.definitions import DATABASE
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.words import Words
 
 WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "SELECT", "VALUES"})
+Explained = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob
 _DATABASES = ("DATABASES", "SCHEMAS")
 _IN = ("IN", "FROM")
 _HISTORY = 100
@@ -132,6 +135,13 @@ class Select:
     limit: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a statement that changes rows."""
+
+    job: Explained
+
+
 Question = (
     ShowDatabases
     | ShowTables
@@ -147,6 +157,7 @@ Question = (
     | DescribeDatabase
     | DescribeDetail
     | Select
+    | Explain
 )
 
 

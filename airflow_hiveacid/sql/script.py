@@ -1,6 +1,7 @@
 """Reading a text of SQL statements into jobs: the entry to this folder."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from sqlglot import exp
@@ -12,14 +13,21 @@ from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
 from airflow_hiveacid.sql.commands import alter_job, convert_job, restore_job
 from airflow_hiveacid.sql.definitions import DATABASE, create_database_job, drop_job
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
-from airflow_hiveacid.sql.questions import Question, is_question, question_of, select_of
+from airflow_hiveacid.sql.questions import (
+    Explain,
+    Explained,
+    Question,
+    is_question,
+    question_of,
+    select_of,
+)
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
 from airflow_hiveacid.sql.tables import create_job, truncate_job
 
 _SUPPORTED = (
     "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, RESTORE TABLE, CONVERT TABLE, "
-    "CREATE, DROP and ALTER TABLE, CREATE and DROP DATABASE, and for `hiveacid sql` SHOW, DESCRIBE "
-    "and SELECT"
+    "CREATE, DROP and ALTER TABLE, CREATE and DROP DATABASE, and for `hiveacid sql` SHOW, DESCRIBE, "
+    "EXPLAIN and SELECT"
 )
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.Insert: insert_job,
@@ -86,6 +94,8 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
     try:
         if is_question(statement):
             return question_of(statement)
+        if statement.tokens[0].text.upper() == "EXPLAIN":
+            return _explain(statement)
         step = _step(statement)
         if isinstance(step, ScriptedJob):
             step.validate()
@@ -97,6 +107,20 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
         raise statement.error(None, "It cannot be read; a part of it may be missing.") from error
     except InvalidJob as error:
         raise statement.error(None, error.what, error.remedy) from error
+
+
+def _explain(statement: SqlStatement) -> Explain:
+    if len(statement.tokens) == 1:
+        statement.refuse(None, "EXPLAIN needs a statement.")
+    job = _step(replace(statement, tokens=statement.tokens[1:]))
+    if not isinstance(job, Explained):
+        statement.refuse(
+            statement.tokens[1],
+            "EXPLAIN of this is not supported.",
+            "It tells what INSERT, UPDATE, DELETE, MERGE and TRUNCATE read, write and lock.",
+        )
+    job.validate()
+    return Explain(job)
 
 
 def _step(statement: SqlStatement) -> ScriptedJob | Question:

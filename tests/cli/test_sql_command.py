@@ -9,7 +9,7 @@ import pytest
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.maintenance.acid_folders import AcidFolders, path_of
 
@@ -98,6 +98,36 @@ def test_what_is_at_work_is_shown(hiveacid, client, database) -> None:
         "ann",
     )
     assert shown["COMPACTIONS"] == []
+
+
+def test_a_statement_is_explained_without_spark(hiveacid, client, database) -> None:
+    ref = TableRef(database, "t")
+    sql = (
+        f"CREATE TABLE {ref} (id int) PARTITIONED BY (day date); CREATE TABLE {database}.s (id int)"
+    )
+    assert hiveacid("sql", sql)[0] == 0
+    table = client.get_table(ref)
+    days = ["2026-11-01", "2026-11-02"]
+    client.add_partitions(ref, [HivePartition.new(table, [day]) for day in days])
+    merge = f"""
+        EXPLAIN MERGE INTO {ref} t USING {database}.s s ON t.id = s.id AND t.day = DATE '{days[0]}'
+        WHEN MATCHED THEN DELETE
+    """
+    with Transaction(client, targets=[Target(ref, Operation.UPDATE)], user="ann") as txn:
+        status, said = hiveacid("sql", merge, "--json")
+    assert status == 0
+    told = json.loads(said)
+    assert [row["partition"] for row in told["rows"]] == [f"day={days[0]}"]
+    assert told["statement"]["partitions"] == "at most 1 of 2"
+    assert told["locks"][ref.full_name].startswith(
+        "EXCL_WRITE on the partitions that the source has"
+    )
+    assert told["locks"][f"{database}.s"] == "SHARED_READ on the table"
+    (waits,) = told["in the way now"].values()
+    assert f"transaction {txn.txn_id} (user ann" in waits
+    told = json.loads(hiveacid("sql", f"EXPLAIN DELETE FROM {ref}", "--json")[1])
+    assert (len(told["rows"]), "in the way now" in told) == (2, False)
+    assert client.show_locks(ref) == []
 
 
 def test_rows_of_a_table_are_selected_without_spark(hiveacid, client, database, capsys) -> None:

@@ -1,0 +1,169 @@
+"""EXPLAIN: what a statement would read, write and lock, and who is in its way; without Spark."""
+
+from collections.abc import Mapping, Sequence
+
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.acid.locks import (
+    LockType,
+    Operation,
+    TableRef,
+    lock_components,
+    read_lock_components,
+)
+from airflow_hiveacid.acid.merge import NotMatchedBySourceDelete, NotMatchedBySourceUpdate
+from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.cli.answers import Answer, Cell, Rows
+from airflow_hiveacid.errors import NotTransactional
+from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.lock_request import collides, describe
+from airflow_hiveacid.sql.partition_conditions import named_partitions, possible_partitions
+from airflow_hiveacid.sql.questions import Explained
+
+_BY_SOURCE = (NotMatchedBySourceDelete, NotMatchedBySourceUpdate)
+Values = Mapping[str, Mapping[str, str | None]]
+
+
+def explain(client: MetastoreClient, job: Explained) -> Answer:
+    """Say which partitions of its table a statement can touch, and how it locks.
+
+    Args:
+        client: The metastore.
+        job: The statement.
+
+    Raises:
+        NotTransactional: Its table is a plain one.
+        TableNotFound: A table that it names does not exist.
+    """
+    table = client.get_table(TableRef.parse(job.target))
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref} is not a transactional table.")
+    operation, keys = _operation(job), {key.name: key.type for key in table.partition_keys}
+    known: Values = {}
+    if keys:
+        names = client.get_partition_names(table.ref)
+        known = {name: dict(parse_partition_name(name)) for name in names}
+    touched = _touched(job, keys, known)
+    details: dict[str, Mapping[str, Cell]] = {
+        "statement": {
+            "does": operation.value,
+            "table": table.ref.full_name,
+            "kind": table.kind.value,
+            "buckets": _buckets(table),
+            "partitions": f"at most {len(touched)} of {len(known)}" if keys else "none",
+        },
+        "locks": dict(_locks(client, job, operation, keys)),
+    }
+    if waits := _in_the_way(client, job, operation, bool(keys)):
+        details["in the way now"] = waits
+    columns = ("partition", "base", "base_bytes", "deltas", "delta_bytes")
+    return Answer(columns, _sizes(client, table, touched if keys else None), details)
+
+
+def _operation(job: Explained) -> Operation:
+    match job:
+        case InsertJob():
+            return Operation.OVERWRITE if job.overwrite else Operation.INSERT
+        case UpdateJob():
+            return Operation.UPDATE
+        case DeleteJob():
+            return Operation.DELETE
+        case MergeJob():
+            return Operation.MERGE
+    return Operation.OVERWRITE
+
+
+def _touched(job: Explained, keys: Mapping[str, str], known: Values) -> list[str]:
+    """The partitions that may be read or replaced; an append reads none."""
+    match job:
+        case InsertJob(overwrite=False):
+            specs = job.partitions or ([job.static] if job.static else [])
+            return named_partitions(specs, keys, known)
+        case InsertJob():
+            specs = job.partitions or [job.static or {}]
+            return named_partitions(specs, keys, known)
+        case TruncateJob():
+            return named_partitions([job.partition or {}], keys, known)
+        case MergeJob():
+            # A row that cannot meet the condition is a row without a source.
+            by_source = any(isinstance(clause, _BY_SOURCE) for clause in job.when)
+            condition = None if by_source else job.on
+            return possible_partitions(condition, job.target_alias, keys, known, qualified=True)
+    return possible_partitions(job.where, job.target_alias, keys, known)
+
+
+def _sources(job: Explained) -> list[TableRef]:
+    """The tables that a statement reads beside its own."""
+    inputs: Sequence[object] = ()
+    if isinstance(job, UpdateJob | DeleteJob):
+        inputs = [*job.inputs.values()]
+    elif isinstance(job, InsertJob | MergeJob):
+        source = job.source
+        inputs = [*source.inputs.values()] if isinstance(source, QuerySource) else [source]
+    names = {each.name for each in inputs if isinstance(each, TableSource | ChangesSource)}
+    return sorted(TableRef.parse(name) for name in names)
+
+
+def _locks(
+    client: MetastoreClient, job: Explained, operation: Operation, keys: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    ref = TableRef.parse(job.target)
+    type_ = lock_components(client.version, operation, ref, bool(keys))[0].type
+    where = "on the table"
+    if keys and isinstance(job, MergeJob):
+        where = (
+            "on the partitions that the source has rows for, if ON ties all keys; else on the table"
+        )
+    elif keys and isinstance(job, InsertJob) and (job.partitions or job.static):
+        where = "on the partitions that it names"
+    elif keys and isinstance(job, TruncateJob) and job.partition:
+        where = "on the partitions below"
+    locks = [(ref.full_name, f"{type_.name} {where}")]
+    for source in _sources(job):
+        # Of its own table it has the lock already.
+        if source != ref and client.get_table(source).kind is not TableKind.NOT_ACID:
+            locks.append((source.full_name, f"{LockType.SHARED_READ.name} on the table"))
+    return locks
+
+
+def _in_the_way(
+    client: MetastoreClient, job: Explained, operation: Operation, partitioned: bool
+) -> dict[str, Cell]:
+    """The locks that it would wait for at the moment."""
+    ref = TableRef.parse(job.target)
+    asked = [*lock_components(client.version, operation, ref, partitioned)]
+    for source in _sources(job):
+        asked += read_lock_components(source, True)
+    refs = sorted({TableRef(each.database, each.table) for each in asked})
+    locks = [lock for each in refs for lock in client.show_locks(each)]
+    waits = [lock for lock in locks if collides(client.version, lock, asked)]
+    return {f"lock {lock.lock_id}": describe(lock) for lock in waits}
+
+
+def _sizes(client: MetastoreClient, table: HiveTable, names: Sequence[str] | None) -> Rows:
+    if names is not None and not names:
+        return []
+    decisions = Survey(client, CompactionPolicy()).survey([table.ref], names)
+    return [
+        (
+            size.partition or "",
+            size.base or ("original files" if size.has_originals else None),
+            size.base_bytes,
+            len(size.deltas),
+            size.delta_bytes,
+        )
+        for size in sorted(
+            (decision.size for decision in decisions), key=lambda size: size.partition or ""
+        )
+    ]
+
+
+def _buckets(table: HiveTable) -> str:
+    if not table.bucket_columns:
+        return "none"
+    return f"{table.num_buckets} by {', '.join(table.bucket_columns)}"

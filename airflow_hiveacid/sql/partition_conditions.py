@@ -1,0 +1,123 @@
+"""Which partitions a condition leaves, as far as it says so in plain words."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlglot import exp, parse_one
+
+from airflow_hiveacid.sql.dialect import HiveAcidSql
+
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DIGITS = re.compile("[0-9]{1,18}")
+
+
+def possible_partitions(
+    condition: str | None,
+    alias: str,
+    keys: Mapping[str, str],
+    partitions: Mapping[str, Mapping[str, str | None]],
+    *,
+    qualified: bool = False,
+) -> list[str]:
+    """The partitions that are not ruled out by ``key = literal`` and ``key IN (literals)``.
+
+    Whatever else a condition says rules out more of them when it is evaluated.
+
+    Args:
+        condition: The condition; None is always true.
+        alias: What the table is called in it.
+        keys: The partition keys with their types.
+        partitions: The values of the keys of each partition, by its name.
+        qualified: Whether a column without a table may be that of another one.
+    """
+    wanted = dict(_fixed(condition, alias, keys, qualified)) if condition else {}
+    return [
+        name
+        for name, values in partitions.items()
+        if all(_may_be(keys[key], values[key], allowed) for key, allowed in wanted.items())
+    ]
+
+
+def _fixed(
+    condition: str, alias: str, keys: Mapping[str, str], qualified: bool
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """The values that a key can have; of several such parts of a condition, the last one counts."""
+    where = parse_one(f"SELECT 1 WHERE {condition}", read=HiveAcidSql).args["where"].this.unnest()
+    for part in where.flatten() if isinstance(where, exp.And) else [where]:
+        node = part.unnest()
+        if isinstance(node, exp.EQ):
+            column, values = node.this, [node.expression]
+            if not isinstance(column, exp.Column):
+                column, values = node.expression, [node.this]
+        elif isinstance(node, exp.In) and node.expressions:
+            column, values = node.this, node.expressions
+        else:
+            continue
+        if not isinstance(column, exp.Column):
+            continue
+        name, table = column.name.lower(), column.table.lower()
+        mine = table == alias.lower() or (not table and not qualified)
+        if mine and name in keys:
+            texts = [_literal(keys[name], value) for value in values]
+            if None not in texts:
+                yield name, frozenset(text for text in texts if text is not None)
+
+
+def _literal(type_: str, node: exp.Expr) -> str | None:
+    """A literal as the text of its value, if it can only mean one value of this type."""
+    if isinstance(node, exp.Cast) and node.to.is_type("date"):
+        node = node.this
+    if not isinstance(node, exp.Literal) or (node.is_int and type_ not in _NUMBERS):
+        return None
+    return _normal(type_, str(node.this))
+
+
+def _may_be(type_: str, text: str | None, allowed: frozenset[str]) -> bool:
+    """Whether the value of a partition can be one of some; null is none of them."""
+    if text is None:
+        return False
+    known = _normal(type_, text)
+    return known is None or known in allowed
+
+
+def _normal(type_: str, text: str) -> str | None:
+    """The one text of a value; None where there may be several."""
+    if type_ == "string":
+        return text
+    if type_ == "date":
+        return text if _DATE.fullmatch(text) else None
+    if type_ in _NUMBERS and _DIGITS.fullmatch(text):
+        return str(int(text))
+    return None
+
+
+def named_partitions(
+    specs: Sequence[Mapping[str, str | None]],
+    keys: Mapping[str, str],
+    partitions: Mapping[str, Mapping[str, str | None]],
+) -> list[str]:
+    """The partitions with all values of one of several PARTITION clauses.
+
+    Args:
+        specs: Keys and values of each, some keys or all.
+        keys: The partition keys with their types.
+        partitions: The values of the keys of each partition, by its name.
+    """
+    return [
+        name
+        for name, values in partitions.items()
+        if any(
+            all(_is(keys, key.lower(), value, values) for key, value in spec.items())
+            for spec in specs
+        )
+    ]
+
+
+def _is(
+    keys: Mapping[str, str], key: str, value: str | None, values: Mapping[str, str | None]
+) -> bool:
+    if key not in keys or value is None or values[key] is None:
+        return value is None and key in keys and values[key] is None
+    wanted = _normal(keys[key], value)
+    return wanted is None or _may_be(keys[key], values[key], frozenset({wanted}))

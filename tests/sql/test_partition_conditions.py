@@ -1,0 +1,53 @@
+"""Which partitions EXPLAIN takes for ruled out: never one that the engine would read."""
+
+import pytest
+
+from airflow_hiveacid.sql.partition_conditions import named_partitions, possible_partitions
+
+KEYS = {"day": "date", "n": "int", "s": "string"}
+PARTITIONS = {
+    "a": {"day": "2026-01-01", "n": "1", "s": "x"},
+    "b": {"day": "2026-01-02", "n": "02", "s": "2"},
+    "c": {"day": "2026-1-2", "n": None, "s": "02"},
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        (None, "abc"),
+        ("id = 7", "abc"),
+        ("day = '2026-01-01'", "ac"),
+        ("t.day = DATE '2026-01-01' AND id > 1", "ac"),
+        ("(day = '2026-01-01') AND (id = 1 OR id = 2)", "ac"),
+        ("day = '2026-01-01' OR n = 2", "abc"),
+        ("NOT day = '2026-01-01'", "abc"),
+        ("day IN ('2026-01-02', '2026-01-03')", "bc"),
+        ("day IN (SELECT day FROM u)", "abc"),
+        ("DAY = '2026'", "abc"),
+        ("2 = n", "b"),
+        ("n = '2'", "b"),
+        ("n = 2.0", "abc"),
+        ("n = -2", "abc"),
+        ("n = 1 + 1", "abc"),
+        ("n = NULL", "abc"),
+        ("s = 'x'", "a"),
+        ("s = 2", "abc"),
+        ("other.day = '2026-01-01'", "abc"),
+        ("n <=> 2", "abc"),
+    ],
+)
+def test_only_what_cannot_be_is_ruled_out(condition: str | None, left: str) -> None:
+    assert possible_partitions(condition, "t", KEYS, PARTITIONS) == list(left)
+
+
+def test_a_column_without_a_table_may_be_of_the_source() -> None:
+    for condition, left in (("n = 1", "abc"), ("t.n = 1", "a")):
+        assert possible_partitions(condition, "t", KEYS, PARTITIONS, qualified=True) == list(left)
+
+
+def test_partitions_are_named_by_some_keys_or_all() -> None:
+    assert named_partitions([{"N": "2"}, {"s": "x"}], KEYS, PARTITIONS) == ["a", "b"]
+    assert named_partitions([{"n": None}], KEYS, PARTITIONS) == ["c"]
+    assert named_partitions([{}], KEYS, PARTITIONS) == ["a", "b", "c"]
+    assert named_partitions([], KEYS, PARTITIONS) == []
