@@ -2,9 +2,8 @@
 
     PYTHONPATH=. python bench/retry.py --rows 4000000 --rounds 3 --json out.json
 
-Merges of one row in twenty, all over a table, and appends of a whole table: in turn one that nothing
-happens to, and one whose transaction is aborted when its files are there and it is about to commit.
-Of the latter, the bytes of the user's columns are compared with those that the first transaction had
+An append of a whole table and a merge of one row in twenty, all over it: in turn one that nothing happens
+to, and one whose transaction is aborted when its files are there and it is about to commit. Of the latter, the bytes of the user's columns are compared with those that the first transaction had
 published. `ratio` is the time of the second commit by that of an undisturbed job.
 """
 
@@ -73,10 +72,6 @@ class Retries:
         self.runs = 0
         self.figures: dict[str, dict[str, list[float]]] = {}
 
-    def new_table(self) -> None:
-        self.client.drop_table(TABLE)
-        self.client.create_table(HiveTable.new(TABLE, COLUMNS))
-
     def run(self, job: Job, *observers: PhaseObserver) -> tuple[float, RunReport]:
         self.runs += 1
         options = WriteOptions(run_token=f"bench/{self.runs}/retry/-1")
@@ -87,6 +82,13 @@ class Retries:
             seconds = seconds_of(lambda: reports.append(job(table)))
         return seconds, reports[0]
 
+    def go(self, batches: Batches) -> None:
+        for measure_one in (self.undisturbed, self.disturbed):
+            self.client.drop_table(TABLE)
+            self.client.create_table(HiveTable.new(TABLE, COLUMNS))
+            measure_one("append", lambda table: table.append(batches.all))
+            measure_one("merge", upsert(batches.spread))
+
     def undisturbed(self, name: str, job: Job) -> None:
         seconds, _ = self.run(job)
         self._add(name, whole=seconds)
@@ -95,7 +97,7 @@ class Retries:
         losing = Losing(self.client, self.folder)
         silence = Heartbeat.silence
         try:
-            seconds, report = self.run(job, losing)
+            _, report = self.run(job, losing)
         finally:
             Heartbeat.silence = silence  # type: ignore[method-assign]
         retry = report.commit_retry
@@ -106,7 +108,6 @@ class Retries:
         compared = sum(same_bytes(losing.published[each], files[each]) for each in files)
         self._add(
             name,
-            with_second_commit=seconds,
             second_commit=retry.seconds,
             saved=retry.seconds_saved,
             megabytes=retry.bytes / 1e6,
@@ -164,20 +165,12 @@ def measure(rows: int, rounds: int, folder: Path) -> dict[str, dict[str, list[fl
         spark = session(folder)
         client.create_table(HiveTable.new(TABLE, COLUMNS))
         retries = Retries(client, spark, hms.uri, folder)
+        # What Java compiles only after it has run often is compiled then.
+        retries.go(Batches(spark, max(rows // 10, 1000), folder))
+        retries.figures.clear()
         batches = Batches(spark, rows, folder)
-        works: dict[str, tuple[Job, bool]] = {
-            "append": (lambda table: table.append(batches.all), False),
-            "merge": (upsert(batches.spread), True),
-        }
-        for number in range(rounds + 1):
-            for name, (job, filled) in works.items():
-                for go in (retries.undisturbed, retries.disturbed):
-                    retries.new_table()
-                    if filled:
-                        retries.run(works["append"][0])
-                    go(name, job)
-            if not number:  # The first round warms up.
-                retries.figures.clear()
+        for _ in range(rounds):
+            retries.go(batches)
         spark.stop()
     return retries.figures
 

@@ -13,6 +13,9 @@ from airflow_hiveacid.acid.locks import (
     lock_components,
 )
 from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import (
     AnswerLost,
     CommitUncertain,
@@ -26,6 +29,8 @@ from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage import Storage
+from tests.engine.acid_tables import create
+from tests.engine.compaction_case import Case
 from tests.engine.lost_commit import CHANGES, OLD, Change, Entered, update
 from tests.observers import At
 
@@ -256,6 +261,46 @@ def test_who_has_had_a_turn_does_not_queue_again(lost):
         lost.run(update("id = 2"))
     lost.case.client.unlock(*waiting)
     assert lost.case.rows() == [(1, "new", "x"), *OLD[1:]]
+    lost.check_sound()
+
+
+@CONFLICTS
+@FAKE
+def test_who_was_ended_by_somebody_while_an_answer_got_lost_ends(lost, monkeypatch):
+    def away(client: MetastoreClient, *arguments: Any) -> Any:
+        lost.expire(silent=False)
+        raise AnswerLost("It went away.")
+
+    def begin() -> None:
+        monkeypatch.setattr(MetastoreClient, "add_dynamic_partitions", away)
+
+    with pytest.raises(AnswerLost):
+        lost.run(update("id = 1"), At(Phase.REGISTER, begin))
+    assert lost.case.rows() == OLD
+    lost.check_sound()
+
+
+@CONFLICTS
+@FAKE
+def test_tables_of_all_kinds_that_change_together(lost):
+    case, database = lost.case, lost.case.ref.database
+    flat, bucketed = f"{database}.flat", f"{database}.bucketed"
+    columns = {"id": "int", "v": "string", "p": "string"}
+    create(case.client, flat, columns, kind=TableKind.INSERT_ONLY)
+    create(case.client, bucketed, columns, bucket_columns=["id"], num_buckets=2)
+    rows = [(7, "new", "x"), (8, "new", "y")]
+    options = WriteOptions(run_token="d/all/t/-1")
+    with MultiTableTransaction(
+        case.uri, spark=case.spark, options=options, observers=[At(Phase.COMMIT, lost.expire)]
+    ) as txn:
+        txn.table(flat).append(case.frame(*rows))
+        txn.table(bucketed).append(case.frame(*rows))
+        txn.table(case.name).append(case.frame(*rows))
+        txn.table(case.name).update({"v": "'changed'"}, "id = 1")
+    assert txn.report.commit_retry is not None
+    assert case.rows() == [(1, "changed", "x"), *OLD[1:], *rows]
+    for name in (flat, bucketed):
+        assert Case(case.spark, case.client, case.uri, name).rows() == rows
     lost.check_sound()
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
+from functools import partial
 from types import TracebackType
 
 from airflow_hiveacid.acid.locks import (
@@ -169,9 +170,14 @@ class LiveTransaction:
             been silent for too long was aborted for that alone.
         """
         silence = 0.0 if self._heartbeat is None else self._heartbeat.silence
-        if isinstance(error, TransactionAborted) and silence <= self._timeout:
+        awake = silence <= self._timeout
+        if awake and isinstance(error, TransactionAborted):
             return False
-        return self.attempt("abort the transaction", self._abort_surely)
+        # One that is refused for a conflict is aborted by that.
+        must_be_open = awake and not isinstance(error, WriteConflict)
+        return self.attempt(
+            "abort the transaction", partial(self._abort_surely, must_be_open=must_be_open)
+        )
 
     def commit_alone(self, tables: Iterable[TableRef], limit_seconds: float) -> None:
         """Wait until no other writer who asks for this is about to commit on some tables.
@@ -334,22 +340,28 @@ class LiveTransaction:
     def _abort_txn(self) -> None:
         self._client.abort_txn(self.txn_id)
 
-    def _abort_surely(self) -> None:
+    def _abort_surely(self, *, must_be_open: bool) -> None:
         """Abort it, and wait for a metastore that is away for as long as a transaction lives."""
         deadline = Deadline(self._timeout)
         while True:
             try:
                 with self._client.within(max(deadline.left, OUTCOME_PAUSE_SECONDS)):
-                    return self._abort_txn()
-            except TransactionAborted:
-                # Forgotten, like those that nobody has asked to commit only if they were aborted.
-                if self._state is State.OPEN:
-                    return
-                raise  # It was committed.
+                    if must_be_open and self._client.heartbeat(self.txn_id) is not TxnLiveness.OPEN:
+                        raise TransactionAborted(f"Somebody has ended transaction {self.txn_id}.")
+                    must_be_open = False
+                    return self._abort_forgotten_or_not()
             except MetastoreError as error:
                 if deadline.left <= 0 or not error.retryable:
                     raise
             time.sleep(OUTCOME_PAUSE_SECONDS)
+
+    def _abort_forgotten_or_not(self) -> None:
+        try:
+            self._abort_txn()
+        except TransactionAborted:
+            # It is forgotten: one that nobody has asked to commit only if it was aborted.
+            if self._state is not State.OPEN:
+                raise
 
     def _remove_owned(self) -> None:
         while self._owned:
