@@ -68,7 +68,7 @@ def digest_of(token: str) -> str:
 class Standing(StrEnum):
     """What is known of the transaction of a note that has no mark."""
 
-    OPEN = "open"
+    OPEN = "open"  # It may still commit; or it is younger than the lists, and nobody knows.
     ABORTED = "aborted"
     VALID = "valid"  # Committed; or aborted, and forgotten.
     IMPOSSIBLE = "impossible"  # There never was such a transaction, so the note means nothing.
@@ -91,12 +91,13 @@ def standing(
         valid: Fresh lists of the tables, by name.
     """
     lists = {name: valid[name] for name in write_ids if name in valid}
-    if not 1 <= txn_id <= txns.high_watermark or home not in lists:
+    if txn_id < 1 or home not in lists or write_ids[home] < 1:
         return Standing.IMPOSSIBLE
-    if not 1 <= write_ids[home] <= lists[home].high_watermark:
-        return Standing.IMPOSSIBLE
-    if txn_id in txns.open:
+    # Its write id may have been given after the lists were made, and the note written.
+    if txn_id > txns.high_watermark or txn_id in txns.open:
         return Standing.OPEN
+    if write_ids[home] > lists[home].high_watermark:
+        return Standing.IMPOSSIBLE
     # Another table may have been dropped since; a new one of its name begins to count at 1.
     known = {name: own for name, own in write_ids.items() if name in lists}
     left = {name: own for name, own in known.items() if own <= lists[name].high_watermark}

@@ -73,6 +73,7 @@ class InspectedFolder:
         keep: What stays, and why.
         plan: The decision on its ACID directories; None when there was none to be made.
         committed_notes: Notes on runs that were committed, which do not say so yet.
+        names: The directories that were listed.
     """
 
     folder: PartitionFolder
@@ -80,6 +81,7 @@ class InspectedFolder:
     keep: tuple[Stay, ...] = ()
     plan: CleaningPlan | None = None
     committed_notes: tuple[NoteFile, ...] = ()
+    names: frozenset[str] = frozenset()
 
 
 class Inspection:
@@ -273,7 +275,7 @@ class Inspection:
         ]
         staging = self._stale_staging(storage, sorted(names), listing.files)
         keep = tuple(replace(stay, bytes=sizes[stay.path]) for stay in plan.keep)
-        return InspectedFolder(folder, (*garbage, *staging), keep, plan)
+        return InspectedFolder(folder, (*garbage, *staging), keep, plan, names=frozenset(names))
 
     def _retained(self, listing: FolderListing) -> dict[str, str]:
         """What versions need that are young enough, or consumers, and why."""

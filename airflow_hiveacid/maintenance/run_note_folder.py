@@ -132,10 +132,10 @@ class RunNoteFolder:
     def _judge_by_name(self, file: NoteFile, txns: ValidTxnList) -> RunOutcome:
         """Decide as far as the name tells: it has the number of the transaction."""
         txn_id = file.name.txn_id
-        exists = txn_id is not None and 1 <= txn_id <= txns.high_watermark
-        if not file.is_of_later_format or not exists or txn_id in txns.aborted:
+        if not file.is_of_later_format or not txn_id or txn_id in txns.aborted:
             return RunOutcome.NOT_APPLIED
-        return RunOutcome.OPEN if txn_id in txns.open else RunOutcome.UNPROVEN
+        may_commit = txn_id in txns.open or txn_id > txns.high_watermark
+        return RunOutcome.OPEN if may_commit else RunOutcome.UNPROVEN
 
     def _names(self, since: float | None = None) -> list[NoteName]:
         parsed = (

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from airflow_hiveacid.acid.cleaning import CleaningPlan, Stay
+from airflow_hiveacid.acid.cleaning import Stay
 from airflow_hiveacid.acid.consumers import registered
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.names import Base, parse_directory
 from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
@@ -142,11 +143,8 @@ class _Cleaner:
             for inspected in map(self._remove, waiting):
                 cleaned.append(inspected)
                 for request in requests:
-                    if (
-                        request.partition == inspected.folder.partition
-                        and inspected.plan is not None
-                    ):
-                        self._mark_cleaned(request, inspected.plan, inspection.txns)
+                    if request.partition == inspected.folder.partition:
+                        self._mark_cleaned(request, inspected, inspection.txns)
         return cleaned
 
     def _remove(self, inspected: InspectedFolder) -> InspectedFolder:
@@ -203,12 +201,17 @@ class _Cleaner:
         return [request for request in shown if request.state == READY_FOR_CLEANING]
 
     def _mark_cleaned(
-        self, request: QueuedCompaction, plan: CleaningPlan, txns: ValidTxnList
+        self, request: QueuedCompaction, inspected: InspectedFolder, txns: ValidTxnList
     ) -> None:
         """End a request for which nothing is left to be done, so that others can be made."""
         # A worker calls its request ready for cleaning just before it commits.
         committed = request.txn_id is None or txns.is_valid(request.txn_id)
-        if not committed or not plan.is_clean_up_to(request.highest_write_id):
+        plan = inspected.plan
+        if plan is None or not committed or not plan.is_clean_up_to(request.highest_write_id):
+            return
+        if late := self._come_late(inspected, request.highest_write_id):
+            # Only now, as nothing that is aborted has staged files any more to come from.
+            self.warnings.append(f"Cleaning will take a run more: {late} has appeared meanwhile.")
             return
         if request.highest_write_id is None:
             self.warnings.append(f"Not marked as cleaned, for want of a write id: {request}.")
@@ -216,6 +219,20 @@ class _Cleaner:
         with self._phases(Phase.REGISTER, "what is cleaned"):
             self._queue.cleaned(request)
         self.requests_cleaned.append(request.id)
+
+    def _come_late(self, inspected: InspectedFolder, highest: int | None) -> str | None:
+        """A directory that has appeared since the inspection, with a write id that is forgotten soon.
+
+        A writer that was asleep has published it although it is aborted: it had asked before.
+        """
+        for name in sorted(Storage.of(inspected.folder.location).list_directories()):
+            parsed = None if name in inspected.names else parse_directory(name)
+            if parsed is None or parsed.visibility_txn:
+                continue
+            first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
+            if highest is None or first <= highest:
+                return name
+        return None
 
 
 def retention_of(
