@@ -16,9 +16,9 @@ WORKERS ?= 2
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
-UNIT := not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams
+UNIT := not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not protocol
 
-.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults consumers conflicts streams fuzz live bench docs lock clean
+.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults consumers conflicts streams protocol fuzz live bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ conflicts: setup ## Let all kinds of writers overlap, on real metastores and wit
 
 streams: setup ## Kill streams, metastores and brokers twenty times; a stream for 30 minutes (hours)
 	@$(RUN) STREAM_MINUTES=$${STREAM_MINUTES:-30} python -m pytest -m streams -s tests/streams
+
+protocol: setup ## Search millions of states of the protocol's model, replay its traces (minutes)
+	@$(RUN) python -m pytest -m protocol -s --numprocesses $(WORKERS) --dist worksteal tests/protocol
 
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live

@@ -1,0 +1,133 @@
+"""What the writers of the model do, as a statement of the engine, with plain Python for Spark.
+
+A change counts the value of one row up, an append adds a row with the value 0. The table is
+`(id int, v int)` without partitions; reading rows and writing flat files is all that is done here.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.locks import MetastoreVersion, Operation
+from airflow_hiveacid.acid.row_id import RowId, decode_bucket
+from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
+from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.write import row_overlaps, statement
+from airflow_hiveacid.engine.write.context import Counts, WriteContext
+from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
+from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
+from airflow_hiveacid.engine.write.statement import Preparation, Statement
+from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.scan.visible_rows import visible_rows
+from airflow_hiveacid.storage import Storage
+
+Rows = dict[RowId, tuple[int, int]]
+
+
+@dataclass(eq=False)
+class Counting(Statement):
+    """An append of one row, or a change of one."""
+
+    key: int
+    changes: bool
+
+    @property
+    def operation(self) -> Operation:
+        return Operation.UPDATE if self.changes else Operation.INSERT
+
+    @property
+    def changes_single_rows(self) -> bool:
+        return self.changes
+
+    def prepare(self, preparation: Preparation) -> None:
+        self.look_up(preparation)
+
+    def run(self, context: WriteContext) -> Counts:
+        with context.phases(Phase.READ):
+            # Where the snapshot cannot be read any more, this says so.
+            found = context.snapshot([])
+        with context.phases(Phase.WRITE):
+            if not self.changes:
+                context.output.write_rows([(self.key, 0)], replace=False)  # type: ignore[arg-type]
+                return Counts(inserted=1)
+            seen = rows_of(self.table.folder, *_view(context))
+            gone = {row_id: v for row_id, (key, v) in seen.items() if key == self.key}
+            keys = sorted((0, decode_bucket(each.bucket).writer_id, *each) for each in gone)
+            names = (PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
+            columns = [pa.array(column) for column in zip(*keys, strict=True)]
+            table = pa.table(dict(zip(names, columns, strict=True)))
+            context.output.write_deletes(table, found.partitions)
+            new: Any = [(self.key, v + 1) for v in gone.values()]
+            context.output.write_rows(new, replace=False)
+        return Counts(updated=len(gone))
+
+
+def rows_of(folder: str, write_ids: WriteIdList, txns: ValidTxnList, rules: Rules) -> Rows:
+    """The rows that a snapshot sees in a folder: keys and values by row id."""
+    storage = Storage.of(folder)
+    state = read_state(storage, list_files(storage), write_ids, txns, rules=rules)
+    return {
+        row_id: (row["id"], row["v"])
+        for batch in visible_rows(storage, state, write_ids, rules)
+        for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True)
+    }
+
+
+def rules_of(version: MetastoreVersion) -> Rules:
+    return Rules.HIVE3 if version is MetastoreVersion.HMS3 else Rules.HIVE4
+
+
+@contextmanager
+def counting_without_spark() -> Iterator[None]:
+    """Let the engine do without Spark meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statement, "scan_session", lambda spark: spark)
+        patch.setattr(FlatRowsWriter, "write_rows", _write_rows)
+        patch.setattr(row_overlaps, "_count_left", _count_left)
+        yield
+
+
+def _view(context: WriteContext) -> tuple[WriteIdList, ValidTxnList, Rules]:
+    """What the statement reads by: its transaction's snapshot, or that of a reader's."""
+    snapshot = context.reader._txn.snapshot
+    write_ids = snapshot.write_ids[context.table.ref.full_name]
+    return write_ids, snapshot.txns, rules_of(context.client.version)
+
+
+def _write_rows(
+    writer: FlatRowsWriter,
+    rows: Sequence[tuple[int, int]],
+    folder: Folder,
+    *,
+    fated: bool = False,
+    scattered: bool = False,
+) -> FlatRows:
+    path = f"{folder.path}/part-00000.orc"
+    columns = {
+        "id": pa.array([key for key, _ in rows], pa.int32()),
+        "v": pa.array([value for _, value in rows], pa.int32()),
+    }
+    with Storage.of(folder.root).create(path) as sink:
+        orc.write_table(pa.table(columns), sink)
+        files = (FlatFile(folder.root, path, sink.tell()),)
+    return FlatRows(files, spark_struct(writer.table.columns))
+
+
+def _count_left(part: Any, now: Any, ids: Sequence[Any]) -> int:
+    """How many of some rows can be seen, counted without Spark."""
+    client = part.context.client
+    snapshot = Snapshot.take(client, [part.ref])
+    write_ids = snapshot.write_ids[part.name]
+    seen = rows_of(part.statement.table.folder, write_ids, snapshot.txns, rules_of(client.version))
+    wanted = {RowId(*map(int, each)) for each in zip(*ids, strict=True)}
+    return len(wanted & seen.keys())
