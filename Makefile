@@ -16,9 +16,9 @@ WORKERS ?= 2
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
-UNIT := not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not protocol
+UNIT := not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not protocol
 
-.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults consumers conflicts streams protocol fuzz live bench docs lock clean
+.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation streams protocol fuzz live bench docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ consumers: setup ## Kill consumers of changes twenty times: in histories, their 
 
 conflicts: setup ## Let all kinds of writers overlap, on real metastores and with Spark (some minutes)
 	@$(RUN) python -m pytest -m conflicts tests/contract tests/engine
+
+isolation: setup ## Let thousands of transactions overlap, and look for cycles in what they saw (minutes)
+	@$(RUN) python -m pytest -m isolation tests/isolation
 
 streams: setup ## Kill streams, metastores and brokers twenty times; a stream for 30 minutes (hours)
 	@$(RUN) STREAM_MINUTES=$${STREAM_MINUTES:-30} python -m pytest -m streams -s tests/streams

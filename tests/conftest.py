@@ -28,7 +28,15 @@ VERSIONS = ("4.0.1", "3.1.3")
 # Those of `places` are no servers, but a minute of many processes.
 _SERVERS = frozenset({"hms4", "hms3", "spark", "places"})
 # Whole suites that start servers of many kinds.
-_SUITES_WITH_SERVERS = ("interop", "live", "differential", "faults", "consumers", "streams")
+_SUITES_WITH_SERVERS = (
+    "interop",
+    "live",
+    "differential",
+    "faults",
+    "consumers",
+    "streams",
+    "isolation",
+)
 _JAVA_THAT_STARTS_NOTHING = """\
 #!/bin/sh
 if [ "$1" = -version ]; then echo 'openjdk version "17.0.1"' >&2; exit 0; fi

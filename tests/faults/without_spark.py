@@ -52,7 +52,7 @@ def carry_out(job: Job) -> Any:
         with MetastoreClient(job.metastore) as client:
             return clean(client, job)
     with without_spark():
-        return application.run(_Session(), job)  # type: ignore[arg-type]
+        return application.run(NoSpark(), job)  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def without_spark() -> Iterator[None]:
         yield
 
 
-class _Session:
+class NoSpark:
     """What the engine asks a Spark session for when no rows are concerned."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class _Statement(Statement):
         with context.phases(Phase.WRITE):
             gone = sorted(row_id for row_id, row in seen.items() if row in changed.gone)
             if gone:
-                context.output.write_deletes(*_keys(context, gone))
+                context.output.write_deletes(*delete_keys(context, gone))
             if changed.come:
                 rows: Any = changed.come
                 context.output.write_rows(rows, replace=changed.replaces)
@@ -189,7 +189,7 @@ def _write_rows(
     return FlatRows(tuple(files), spark_struct(writer.table.columns))
 
 
-def _keys(
+def delete_keys(
     context: WriteContext, gone: Sequence[tuple[str, RowId]]
 ) -> tuple[pa.Table, list[PartitionFiles]]:
     """The row ids of delete events, as the driver sorts them, and the partitions that they name."""

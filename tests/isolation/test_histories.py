@@ -1,0 +1,86 @@
+"""Histories of transactions that overlap, judged by Elle's rules."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.conftest import VERSIONS
+from tests.isolation.campaign import Campaign
+from tests.isolation.verdict import Verdict
+from tests.isolation.without_spark import without_spark
+from tests.isolation.workers import HOUSE, PLAIN, SPARK, Client, House, Place, Who, worker
+
+TRANSACTIONS = int(os.environ.get("TRANSACTIONS", "2000"))
+SEED = int(os.environ.get("SEED", "1"))
+# Its transactions block each other, on version 4 the more the more clients there are, and then all
+# wait for one of them to be given up.
+_DERBY = "derby.locks.deadlockTimeout=1\n"
+# Who takes part at first, and then, when some use Spark, which takes longer.
+_KINDS = {"4.0.1": {PLAIN: 2, HOUSE: 1}, "3.1.3": {PLAIN: 5, HOUSE: 1}}
+_KINDS_WITH_SPARK = {SPARK: 2, PLAIN: 1, HOUSE: 1}
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_a_short_history_in_threads_is_as_snapshot_isolation_allows(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    place = Place(client.options, database, tmp_path, lists=8, clients=4)
+    Campaign(client, place, Random(SEED)).begin()
+    with ExitStack() as stack:
+        stack.enter_context(without_spark())
+        workers = [
+            worker(Who(kind, number, SEED + number), place, stack)
+            for number, kind in enumerate([PLAIN, PLAIN, PLAIN, HOUSE])
+        ]
+        with ThreadPoolExecutor(len(workers)) as pool:
+            for done in [pool.submit(eight_steps, each) for each in workers]:
+                done.result()
+    verdict = Verdict.of(client, place)
+    assert verdict.forbidden() == []
+    assert sum(verdict.committed.values()) >= 10, verdict.report()
+
+
+def eight_steps(each: Client | House) -> None:
+    for _ in range(8):
+        each.step()
+
+
+@pytest.mark.isolation
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_history_of_many_processes_is_as_snapshot_isolation_allows(
+    version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hms").mkdir()
+    (tmp_path / "hms" / "derby.properties").write_text(_DERBY)
+    with (
+        EmbeddedMetastore(version, directory=tmp_path / "hms") as metastore,
+        MetastoreClient(metastore.options) as client,
+    ):
+        client.create_database("histories")
+        place = Place(metastore.options, "histories", tmp_path / "told")
+        place.folder.mkdir()
+        campaign = Campaign(client, place, Random(SEED))
+        campaign.begin()
+        began = time.monotonic()
+        campaign.run(TRANSACTIONS, PLAIN, _KINDS[version], kill_every=15)
+        campaign.run(TRANSACTIONS // 40, SPARK, _KINDS_WITH_SPARK, kill_every=60)
+        campaign.abort_what_was_left()
+        verdict = Verdict.of(client, place)
+    seconds = time.monotonic() - began
+    report = f"{version}, {seconds:.0f} s, killed {dict(campaign.killed)}\n{verdict.report()}"
+    (tmp_path / "report.txt").write_text(report)
+    with capsys.disabled():
+        print(f"\n{report}")
+    assert verdict.forbidden() == []
+    # Else it is not told what was done.
+    assert verdict.counts["minor"]
+    assert verdict.counts["major"]
+    assert verdict.counts["clean"]
