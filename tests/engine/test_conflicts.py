@@ -27,6 +27,7 @@ class Overlap:
 
     def __init__(self, case: Case) -> None:
         self.case = case
+        self.rebalances = False
 
     def job(self, *observers: At, policy: str = "strict", token: str | None = None) -> AcidTable:
         options = WriteOptions(conflict_policy=policy, lock_wait_seconds=30, run_token=token)
@@ -47,7 +48,10 @@ class Overlap:
             return table.overwrite(rows)
         if kind is CHANGE:
             return table.update({"v": "'changed'"}, f"p = '{value}' AND id = 1")
-        report = table.compact(kind.value, partitions=[partition])
+        if kind is MAJOR and self.rebalances:
+            report = table.compact("rebalance", partitions=[partition], order_by=["v", "id"])
+        else:
+            report = table.compact(kind.value, partitions=[partition])
         (outcome,) = report.partitions
         if outcome.error is not None:
             raise RefusedCompaction(report)
@@ -139,4 +143,23 @@ def test_a_compaction_is_refused_after_a_change(overlap):
     ],
 )
 def test_a_cell(overlap, first, later, where):
+    check_cell(overlap, first, later, where)
+
+
+@pytest.mark.conflicts
+@pytest.mark.parametrize("hms", ["fake 4.0.1", "4.0.1"], indirect=True)
+@pytest.mark.parametrize(
+    "where", [HERE, ELSEWHERE], ids=["the_same_partition", "another_partition"]
+)
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        pytest.param(first, later, id=f"{first}_before_{later}".replace("major", "rebalance"))
+        for first in WriteKind
+        for later in WriteKind
+        if MAJOR in (first, later)
+    ],
+)
+def test_a_cell_with_a_rebalance(overlap, first, later, where):
+    overlap.rebalances = True
     check_cell(overlap, first, later, where)
