@@ -120,6 +120,7 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; mea
 	@$(BENCH) bench/loads.py --scale $(SCALE) --json build/loads.json
 	@$(BENCH) bench/compaction.py --rows $(call scaled,16000000) --json build/compaction.json
 	@$(BENCH) bench/retry.py --rows $(call scaled,4000000) --json build/retry.json
+	@$(BENCH) bench/rebalance.py --rows $(call scaled,4000000) --json build/rebalance.json
 	@$(BENCH) bench/poke.py --partitions $(call scaled,10000) --json build/poke.json
 	@$(BENCH) bench/waiters.py --version 4.0.1
 	@$(BENCH) bench/waiters.py --version 3.1.3

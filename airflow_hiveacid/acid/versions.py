@@ -239,6 +239,28 @@ class PartitionVersions:
                         remedy=f"Begin again with version {base.write_id}, or with a later one.",
                     )
 
+    def require_row_ids_of_today(self, then: WriteIdList) -> None:
+        """Refuse to look for rows that came after a version where they have other row ids today.
+
+        Raises:
+            VersionGone: A rebalance has taken such rows in.
+        """
+        for base_name, base in self._bases:
+            replaced = self.replaced(base_name)
+            if replaced is None or not replaced.renumbered or self._is_whole(base_name, base, then):
+                continue
+            for name, parsed in self._committed():
+                if (isinstance(parsed, Delta) and parsed.is_delete) or name == base_name:
+                    continue
+                own = range(max(1, _first(parsed)), min(_last(parsed), base.write_id) + 1)
+                if any(self.now.is_valid(each) and not then.is_valid(each) for each in own):
+                    raise VersionGone(
+                        f"{self.location}: version {base.write_id} has been rebalanced, which gave"
+                        f" other row ids to the rows of {name}, and they would have to be deleted to"
+                        f" restore version {newest_version(then)}.",
+                        remedy="Overwrite the partition with its rows of that version.",
+                    )
+
     def _is_overwrite(self, name: str) -> bool:
         parsed = parse_directory(name)
         return isinstance(parsed, Base) and not self._is_compacted(name, parsed)
@@ -346,6 +368,10 @@ class PartitionVersions:
         """All files, and the directories that they are in."""
         paths = {file.path.rstrip("/") for file in self.files}
         return paths | {path.partition("/")[0] for path in paths}
+
+
+def _first(parsed: Base | Delta) -> int:
+    return parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
 
 
 def _last(parsed: Base | Delta) -> int:

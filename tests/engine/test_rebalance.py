@@ -260,3 +260,20 @@ def test_hive_3_has_nothing_that_keeps_changes_apart(make: Callable[..., Case]) 
     case = make()
     with case.open() as table, pytest.raises(UnsupportedMetastore, match="row ids"):
         table.compact("rebalance", order_by=["id"])
+
+
+@FAKE4
+def test_a_restore_deletes_no_row_by_a_row_id_that_it_has_no_more(busy: Case) -> None:
+    rebalance(busy)
+    busy.append((5, "e", "a"))
+    with busy.open() as table:
+        assert [(each.inserted, each.deleted) for each in table.diff(2)] == [(2, 1)]
+        with pytest.raises(VersionGone, match="would have to be deleted to restore version 2"):
+            table.restore(2)
+        # Nothing of what came after version 3 is in the base but the delete of a row.
+        assert (table.restore(3).rows_inserted, busy.rows()) == (
+            1,
+            [(1, "a", "x"), (2, "b", "x"), *LEFT[1:]],
+        )
+        table.restore(4)
+    assert busy.rows() == LEFT

@@ -107,6 +107,7 @@ class ChangeReader:
         txns: What it sees of transactions.
         rules: Whose reading applies.
         txn: The transaction that reads, and keeps copies of what Spark cannot.
+        deletes: Whether rows that came between the versions are about to be deleted.
         snapshots: What rows of changes were read from so far.
         tails: What is known of the files.
     """
@@ -119,6 +120,7 @@ class ChangeReader:
     txns: ValidTxnList
     rules: Rules
     txn: ReadingTransaction
+    deletes: bool = False
     snapshots: list[AcidSnapshot] = field(default_factory=list)
     tails: FileTails = field(default_factory=FileTails, compare=False, repr=False)
 
@@ -182,7 +184,8 @@ class ChangeReader:
         listed = list_files(storage)
         versions = versions_of(storage, listed, self.now, self.txns, flat=False)
         files = versions.files_between(self.then, self.later)
-
+        if self.deletes:
+            versions.require_row_ids_of_today(self.then)
         states = []
 
         def read(version: ValidWriteIdList) -> PartitionFiles:

@@ -1,6 +1,7 @@
 """Reading tables of any kind as one transaction sees them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -100,9 +101,13 @@ class TableReader:
         partitions: Sequence[HivePartition],
         versions: tuple[AsOf | None, AsOf | None],
     ) -> Iterator[Difference]:
-        """How two versions of a full ACID table differ, the earlier one first; see ``ChangeReader``."""
+        """How two versions of a full ACID table differ, the earlier one first; see ``ChangeReader``.
+
+        Whoever asks is about to delete what only the later one has.
+        """
         then, later = (self._version(table, as_of) for as_of in versions)
-        yield from self._row_changes(spark, table, then, later).differences(partitions)
+        reader = replace(self._row_changes(spark, table, then, later), deletes=True)
+        yield from reader.differences(partitions)
 
     def file_differences(
         self, spark: SparkSession, table: HiveTable, as_of: AsOf

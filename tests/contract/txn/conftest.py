@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.acid.conflicts import WriteKind
 from airflow_hiveacid.acid.locks import (
     Operation,
     TableRef,
     Target,
 )
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseClock
 from tests.contract.other_engines import OtherEngine
+from tests.contract.txn.overlapping_writers import APPEND, DAYS, ONE, Writer
 from tests.contract.txn.transactions import SELECT
 from tests.observers import At
 
@@ -53,3 +55,18 @@ def begin(client: MetastoreClient, table: TableRef) -> Callable[..., Transaction
 def other_engine(client: MetastoreClient, table: TableRef) -> Callable[[Operation], OtherEngine]:
     """Begin a transaction of another engine on the same partition."""
     return lambda operation: OtherEngine(client, table, operation, ["day=1"])
+
+
+@pytest.fixture
+def writer(client: MetastoreClient, table: TableRef) -> Callable[..., Writer]:
+    made = client.get_table(table)
+    client.add_partitions(
+        table, [HivePartition.new(made, [name.partition("=")[2]]) for name in DAYS]
+    )
+
+    def make(kind: WriteKind, *partitions: str, **more: object) -> Writer:
+        return Writer(client, table, kind, partitions or (ONE,), **more)
+
+    for _ in range(2):
+        make(APPEND, *DAYS).run()
+    return make
