@@ -24,6 +24,7 @@ def history(monkeypatch):
         locations = {each.name: each.folder for each in golden.hive_partitions()}
         monkeypatch.setattr(module.Snapshot, "take", lambda *_: snapshot)
         monkeypatch.setattr(module, "partition_locations", lambda *_: locations)
+        monkeypatch.setattr(module.CompactionQueue, "show", lambda *_: [])
         client = SimpleNamespace(get_table=lambda _: table)
         return table_history(client, table.ref, limit=limit, directories=True), newest.write_ids
 
