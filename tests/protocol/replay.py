@@ -31,7 +31,7 @@ from airflow_hiveacid.progress import PhaseClock
 from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage import Storage
 from tests.fakes.metastore import FakeMetastore
-from tests.faults.without_spark import _Session
+from tests.faults.without_spark import NoSpark
 from tests.protocol.cleaner import Cleaner
 from tests.protocol.compactor import Compactor
 from tests.protocol.counting import Counting, counting_without_spark, rows_of, rules_of
@@ -80,7 +80,7 @@ class _Table:
         self.folder = self.client.get_table(_REF).folder
 
     def write(self, statement: Counting, options: WriteOptions, *observers: Player) -> str:
-        session: Any = _Session()
+        session: Any = NoSpark()
         with MetastoreClient(self.metastore.options) as client:
             report = run_statements(session, client, options, observers, [statement])
         return FOUND if report.already_done else DONE
@@ -92,7 +92,7 @@ class _Table:
             parallel=1,
             metastore=self.metastore.options,
         )
-        session: Any = _Session()
+        session: Any = NoSpark()
         (done,) = run(session, job, [player]).partitions  # type: ignore[union-attr]
         player.error = done.error and RuntimeError(done.error.message)
         return {"compacted": DONE, "skipped": SKIPPED, "failed": FAILED}[done.outcome]
