@@ -96,7 +96,10 @@ def test_only_the_difference_is_written_and_counted(
     for command, said in (
         (
             ["diff", told.name, "2", "5"],
-            "2 rows inserted, 2 deleted\n  p=x  +1  -2\n  p=y  +1  -0\n",
+            "2 rows inserted, 2 deleted\n"
+            "  partition  inserted  deleted\n"
+            "  p=x              +1       -2\n"
+            "  p=y              +1       -0\n",
         ),
         (
             ["restore", told.name, "--as-of", "2", "--dry-run"],
