@@ -69,8 +69,20 @@ def get_provider_info() -> dict[str, Any]:
                 "class-name": "airflow_hiveacid.decorators.changes.hive_acid_changes_task",
             },
             {
+                "name": "hive_acid_compact",
+                "class-name": "airflow_hiveacid.decorators.compact.hive_acid_compact_task",
+            },
+            {
+                "name": "hive_acid_insert",
+                "class-name": "airflow_hiveacid.decorators.insert.hive_acid_insert_task",
+            },
+            {
                 "name": "hive_acid_merge",
                 "class-name": "airflow_hiveacid.decorators.merge.hive_acid_merge_task",
+            },
+            {
+                "name": "hive_acid_sql",
+                "class-name": "airflow_hiveacid.decorators.sql.hive_acid_sql_task",
             },
         ],
         "cli": ["airflow_hiveacid.cli.airflow_commands.get_commands"],

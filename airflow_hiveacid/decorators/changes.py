@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import (
     DecoratedOperator,
     TaskDecorator,
-    context_merge,
-    determine_kwargs,
     task_decorator_factory,
 )
 
+from airflow_hiveacid.decorators.function import FunctionOperator
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 _VIEW = "changed"
 
 
-class _HiveAcidChangesDecoratedOperator(DecoratedOperator, HiveAcidChangesOperator):
+class _HiveAcidChangesDecoratedOperator(FunctionOperator, HiveAcidChangesOperator):
     """Appends what a function makes of the changes of a table.
 
     :param python_callable: Returns the query.
@@ -44,8 +43,6 @@ class _HiveAcidChangesDecoratedOperator(DecoratedOperator, HiveAcidChangesOperat
         **HiveAcidChangesOperator.template_fields_renderers,
     }
     custom_operator_name = "@task.hive_acid_changes"
-    # The function is called when the task runs: then the page shows what it has returned.
-    overwrite_rtif_after_execution = True
 
     def __init__(
         self,
@@ -70,9 +67,7 @@ class _HiveAcidChangesDecoratedOperator(DecoratedOperator, HiveAcidChangesOperat
 
     def execute(self, context: "Context") -> Any:
         """Call the function, then append."""
-        context_merge(context, self.op_kwargs)
-        arguments = determine_kwargs(self.python_callable, self.op_args, context)
-        returned = self.python_callable(*self.op_args, **arguments)
+        returned = self.call_function(context)
         assert isinstance(self.job, InsertJob)
         assert isinstance(self.job.source, QuerySource)
         if not isinstance(returned, str) or not returned.strip():

@@ -1,0 +1,87 @@
+"""@task.hive_acid_sql: statements that a function tells."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.common.compat.sdk import (
+    DecoratedOperator,
+    TaskDecorator,
+    task_decorator_factory,
+)
+
+from airflow_hiveacid.decorators.function import FunctionOperator
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_XCOM = "sql"
+
+
+class _HiveAcidSqlDecoratedOperator(FunctionOperator, HiveAcidSqlOperator):
+    """Runs the statements that a function returns."""
+
+    template_fields: Sequence[str] = (
+        *DecoratedOperator.template_fields,
+        *HiveAcidSqlOperator.template_fields,
+    )
+    # An argument of the function that ends with .sql is not a file to read.
+    template_ext: Sequence[str] = ()
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **DecoratedOperator.template_fields_renderers,
+        **HiveAcidSqlOperator.template_fields_renderers,
+    }
+    custom_operator_name = "@task.hive_acid_sql"
+
+    def __init__(self, **kwargs: Any) -> None:
+        # Which statements they are will be known when the task runs.
+        super().__init__(sql="{% raw %}{% endraw %}", **kwargs)
+
+    def execute(self, context: "Context") -> Any:
+        """Call the function, then run what it returns."""
+        returned = self.call_function(context)
+        if not isinstance(returned, str) or not returned.strip():
+            error = InvalidJob(
+                f"The function of {self.custom_operator_name} has returned {returned!r}.",
+                remedy="Return one statement or several, separated by semicolons.",
+            )
+            raise task_failure(error)
+        self.sql = returned
+        context["ti"].xcom_push(key=_XCOM, value=returned)
+        return super().execute(context)
+
+    def resume_execution(
+        self, next_method: str, next_kwargs: dict[str, Any] | None, context: "Context"
+    ) -> Any:
+        """Go on after the trigger with what the function has returned before."""
+        ti = context["ti"]
+        self.sql = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
+        return super().resume_execution(next_method, next_kwargs, context)
+
+
+def hive_acid_sql_task(
+    python_callable: Callable[..., Any] | None = None, **kwargs: Any
+) -> TaskDecorator:
+    """Run the statements that a function returns; DAG authors write ``@task.hive_acid_sql(...)``.
+
+    Example::
+
+        @task.hive_acid_sql(database="sales")
+        def forget(customers):
+            return f"DELETE FROM orders WHERE customer IN ({', '.join(map(str, customers))})"
+
+    They are read when the task runs. A later try should get the same ones: what was committed by
+    an earlier try is told by the number of the statement.
+
+    :param python_callable: The function.
+    :param kwargs: The parameters of HiveAcidSqlOperator but ``sql``.
+    """
+    return task_decorator_factory(
+        python_callable=python_callable,
+        # The report is one dict, whatever the function's own annotation says.
+        multiple_outputs=False,
+        decorated_operator_class=_HiveAcidSqlDecoratedOperator,
+        **kwargs,
+    )

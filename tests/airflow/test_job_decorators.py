@@ -1,0 +1,123 @@
+"""@task.hive_acid_insert, _sql and _compact: a function tells what is loaded, run or compacted."""
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+from airflow.sdk import DAG, task
+
+from airflow_hiveacid import CompactJob, InsertJob, PathSource, TableSource
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.script_report import ScriptReport
+
+
+def decorated(name, returned, *args, **options):
+    def told(*given):
+        return returned(*given) if callable(returned) else returned
+
+    with DAG("d"):
+        return getattr(task, name)(**options)(told)(*args).operator
+
+
+@pytest.fixture
+def run(context):
+    """Run the task of a decorated function as Airflow does."""
+
+    def go(*args, **options):
+        operator = decorated(*args, **options)
+        operator.render_template_fields(context)
+        return operator.execute(context)
+
+    return go
+
+
+def test_an_insert_takes_the_source_that_is_returned(run, spark_submit):
+    spark_submit.will(report={"job": "insert", "target": "db.orders"})
+    run("hive_acid_insert", {"name": "db.feed"}, target="{{ params.table }}", overwrite=True)
+    job = codec.decode(InsertJob, spark_submit.seen.job, "job")
+    assert (job.target, job.source, job.overwrite) == ("db.orders", TableSource("db.feed"), True)
+
+
+def test_an_insert_sees_the_arguments_of_its_function(run, spark_submit):
+    spark_submit.will(report={"job": "insert", "target": "db.orders"})
+    feed = "hive_acid_insert", lambda day: f"SELECT '{day}' AS a FROM feed", "{{ run_id }}"
+    run(*feed, target="db.orders", inputs={"feed": PathSource("s3a://feed", format="json")})
+    assert spark_submit.seen.job["source"]["sql"] == "SELECT 'r' AS a FROM feed"
+
+
+def test_statements_are_those_that_are_returned(run, spark_submit, context):
+    done = RunReport(job="delete", target="shop.orders", txn_id=7, rows_deleted=3)
+    spark_submit.will(report=ScriptReport.of("shop.orders", [done, done]).to_dict())
+    # A text that ends like a file's name is none; what is returned is no template.
+    run(
+        "hive_acid_sql",
+        lambda name: (
+            f"DELETE FROM orders WHERE a = '{name}'; DELETE FROM gone WHERE a = '{{{{ x }}}}'"
+        ),
+        "x.sql",
+        database="shop",
+    )
+    first, second = spark_submit.seen.job["statements"]
+    assert (first["target"], first["where"]) == ("shop.orders", "a = 'x.sql'")
+    assert (second["target"], second["where"]) == ("shop.gone", "a = '{{ x }}'")
+    assert context["ti"].xcoms["sql"].startswith("DELETE FROM orders")
+
+
+def test_a_deferred_task_goes_on_with_the_statements_of_before(spark_submit, context, monkeypatch):
+    operator = decorated("hive_acid_sql", lambda: pytest.fail("It was called again."))
+    context["ti"].xcom_pull = lambda **asked: {"sql": "DELETE FROM db.t"}[asked["key"]]
+    prepared = []
+    monkeypatch.setattr(
+        type(operator),
+        "_after_trigger",
+        lambda self, event, job, context: prepared.append(job) or pytest.fail("done"),
+    )
+    with pytest.raises(pytest.fail.Exception, match="done"):
+        operator.resume_execution("execute_complete", {"event": {}}, context)
+    assert [(job.target, job.run_token) for job in prepared] == [("db.t", "d/r/t/-1")]
+
+
+def test_a_compaction_takes_the_partitions_that_are_returned(run, spark_submit):
+    spark_submit.will(report=CompactReport(target="db.orders").to_dict())
+    run("hive_acid_compact", ["id=1", "id=2"], target="db.orders", type="major", pool="night")
+    job = codec.decode(CompactJob, spark_submit.seen.job, "job")
+    assert (job.partitions, job.type, job.pool) == (("id=1", "id=2"), "major", None)
+
+
+def test_without_a_partition_there_is_nothing_to_compact(run, spark_submit):
+    with pytest.raises(AirflowSkipException):
+        run("hive_acid_compact", [], target="db.orders")
+    assert not spark_submit.seen_file.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "returned", "message"),
+    [
+        ("hive_acid_insert", None, "has returned None. Return a query"),
+        ("hive_acid_sql", None, "has returned None. Return one statement"),
+        ("hive_acid_sql", "SELECT 1", "It only asks something"),
+        # All partitions, because of a forgotten return, would be a costly mistake.
+        ("hive_acid_compact", None, "has returned None. Return a list"),
+        ("hive_acid_compact", "id=1", "has returned 'id=1'. Return a list"),
+        ("hive_acid_compact", ["id=1", "id=1"], "is there twice"),
+        ("hive_acid_compact", [1], r"partitions\[0\]"),
+    ],
+)
+def test_what_a_function_may_not_return_fails_for_good(name, returned, message, run, spark_submit):
+    options = {} if name == "hive_acid_sql" else {"target": "db.orders"}
+    with pytest.raises(AirflowFailException, match=message):
+        run(name, returned, **options)
+    assert not spark_submit.seen_file.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("hive_acid_insert", {}, "lacks target"),
+        ("hive_acid_compact", {"type": "major"}, "lacks target"),
+        ("hive_acid_compact", {"target": "db.t", "type": "mayor"}, "'mayor'"),
+    ],
+)
+def test_mistakes_show_while_the_dag_is_parsed(name, options, message):
+    with pytest.raises(InvalidJob, match=message):
+        decorated(name, "", **options)
