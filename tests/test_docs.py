@@ -11,6 +11,7 @@ import pytest
 
 import airflow_hiveacid
 from airflow_hiveacid.cli.main import COMMANDS
+from airflow_hiveacid.sql.script import to_steps
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -52,6 +53,12 @@ def test_python_can_be_read_and_imports_what_there_is(page: Path) -> None:
             if isinstance(node, ast.ImportFrom) and node.module == "airflow_hiveacid":
                 names = {alias.name for alias in node.names}
                 assert names <= set(airflow_hiveacid.__all__)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_sql_can_be_read(page: Path) -> None:
+    for block in blocks(page, "sql"):
+        assert to_steps(block, "sales")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
