@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import airflow.sdk
@@ -8,7 +9,13 @@ try:
 except ImportError:  # Before Airflow 3.2.
     from airflow.models.dagbag import DagBag
 
+from airflow.providers.common.compat.sdk import AirflowSkipException
+
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
+from tests.engine.acid_tables import create
 
 EXAMPLES = sorted(path.stem for path in example_dags().glob("*.py"))
 # It declares nothing where Airflow knows of no partitions.
@@ -43,3 +50,56 @@ def test_merges_that_are_filled_back_say_what_is_applied_once(dags):
         once_per = dags[name].get_task("merge").once_per
         assert "run_id" not in once_per
         assert "data_interval_start" in once_per or "partition_key" in once_per
+
+
+def test_what_cannot_be_taken_back_waits_for_an_approval(dags):
+    dag = dags["approved_changes"]
+    for task, ask in {
+        "overwrite.overwrite": "overwrite.ask",
+        "forget.delete": "forget.ask",
+        "abort.abort": "abort.ask",
+    }.items():
+        # Only what stands right behind the question is skipped by a "Reject".
+        assert task in dag.get_task(ask).downstream_task_ids
+        assert dag.get_task(task).trigger_rule == "all_success"
+    assert dag.get_task("forget.clean").upstream_task_ids == {"forget.compact"}
+    assert dag.get_task("forget.compact").upstream_task_ids == {"forget.delete"}
+
+
+@pytest.fixture
+def fake(fake4, monkeypatch):
+    host, port = fake4.uri.removeprefix("thrift://").split(":")
+    connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+    monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
+    with MetastoreClient(fake4.options) as client:
+        yield client
+
+
+def test_only_transactions_that_were_shown_are_aborted(dags, fake):
+    find, abort = (
+        dags["approved_changes"].get_task(f"abort.{name}").python_callable
+        for name in ("find_old_ones", "abort")
+    )
+    with pytest.raises(AirflowSkipException):
+        find(params={"hours": 24})
+    old, done = (fake.open_txn("anna\n- 1 of 'mallory'", "host", None) for _ in range(2))
+    found = find(params={"hours": 0})
+    assert {old, done} <= set(found["ids"])
+    assert len(found["text"].splitlines()) == len(found["ids"])
+    new = fake.open_txn("anna", "host", None)
+    fake.commit_txn(done)
+    assert abort({**found, "ids": [old, done]}) == [old]
+    assert [fake.heartbeat(txn) for txn in (old, new)] == [TxnLiveness.ABORTED, TxnLiveness.OPEN]
+    fake.abort_txn(new)
+
+
+def test_the_version_that_is_told_is_the_newest(dags, fake):
+    fake.create_database("approved")
+    create(fake, "approved.orders", {"id": "int"})
+    look_up = dags["approved_changes"].get_task("overwrite.look_up_version").python_callable
+    assert look_up(params={"target": "approved.orders"}) == 0
+    txn = fake.open_txn("anna", "host", None)
+    fake.allocate_write_id(txn, TableRef.parse("approved.orders"))
+    fake.commit_txn(txn)
+    assert look_up(params={"target": "Approved.orders"}) == 1
+    fake.drop_database("approved", cascade=True)
