@@ -125,8 +125,9 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; mea
 	@$(BENCH) bench/waiters.py --version 4.0.1
 	@$(BENCH) bench/waiters.py --version 3.1.3
 
-docs: setup ## Write the reference in docs/ from the code
+docs: setup ## Write the reference in docs/ from the code, and the site into build/site
 	@$(RUN) python docs/generate_reference.py
+	@$(RUN) python docs/build_site.py
 
 lock: setup ## Pin the newest of all packages that pyproject.toml allows
 	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url \
