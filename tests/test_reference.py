@@ -1,6 +1,7 @@
 """docs/reference says what the code says."""
 
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +47,15 @@ def test_every_public_name_is_described(pages: dict[str, str]) -> None:
         if name != "HiveAcidError"
     ]
     assert not missing
+
+
+@pytest.mark.parametrize("page", ["operators", "sensors"])
+def test_what_all_operators_and_all_sensors_take_is_described(
+    generator: ModuleType, page: str
+) -> None:
+    for base in map(generator._load, generator.PAGES[page][2]):
+        described = generator.Docstring(inspect.getdoc(base)).parameters
+        assert generator._defaults(base).keys() - {"self"} <= described.keys()
 
 
 def test_code_of_docstrings_becomes_code(generator: ModuleType) -> None:

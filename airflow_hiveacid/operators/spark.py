@@ -50,6 +50,9 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
 
     :param job: What to do. Every text in it is a template. (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself.
+    :param once_per: What is applied only once, however often it is run: by default the run of the
+        DAG. Airflow makes new runs when it reprocesses partitions; ``{{ partition_key }}`` then
+        says that they are the same. (templated)
     :param spark_conn_id: The Spark connection; its master may be ``local[*]``, a standalone
         cluster, YARN or Kubernetes.
     :param deploy_mode: Where the driver runs: ``client`` is the worker, ``cluster`` is YARN or
