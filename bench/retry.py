@@ -2,9 +2,10 @@
 
     PYTHONPATH=. python bench/retry.py --rows 4000000 --rounds 3 --json out.json
 
-An append of a whole table and a merge of one row in twenty, all over it: in turn one that nothing happens
-to, and one whose transaction is aborted when its files are there and it is about to commit. Of the latter, the bytes of the user's columns are compared with those that the first transaction had
-published. `ratio` is the time of the second commit by that of an undisturbed job.
+An append of a whole table, a merge of one row in twenty, all over it, and a merge of all of them: in turn
+one that nothing happens to, and one whose transaction is aborted when its files are there and it is about
+to commit. Of the latter, the bytes of the user's columns are compared with those that the first
+transaction had published. `ratio` is the time of the second commit by that of an undisturbed job.
 """
 
 import argparse
@@ -88,6 +89,7 @@ class Retries:
             self.client.create_table(HiveTable.new(TABLE, COLUMNS))
             measure_one("append", lambda table: table.append(batches.all))
             measure_one("merge", upsert(batches.spread))
+            measure_one("merge_of_all", upsert(batches.all))
 
     def undisturbed(self, name: str, job: Job) -> None:
         seconds, _ = self.run(job)
