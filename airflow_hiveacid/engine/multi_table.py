@@ -18,8 +18,14 @@ from airflow_hiveacid.progress import PhaseObserver
 class TableInTransaction(TableChanges[None]):
     """A table of a MultiTableTransaction: its methods return nothing, and nothing is done yet."""
 
-    def __init__(self, name: str, orc_codec: str | None, statements: list[Statement]) -> None:
-        super().__init__(name, orc_codec)
+    def __init__(
+        self,
+        name: str,
+        spark: SparkSession,
+        orc_codec: str | None,
+        statements: list[Statement],
+    ) -> None:
+        super().__init__(name, spark, orc_codec)
         self._statements = statements
 
     def _run(self, statement: Statement) -> None:
@@ -89,4 +95,5 @@ class MultiTableTransaction:
             name: ``"database.table"``.
             orc_codec: The compression of its new files, when it differs from the options'.
         """
-        return TableInTransaction(name, orc_codec or self._options.orc_codec, self._statements)
+        codec = orc_codec or self._options.orc_codec
+        return TableInTransaction(name, self._spark, codec, self._statements)

@@ -8,19 +8,25 @@ from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.text_table import html_table
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
+from airflow_hiveacid.engine.rows.columns import all_columns
 from airflow_hiveacid.engine.rows.table_support import check_readable
+from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.statements.conditions import Expression, as_sql
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.statements.restore import RestoreStatement
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import CompactReport, PartitionDifference, RunReport
@@ -37,6 +43,12 @@ from airflow_hiveacid.scan.table_scan import TableScan
 
 class AcidTable(TableChanges[RunReport]):
     """A transactional table of a Hive Metastore.
+
+    Example::
+
+        with AcidTable("sales.orders", "thrift://metastore:9083") as orders:
+            orders.update({"status": "'late'"}, "t.due < current_date()")
+            orders.to_df("t.status = 'late'", ["id", "due"]).show()
 
     Every change is one transaction, committed when the method returns. A frame from ``to_df`` is
     read under a transaction that stays open, so that no cleaner removes its files, until the table
@@ -60,8 +72,7 @@ class AcidTable(TableChanges[RunReport]):
         observers: Sequence[PhaseObserver] = (),
     ) -> None:
         options = options or WriteOptions()
-        super().__init__(name, options.orc_codec)
-        self._spark = spark or SparkSession.Builder().getOrCreate()
+        super().__init__(name, spark or SparkSession.Builder().getOrCreate(), options.orc_codec)
         self._client = MetastoreClient(MetastoreOptions.of(metastore))
         self._options = options
         self._observers = observers
@@ -78,6 +89,25 @@ class AcidTable(TableChanges[RunReport]):
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        # Debuggers and logs ask for it at any moment, so it asks no server.
+        return f"AcidTable({self.ref.full_name!r}, {self._client.options.uris!r})"
+
+    def _repr_html_(self) -> str:
+        # A notebook shows it to somebody who wants to see the table.
+        try:
+            table = self._client.get_table(self.ref)
+        except HiveAcidError as error:
+            return html_table(repr(self), ("",), [(str(error),)])
+        head, kind = ("column", "type", "comment"), table.kind.value.replace("_", " ")
+        rows = [(one.name, one.type, one.comment or "") for one in all_columns(table)]
+        return html_table(f"{self.ref.full_name}, {kind}", head, rows)
+
+    @property
+    def schema(self) -> StructType:
+        """The columns that its frames have, partition keys last, as the metastore has them now."""
+        return spark_struct(all_columns(self._client.get_table(self.ref)))
+
     def close(self) -> None:
         """End the transactions of the frames that were read, and the connection."""
         self._reading.close()
@@ -85,7 +115,7 @@ class AcidTable(TableChanges[RunReport]):
 
     def to_df(
         self,
-        where: str | None = None,
+        where: Expression | None = None,
         columns: Sequence[str] | None = None,
         *,
         as_of_write_id: int | None = None,
@@ -98,8 +128,8 @@ class AcidTable(TableChanges[RunReport]):
         ``where``, is applied to rows that have been read.
 
         Args:
-            where: The condition that rows meet, in Spark's SQL, which may call the table ``t``; all
-                rows by default.
+            where: The condition that rows meet, in Spark's SQL or as a column of PySpark, which may
+                call the table ``t``; all rows by default.
             columns: The names of the columns, in their order; all by default.
             as_of_write_id: Read the table as it was after this write id, without what came later.
             as_of_time: Read the table as it was then; a text is in ISO form, and a time without a
@@ -109,7 +139,7 @@ class AcidTable(TableChanges[RunReport]):
             VersionGone: The version was compacted away and cleaned; the message says which are left.
             VersionUnknown: There is no such version.
         """
-        query = RowQuery(where, columns, AsOf.of(as_of_write_id, as_of_time))
+        query = RowQuery(as_sql(self._spark, where), columns, AsOf.of(as_of_write_id, as_of_time))
         table = self._client.get_table(self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Self, TypeVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import (
@@ -17,6 +17,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
     validate_clauses,
 )
+from airflow_hiveacid.engine.statements.conditions import Expression, all_as_sql, as_sql
 from airflow_hiveacid.engine.statements.insert import (
     InsertPlan,
     InsertStatement,
@@ -40,11 +41,13 @@ class TableChanges(ABC, Generic[R]):
 
     Args:
         name: The table, ``"database.table"``.
+        spark: The session.
         orc_codec: The compression of new files; by default the table's.
     """
 
-    def __init__(self, name: str, orc_codec: str | None = None) -> None:
+    def __init__(self, name: str, spark: SparkSession, orc_codec: str | None = None) -> None:
         self.ref = TableRef.parse(name)
+        self._spark = spark
         self._orc_codec = orc_codec
 
     def append(
@@ -107,27 +110,33 @@ class TableChanges(ABC, Generic[R]):
 
     def update(
         self,
-        set: Mapping[str, str],
-        where: str | None = None,
+        set: Mapping[str, Expression],
+        where: Expression | None = None,
         *,
         inputs: Inputs | None = None,
         target_alias: str = "t",
     ) -> R:
         """Change rows.
 
+        Example::
+
+            table.update({"status": "'late'"}, "t.due < current_date()")
+            table.update({"status": F.lit("late")}, F.col("t.due") < F.current_date())
+
         Args:
-            set: Column to SQL expression.
-            where: A SQL condition; all rows by default.
+            set: Column to expression, each in SQL or as a column of PySpark.
+            where: A condition, likewise; all rows by default.
             inputs: What subqueries can read: view name to table or files.
             target_alias: The table's name in the condition and in expressions.
         """
+        chosen, values = as_sql(self._spark, where), all_as_sql(self._spark, set)
         return self._run(
-            UpdateStatement(self.ref, self._orc_codec, where, inputs or {}, target_alias, set)
+            UpdateStatement(self.ref, self._orc_codec, chosen, inputs or {}, target_alias, values)
         )
 
     def delete(
         self,
-        where: str | None = None,
+        where: Expression | None = None,
         *,
         inputs: Inputs | None = None,
         target_alias: str = "t",
@@ -135,18 +144,19 @@ class TableChanges(ABC, Generic[R]):
         """Delete rows.
 
         Args:
-            where: A SQL condition; all rows by default.
+            where: A condition in SQL, or as a column of PySpark; all rows by default.
             inputs: What subqueries can read: view name to table or files.
             target_alias: The table's name in the condition.
         """
+        chosen = as_sql(self._spark, where)
         return self._run(
-            DeleteStatement(self.ref, self._orc_codec, where, inputs or {}, target_alias)
+            DeleteStatement(self.ref, self._orc_codec, chosen, inputs or {}, target_alias)
         )
 
     def merge(
         self,
         source: Rows,
-        on: str,
+        on: Expression,
         *,
         source_alias: str = "s",
         target_alias: str = "t",
@@ -156,7 +166,8 @@ class TableChanges(ABC, Generic[R]):
 
         Args:
             source: The rows to compare with; evaluated once.
-            on: The SQL condition under which a source row and a target row belong together.
+            on: The condition under which a source row and a target row belong together, in SQL or
+                as a column of PySpark.
             source_alias: The source's name in expressions.
             target_alias: The target's name in expressions.
             merge_schema: Add the columns to the table that only the source has and that a clause
@@ -164,7 +175,14 @@ class TableChanges(ABC, Generic[R]):
                 the source lacks.
         """
         statement = MergeStatement(
-            self.ref, self._orc_codec, source, on, (), source_alias, target_alias, merge_schema
+            self.ref,
+            self._orc_codec,
+            source,
+            as_sql(self._spark, on),
+            (),
+            source_alias,
+            target_alias,
+            merge_schema,
         )
         return MergeBuilder(self, statement)
 
@@ -178,7 +196,8 @@ class MergeBuilder(Generic[R]):
     """Collects the clauses of a merge; nothing happens before ``execute``.
 
     Of each kind of clause the first one whose condition is true wins. Conditions and expressions
-    are SQL over the aliases of target and source, ``t`` and ``s`` unless the merge said otherwise.
+    are SQL, or columns of PySpark, over the aliases of target and source, ``t`` and ``s`` unless the
+    merge said otherwise.
 
     Example::
 
@@ -190,42 +209,50 @@ class MergeBuilder(Generic[R]):
     _table: "TableChanges[R]"
     _statement: MergeStatement
 
-    def when_matched_update(self, set: Mapping[str, str], condition: str | None = None) -> Self:
+    def when_matched_update(
+        self, set: Mapping[str, Expression], condition: Expression | None = None
+    ) -> Self:
         """Update the target row of a pair: column to expression."""
-        return self._with(MatchedUpdate(set, condition))
+        return self._with(MatchedUpdate(self._all_sql(set), self._sql(condition)))
 
-    def when_matched_update_all(self, condition: str | None = None) -> Self:
+    def when_matched_update_all(self, condition: Expression | None = None) -> Self:
         """Update every column of the target row from the source's column of the same name."""
-        return self._with(MatchedUpdate(None, condition))
+        return self._with(MatchedUpdate(None, self._sql(condition)))
 
-    def when_matched_delete(self, condition: str | None = None) -> Self:
+    def when_matched_delete(self, condition: Expression | None = None) -> Self:
         """Delete the target row of a pair."""
-        return self._with(MatchedDelete(condition))
+        return self._with(MatchedDelete(self._sql(condition)))
 
     def when_not_matched_insert(
-        self, values: Mapping[str, str], condition: str | None = None
+        self, values: Mapping[str, Expression], condition: Expression | None = None
     ) -> Self:
         """Insert a source row without a partner: column to expression, null for the others."""
-        return self._with(NotMatchedInsert(values, condition))
+        return self._with(NotMatchedInsert(self._all_sql(values), self._sql(condition)))
 
-    def when_not_matched_insert_all(self, condition: str | None = None) -> Self:
+    def when_not_matched_insert_all(self, condition: Expression | None = None) -> Self:
         """Insert a source row without a partner, every column by its name."""
-        return self._with(NotMatchedInsert(None, condition))
+        return self._with(NotMatchedInsert(None, self._sql(condition)))
 
     def when_not_matched_by_source_update(
-        self, set: Mapping[str, str], condition: str | None = None
+        self, set: Mapping[str, Expression], condition: Expression | None = None
     ) -> Self:
         """Update a target row without a partner; expressions can name the target only."""
-        return self._with(NotMatchedBySourceUpdate(set, condition))
+        return self._with(NotMatchedBySourceUpdate(self._all_sql(set), self._sql(condition)))
 
-    def when_not_matched_by_source_delete(self, condition: str | None = None) -> Self:
+    def when_not_matched_by_source_delete(self, condition: Expression | None = None) -> Self:
         """Delete a target row without a partner."""
-        return self._with(NotMatchedBySourceDelete(condition))
+        return self._with(NotMatchedBySourceDelete(self._sql(condition)))
 
     def execute(self) -> R:
         """Run the merge: at once, or with the other changes of its transaction."""
         validate_clauses(self._statement.clauses)
         return self._table._run(self._statement)
+
+    def _sql(self, condition: Expression | None) -> str | None:
+        return as_sql(self._table._spark, condition)
+
+    def _all_sql(self, values: Mapping[str, Expression]) -> dict[str, str]:
+        return all_as_sql(self._table._spark, values)
 
     def _with(self, clause: Clause) -> Self:
         clauses = (*self._statement.clauses, clause)
