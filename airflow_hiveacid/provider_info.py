@@ -3,6 +3,8 @@
 from typing import Any
 
 _NAME = "Hive ACID"
+# `airflow providers list` and the page of providers show the description; the page makes it a link.
+_DOCS = "https://github.com/airflow-hiveacid/airflow-hiveacid/tree/main/docs"
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -10,9 +12,10 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "airflow-hiveacid",
         "name": _NAME,
-        "description": "Merge, insert, update, delete and compact in Hive ACID tables, on Spark.",
+        "description": "Merge, insert, update, delete and compact in Hive ACID tables, on Spark. "
+        f"{_DOCS}",
         "integrations": [
-            {"integration-name": _NAME, "external-doc-url": "https://hive.apache.org/"},
+            {"integration-name": _NAME, "external-doc-url": _DOCS},
         ],
         "hooks": [
             {"integration-name": _NAME, "python-modules": ["airflow_hiveacid.hooks.metastore"]},

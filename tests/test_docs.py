@@ -5,6 +5,7 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,16 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert file.exists(), target
         if anchor:
             assert anchor in anchors(file), target
+
+
+def test_jars_of_hadoop_are_those_of_this_spark() -> None:
+    spark = Path(next(iter(find_spec("pyspark").submodule_search_locations)))
+    (jar,) = spark.glob("jars/hadoop-client-api-*.jar")
+    version = jar.stem.rpartition("-")[2]
+    named = re.findall(
+        r"org\.apache\.hadoop:[\w-]+:([\d.]+)", "".join(p.read_text() for p in PAGES)
+    )
+    assert {*named} == {version}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
