@@ -137,7 +137,7 @@ class Docstring:
         text = self.docstring[: min(ends)] if ends else self.docstring
         text = re.sub(
             r"^(.*)::\n\n((?:(?: {4}.*)?\n)+)",
-            lambda code: f"{code[1]}:\n\n```python\n{textwrap.dedent(code[2]).strip()}\n```\n\n",
+            lambda code: f"{code[1]}:\n\n{_block(textwrap.dedent(code[2]).strip())}\n\n",
             text.rstrip() + "\n",
             flags=re.MULTILINE,
         )
@@ -343,6 +343,11 @@ def _code(value: object) -> str:
 
 def _cell(text: object) -> str:
     return "" if text is None else str(text).replace("|", "\\|")
+
+
+def _block(code: str) -> str:
+    # With prompts it is a session, and no program.
+    return f"```{'pycon' if code.startswith('>>>') else 'python'}\n{code}\n```"
 
 
 def _one_line(text: str) -> str:

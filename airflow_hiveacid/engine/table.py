@@ -105,7 +105,13 @@ class AcidTable(TableChanges[RunReport]):
 
     @property
     def schema(self) -> StructType:
-        """The columns that its frames have, partition keys last, as the metastore has them now."""
+        """The columns that its frames have, partition keys last, as the metastore has them now.
+
+        Example::
+
+            >>> orders.schema.simpleString()
+            'struct<id:int,status:string>'
+        """
         return spark_struct(all_columns(self._client.get_table(self.ref)))
 
     def close(self) -> None:
@@ -126,6 +132,11 @@ class AcidTable(TableChanges[RunReport]):
         What ``where`` leaves out is not even read, where the names of partitions, the numbers of
         buckets and the statistics of files tell. A filter of the frame itself, by its own method
         ``where``, is applied to rows that have been read.
+
+        Example::
+
+            >>> orders.to_df("t.id = 7", ["status"]).columns
+            ['status']
 
         Args:
             where: The condition that rows meet, in Spark's SQL or as a column of PySpark, which may
@@ -198,7 +209,13 @@ class AcidTable(TableChanges[RunReport]):
         return TableScan(self.ref.full_name, self._client.options, **options)
 
     def to_arrow(self, **options: Any) -> pa.Table:
-        """The visible rows as a table of Arrow; see ``scan``."""
+        """The visible rows as a table of Arrow; see ``scan``.
+
+        Example::
+
+            >>> orders.to_arrow(columns=["id", "status"]).to_pylist()
+            [{'id': 7, 'status': 'new'}]
+        """
         return self.scan(**options).to_arrow()
 
     def to_pandas(self, **options: Any) -> Any:
@@ -208,6 +225,11 @@ class AcidTable(TableChanges[RunReport]):
     def history(self, limit: int = 100, *, directories: bool = False) -> History:
         """The writes and the compactions of the table, the newest first.
 
+        Example::
+
+            >>> [(entry.operation, entry.write_id) for entry in orders.history()]
+            [('insert', 1)]
+
         Args:
             limit: How many, at most.
             directories: Whether to look into their directories, too, for the rows of each.
@@ -216,7 +238,14 @@ class AcidTable(TableChanges[RunReport]):
         return History(self.ref.full_name, entries)
 
     def detail(self) -> TableDetail:
-        """What the table is at the moment: columns, files, and the versions that can be read."""
+        """What the table is at the moment: columns, files, and the versions that can be read.
+
+        Example::
+
+            >>> detail = orders.detail()
+            >>> detail.kind, detail.deltas, detail.newest_version
+            ('full_acid', 1, 1)
+        """
         return table_detail(self._client, self.ref)
 
     def diff(

@@ -104,6 +104,12 @@ def group_needs(needs: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]
 
     Each group is of one table and type, for ``.expand(need=...)`` of HiveAcidCompactOperator.
 
+    Example::
+
+        >>> days = [{"table": "a.t", "type": "minor", "partition": f"d={n}"} for n in (1, 2)]
+        >>> [len(group) for group in group_needs([*days, {"table": "a.u", "type": "minor"}])]
+        [2, 1]
+
     Args:
         needs: Needs of any tables, the most useful first, as ``compaction_needs`` of
             HiveAcidMetastoreHook and the payloads of HiveAcidCompactionEventTrigger have them.

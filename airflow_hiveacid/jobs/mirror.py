@@ -19,6 +19,11 @@ def mirror_job(table: str, target: str, keys: Sequence[str], *, after: str = "0"
             job=mirror_job("shop.orders", "archive.orders", ["id"]),
         )
 
+    It is a merge by the keys, in which null equals null::
+
+        >>> mirror_job("shop.orders", "archive.orders", ["id"]).on
+        't.`id` <=> s.`id`'
+
     Args:
         table: The table that is followed, "database.table".
         target: The copy, which has its columns.

@@ -1,6 +1,7 @@
 """A table in a notebook: how it shows itself, and conditions as columns of PySpark."""
 
 import datetime as dt
+import doctest
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -16,6 +17,8 @@ from airflow_hiveacid.engine.multi_table import TableInTransaction
 from airflow_hiveacid.engine.statements.conditions import as_sql
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import BadCondition
+from airflow_hiveacid.jobs.compaction_need import group_needs
+from airflow_hiveacid.jobs.mirror import mirror_job
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.engine.acid_tables import create, rows_of
@@ -47,6 +50,35 @@ def test_a_table_shows_its_columns_and_no_markup_of_others(spark, fake):
     with AcidTable("notebook.<b>", fake.options, spark=spark) as none:
         assert "&lt;b&gt;" in none._repr_html_()
         assert "<b>" not in none._repr_html_()
+
+
+def test_examples_of_the_docstrings_give_what_they_say(spark, fake):
+    create(fake, "notebook.orders", {"id": "int", "status": "string"})
+    runner, finder = doctest.DocTestRunner(), doctest.DocTestFinder(recurse=False)
+    with AcidTable("notebook.orders", fake.options, spark=spark) as orders:
+        names = {
+            "orders": orders,
+            "spark": spark,
+            "mirror_job": mirror_job,
+            "group_needs": group_needs,
+        }
+        examples = [
+            # The first one fills the table for the others.
+            AcidTable.append,
+            AcidTable.schema,
+            AcidTable.to_df,
+            AcidTable.to_arrow,
+            AcidTable.detail,
+            AcidTable.history,
+            mirror_job,
+            group_needs,
+        ]
+        for documented in examples:
+            [found] = finder.find(documented, "example", globs=names)
+            assert found.examples
+            said: list[str] = []
+            runner.run(found, out=said.append)
+            assert not said, "".join(said)
 
 
 def test_conditions_and_values_may_be_columns(spark, fake):

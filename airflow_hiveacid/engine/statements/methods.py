@@ -62,6 +62,12 @@ class TableChanges(ABC, Generic[R]):
     ) -> R:
         """Add rows, their columns found by name.
 
+        Example::
+
+            >>> report = orders.append(spark.sql("SELECT 7 AS id, 'new' AS status"))
+            >>> report.rows_inserted
+            1
+
         Args:
             rows: Their values must fit; columns they lack are null.
             partitions: The partitions that can be written, when they are known: nobody who
