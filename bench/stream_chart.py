@@ -17,14 +17,14 @@ STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #57606a }
   .title { font-weight: 600; fill: #24292f }
   .grid { stroke: #d8dee4 }
-  .compaction { stroke: #b58a5b; stroke-dasharray: 2 3 }
+  .compaction { stroke: #b5651d }
 """
 
 Points = Sequence[tuple[float, float]]
 
 
 class Picture:
-    """One diagram over time, with a line for each compaction."""
+    """One diagram over time, with a mark for each compaction."""
 
     def __init__(self, title: str, top: int, seconds: float, largest: float) -> None:
         self._title, self._top = title, top
@@ -40,7 +40,7 @@ class Picture:
         bottom = self._top + HEIGHT
         for at in compactions:
             x = self._x(at)
-            yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{self._top + 24}" y2="{bottom}" class="compaction"/>'
+            yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}" class="compaction"/>'
         for minute in range(0, int(self._seconds // 60) + 1, max(1, int(self._seconds // 600))):
             x = min(self._x(minute * 60), WIDTH - 2 * MARGIN - NUMBERS / 2)
             yield f'<text x="{x:.0f}" y="{bottom + 16}">{minute} min</text>'
@@ -75,7 +75,7 @@ def chart(figures: dict[str, Any]) -> str:
         first.line([(at, half) for at, half, _ in waits], "#35a27c"),
         *second.frame(figures["compactions"]),
         second.line(deltas, "#5b7fb5"),
-        f'<text x="{NUMBERS}" y="{2 * HEIGHT + 78}">Dotted: a compaction has ended.</text>',
+        f'<text x="{NUMBERS}" y="{2 * HEIGHT + 78}">Marks below: a compaction has ended.</text>',
     ]
     height = 2 * HEIGHT + 90
     return (

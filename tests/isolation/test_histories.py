@@ -10,20 +10,18 @@ from random import Random
 import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.conftest import VERSIONS
 from tests.isolation.campaign import Campaign
+from tests.isolation.postgres_metastore import PostgresMetastore
 from tests.isolation.verdict import Verdict
 from tests.isolation.without_spark import without_spark
 from tests.isolation.workers import HOUSE, PLAIN, SPARK, Client, House, Place, Who, worker
+from tests.live.postgres import Postgres
 
 TRANSACTIONS = int(os.environ.get("TRANSACTIONS", "2000"))
 SEED = int(os.environ.get("SEED", "1"))
-# Its transactions block each other, on version 4 the more the more clients there are, and then all
-# wait for one of them to be given up.
-_DERBY = "derby.locks.deadlockTimeout=1\n"
 # Who takes part at first, and then, when some use Spark, which takes longer.
-_KINDS = {"4.0.1": {PLAIN: 2, HOUSE: 1}, "3.1.3": {PLAIN: 5, HOUSE: 1}}
+_KINDS = {PLAIN: 5, HOUSE: 1}
 _KINDS_WITH_SPARK = {SPARK: 2, PLAIN: 1, HOUSE: 1}
 
 
@@ -58,19 +56,18 @@ def eight_steps(each: Client | House) -> None:
 def test_a_history_of_many_processes_is_as_snapshot_isolation_allows(
     version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "hms").mkdir()
-    (tmp_path / "hms" / "derby.properties").write_text(_DERBY)
-    with (
-        EmbeddedMetastore(version, directory=tmp_path / "hms") as metastore,
-        MetastoreClient(metastore.options) as client,
-    ):
+    with ExitStack() as stack:
+        # On Derby, five clients of version 4 hold each other up for a minute at a time.
+        postgres = stack.enter_context(Postgres())
+        metastore = stack.enter_context(PostgresMetastore(version, postgres, tmp_path / "hms"))
+        client = stack.enter_context(MetastoreClient(metastore.options))
         client.create_database("histories")
         place = Place(metastore.options, "histories", tmp_path / "told")
         place.folder.mkdir()
         campaign = Campaign(client, place, Random(SEED))
         campaign.begin()
         began = time.monotonic()
-        campaign.run(TRANSACTIONS, PLAIN, _KINDS[version], kill_every=15)
+        campaign.run(TRANSACTIONS, PLAIN, _KINDS, kill_every=15)
         campaign.run(TRANSACTIONS // 40, SPARK, _KINDS_WITH_SPARK, kill_every=60)
         campaign.abort_what_was_left()
         verdict = Verdict.of(client, place)

@@ -13,6 +13,7 @@ from pyarrow import orc
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import AcidFile, partition_files
 from airflow_hiveacid.engine.write import row_overlaps
 from airflow_hiveacid.engine.write.atomic_write import run_statements
@@ -199,10 +200,11 @@ def _seen(context: WriteContext) -> Snapshot:
     return context.reader._txn.snapshot
 
 
-def _count_left(part: Part, _: Any, ids: Sequence[Any]) -> int:
+def _count_left(part: Part, now: AcidSnapshot, ids: Sequence[Any]) -> int:
     """How many of some rows can be seen; nobody else can change rows meanwhile."""
     client, ref = part.context.client, part.ref
-    values = [name.removeprefix("p=") for name in part.output.partition_names if name]
+    # Row ids are those of one partition: another one may have the same.
+    values = [each.name.removeprefix("p=") for each in now.partitions if each.name]
     there = _rows_with_ids(client, Snapshot.take(client, [ref]), ref, values)
     wanted = {RowId(*map(int, each)) for each in zip(*ids, strict=True)}
     return sum(row_id in wanted for _, row_id in there)
