@@ -21,6 +21,7 @@ from airflow_hiveacid.acid.names import (
     BucketFile,
     Delta,
     OriginalFile,
+    is_hidden,
     parse_directory,
     parse_file,
 )
@@ -46,12 +47,28 @@ def list_files(storage: ReadOnlyStorage) -> list[FileStatus]:
     A base without a file says something, too: that all rows before it are gone. It is listed by
     the name of its directory.
     """
-    # Other writers' staging folders come and go meanwhile.
-    files = storage.list_files(recursive=True, missing_ok=True)
-    filled = {file.path.partition("/")[0] for file in files}
-    directories = storage.list_directories(missing_ok=True)
-    empty = [name for name in directories if name not in filled]
-    return files + [FileStatus(f"{name}/", 0) for name in empty]
+    while True:
+        # One look, as a directory that appears between two of them would seem to be empty. Other
+        # writers' staging folders come and go meanwhile.
+        files, directories = [], []
+        for path, size, _ in storage.walk():
+            if size is not None:
+                files.append(FileStatus(path, size))
+            elif "/" not in path:
+                directories.append(path)
+        filled = {file.path.partition("/")[0] for file in files}
+        empty = sorted(name for name in directories if name not in filled)
+        # So would one whose files were not there yet, or not any more.
+        if all(is_hidden(name) or _is_empty(storage, name) for name in empty):
+            files.sort(key=lambda file: file.path)
+            return files + [FileStatus(f"{name}/", 0) for name in empty]
+
+
+def _is_empty(storage: ReadOnlyStorage, directory: str) -> bool:
+    """Whether a directory is there, and has no file in it."""
+    return not storage.list_files(directory, recursive=True, missing_ok=True) and storage.exists(
+        directory
+    )
 
 
 def read_state(
