@@ -106,6 +106,8 @@ class InsertOnlyHistory:
         self._compacted = 0
         # All of a history takes less time.
         self._retention = Random(f"retention {seed}").choice([None, "1 h"])
+        # Some compactions sort, too.
+        self._sorts = Random(f"rebalance {seed}")
         self._rows = 0
         self.log = [f"{self.ref}, {self.form.name}, {client.version}"]
 
@@ -214,14 +216,17 @@ class InsertOnlyHistory:
             self.log.append(f"reader {txn.txn_id} goes")
 
     def _compact(self, type_: str) -> None:
+        sorts = self._sorts.random() < 0.3
+        text = self.form is StorageFormat.TEXTFILE
         job = CompactJob(
             target=self.ref.full_name,
             metastore=self.client.options,
-            type=type_,
+            type="rebalance" if sorts else type_,
+            order_by=["id"] if sorts and not text else (),
             lock_wait_seconds=0,
         )
         (done,) = TableCompactor(self._spark, self.client, job).run().partitions
-        self.log.append(f"{type_}: {done.outcome}, {', '.join(done.published)}; {done.reason}")
+        self.log.append(f"{job.type}: {done.outcome}, {', '.join(done.published)}; {done.reason}")
         if done.outcome == "failed":
             assert "wait" in done.reason, done.error  # For somebody who overwrites.
         self._check_everybody()

@@ -1,5 +1,6 @@
 """Readers of a table that share little with a compactor, and a look at what one has published."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.verify import verify_file
 from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage import ReadOnlyStorage
-from tests.histories.table_model import Row, RowAddress, TableModel, row_of
+from tests.histories.table_model import Row, RowAddress, TableModel, row_of, value_of
 
 _Files = frozenset[tuple[Path, int, int]]
 
@@ -67,6 +68,13 @@ class Reader:
             if again != chosen:
                 self._check_rows(partition, again)
 
+    def check_values(self) -> None:
+        """Read everything; the rows may have got other row ids."""
+        for partition, state in self._states.items():
+            found = self._rows(partition, state).values()
+            expected = [row for at, row in self._expected.items() if at.partition == partition]
+            assert Counter(map(value_of, found)) == Counter(map(value_of, expected))
+
     def unread(self) -> list[str]:
         """The directories and files that he does not look at."""
         return sorted(
@@ -93,13 +101,7 @@ class Reader:
         files = (partition, self._files(partition, state))
         if files in self._found_right:
             return
-        rows: dict[RowAddress, Row] = {}
-        storage = self._storage(partition)
-        for batch in visible_rows(storage, state, self._write_ids, self._rules):
-            for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True):
-                address = RowAddress(partition, row_id)
-                assert address not in rows, f"{address} is there twice"
-                rows[address] = row_of(row)
+        rows = self._rows(partition, state)
         expected = {
             address: row
             for address, row in self._expected.items()
@@ -111,6 +113,16 @@ class Reader:
             "rows differ"
         )
         self._found_right.add(files)
+
+    def _rows(self, partition: str | None, state: AcidDirectory) -> dict[RowAddress, Row]:
+        rows: dict[RowAddress, Row] = {}
+        storage = self._storage(partition)
+        for batch in visible_rows(storage, state, self._write_ids, self._rules):
+            for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True):
+                address = RowAddress(partition, row_id)
+                assert address not in rows, f"{address} is there twice"
+                rows[address] = row_of(row)
+        return rows
 
     def _files(self, partition: str | None, state: AcidDirectory) -> _Files:
         """The files that he reads; where they have not changed there is nothing new to be found."""

@@ -162,6 +162,8 @@ class Writer:
             return self._begin_again(state, number)
         if not state.is_open(actor.txn):
             return self._fail(state, number)
+        if self.policy == "strict" and self._is_behind(model, state, number):
+            return self._fail(state, number, REFUSED)  # It is clear before the work.
         state = state.with_actor(number, snapshot=seen, next="stage")
         return self._check_rows(model, state, number) if self._beside_others else state
 
@@ -287,8 +289,15 @@ class Writer:
             if not state.is_open(actor.txn):
                 return self._fail(state, number)
             state = lock(state, actor.txn, "commits")
-        assert actor.since is not None
-        new = snapshot(state, model.version).committed_since(actor.since)
+        if self._is_behind(model, state, number):
+            return self._fail(state, number, REFUSED)
+        return state.with_actor(number, next="commit")
+
+    def _is_behind(self, model: Model, state: State, number: int) -> bool:
+        """Whether others have committed since it began, whom the matrix puts first."""
+        since = state.actors[number].since
+        assert since is not None
+        new = snapshot(state, model.version).committed_since(since)
         # A write id may look committed that was aborted and forgotten: it has left nothing.
         new &= {
             row.id.write_id if isinstance(row, Row) else row.write_id
@@ -296,9 +305,7 @@ class Writer:
             for row in each.rows
         }
         # Whatever the cell: an append or a change may follow upon no other one.
-        if new and model.keeps("compare before the commit"):
-            return self._fail(state, number, REFUSED)
-        return state.with_actor(number, next="commit")
+        return bool(new) and model.keeps("compare before the commit")
 
     def _others_commit(self, state: State, number: int) -> bool:
         return any(
