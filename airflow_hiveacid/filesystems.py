@@ -15,6 +15,7 @@ import pyarrow as pa  # noqa: TID253
 from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
+from airflow_hiveacid.hdfs import HdfsFileSystem, hdfs_of
 
 _LOCATION = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
@@ -25,7 +26,7 @@ _SAME_SCHEMES = (_S3, _AZURE)
 _HDFS_PORT = 8020
 
 
-def filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
+def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
     """The file system that a location names, and the path there.
 
     Raises:
@@ -42,8 +43,7 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
                 raise StorageError(f"{location!r} is no absolute path on this machine.")
             return fs.LocalFileSystem(), os.path.normpath(path)
         if scheme in ("hdfs", "viewfs"):
-            cluster, _ = fs.FileSystem.from_uri(f"{scheme}://{host}/")
-            return cluster, path
+            return hdfs_of(f"{scheme}://{host}", path), path
         if scheme in _S3:
             # Arrow knows the variables of Amazon's tools for credentials and region, not this one.
             endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
@@ -56,7 +56,7 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
             return azure, container + path
     raise StorageError(
         f"{location!r} is on a file system that is not supported.",
-        remedy="Supported are file, hdfs, s3, gs and abfs.",
+        remedy="Supported are file, hdfs, viewfs, s3, gs and abfs.",
     )
 
 

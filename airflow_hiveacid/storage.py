@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.names import LARGEST_NOTE, UNFINISHED_PREFIX
 from airflow_hiveacid.errors import OutsideTable, StorageError
 from airflow_hiveacid.filesystems import filesystem_of, in_our_words
+from airflow_hiveacid.hdfs import HdfsFileSystem
 
 # There, a directory is nothing but a common beginning of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
@@ -27,10 +28,12 @@ class ReadOnlyStorage:
         location: The folder, as it was given.
     """
 
-    def __init__(self, location: str, filesystem: fs.FileSystem, root: str) -> None:
+    def __init__(
+        self, location: str, filesystem: fs.FileSystem | HdfsFileSystem, root: str
+    ) -> None:
         """Use `of`, which finds the file system by itself."""
         self.location = location
-        self._filesystem = filesystem
+        self._filesystem: Any = filesystem
         self._root = root.rstrip("/") or "/"
 
     @staticmethod
@@ -163,8 +166,8 @@ class Storage(ReadOnlyStorage):
     def of(location: str) -> "Storage":
         """Open a location; see ``ReadOnlyStorage.of``."""
         filesystem, root = filesystem_of(location)
-        kind = LocalStorage if filesystem.type_name == "local" else Storage
-        return kind(location, filesystem, root)
+        kinds = {"local": LocalStorage, "hdfs": HdfsStorage}
+        return kinds.get(filesystem.type_name, Storage)(location, filesystem, root)
 
     def create(self, path: str) -> BinaryIO:
         """Create a file, with the directories above it, and open it for writing."""
@@ -195,13 +198,17 @@ class Storage(ReadOnlyStorage):
             f"{folder}/" * bool(folder) + f"{UNFINISHED_PREFIX}{uuid.uuid4().hex[:8]}_{name}"
         )
         try:
-            with in_our_words(self._show(path)), self.create(unfinished) as sink:
-                sink.write(content)
-                self._flush(sink)
-            self._replace(unfinished, path)
+            self._write(unfinished, content)
+            (self._replace if replace else self.rename)(unfinished, path)
         except StorageError:
             self.delete_file(unfinished)
             raise
+
+    def _write(self, path: str, content: bytes) -> None:
+        """Write a file under a name that only we know."""
+        with in_our_words(self._show(path)), self.create(path) as sink:
+            sink.write(content)
+            self._flush(sink)
 
     def _flush(self, sink: BinaryIO) -> None:
         """Have the bytes outlive a failure of the machine, where the file system does not."""
@@ -346,6 +353,18 @@ class LocalStorage(Storage):
         if os.path.commonpath((root, above)) != root:
             raise OutsideTable(f"{self._show(path)} leads through a link to {above}.")
         return full
+
+
+class HdfsStorage(Storage):
+    """A folder of HDFS, where the NameNode itself refuses to write or rename onto what exists."""
+
+    def _write(self, path: str, content: bytes) -> None:
+        with in_our_words(self._show(path)):
+            self._filesystem.write_small(self._full(path), content)
+
+    def _replace(self, source: str, target: str) -> None:
+        with in_our_words(self._show(target)):
+            self._filesystem.replace(self._full(source), self._full(target))
 
 
 def _unless_gone(_: object, __: str, failure: Any) -> None:

@@ -1,29 +1,22 @@
-"""A real YARN on this machine: one ResourceManager and one NodeManager, whose files lie anywhere.
-
-Hadoop's own jars are fetched once into the cache, by Maven coordinates.
-"""
+"""A real YARN on this machine: one ResourceManager and one NodeManager, whose files lie anywhere."""
 
 import contextlib
-import fcntl
 import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder, find_java, spark_jars
+from airflow_hiveacid.metastore.dev.distribution import find_java
 from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
+from tests.hadoop.software import java_command, write_configuration
 from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup
 
-VERSION = "3.4.2"
 START_SECONDS = 90
 STOP_SECONDS = 20
 _SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -117,11 +110,7 @@ class Yarn:
 
     def start_daemon(self, name: str) -> None:
         """Start ``resourcemanager`` or ``nodemanager``, without waiting for it."""
-        command = [
-            *(find_java(), "--add-opens=java.base/java.lang=ALL-UNNAMED", "-Xmx256m"),
-            *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
-            *("-cp", f"{self.directory / 'conf'}{os.pathsep}{_libraries()}/*", _MAINS[name]),
-        ]
+        command = java_command(self.directory / "conf", _MAINS[name])
         log = self.directory / f"{name}.log"
         self._daemons[name] = ProcessGroup(command, log=log, environment=os.environ)
 
@@ -165,55 +154,41 @@ class Yarn:
         return not alive
 
     def _configure(self) -> None:
-        conf = self.directory / "conf"
-        conf.mkdir(parents=True, exist_ok=True)
         ports = {name: f"{HOST}:{port}" for name, port in self._ports.items()}
-        _write_site(
-            conf / "core-site.xml",
-            {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(self.directory / "tmp")},
-        )
-        _write_site(
-            conf / "yarn-site.xml",
-            {
-                "yarn.resourcemanager.hostname": HOST,
-                "yarn.resourcemanager.address": ports["address"],
-                "yarn.resourcemanager.scheduler.address": ports["scheduler"],
-                "yarn.resourcemanager.resource-tracker.address": ports["tracker"],
-                "yarn.resourcemanager.admin.address": ports["admin"],
-                "yarn.resourcemanager.webapp.address": ports["webapp"],
-                "yarn.resourcemanager.scheduler.class": (
-                    f"{_RESOURCE_MANAGER}.scheduler.fifo.FifoScheduler"
-                ),
-                "yarn.resourcemanager.recovery.enabled": "true",
-                "yarn.resourcemanager.store.class": (
-                    f"{_RESOURCE_MANAGER}.recovery.FileSystemRMStateStore"
-                ),
-                "yarn.resourcemanager.fs.state-store.uri": (self.directory / "state").as_uri(),
-                "yarn.resourcemanager.connect.retry-interval.ms": "500",
-                "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "100",
-                "yarn.nodemanager.hostname": HOST,
-                "yarn.nodemanager.bind-host": HOST,
-                "yarn.nodemanager.address": ports["node"],
-                "yarn.nodemanager.localizer.address": ports["localizer"],
-                "yarn.nodemanager.webapp.address": ports["node_webapp"],
-                "yarn.nodemanager.collector-service.address": ports["collector"],
-                "yarn.nodemanager.local-dirs": str(self.directory / "local"),
-                "yarn.nodemanager.log-dirs": str(self.directory / "logs"),
-                "yarn.nodemanager.resource.memory-mb": "8192",
-                "yarn.nodemanager.resource.cpu-vcores": "8",
-                "yarn.nodemanager.vmem-check-enabled": "false",
-                "yarn.nodemanager.pmem-check-enabled": "false",
-                "yarn.nodemanager.disk-health-checker"
-                ".max-disk-utilization-per-disk-percentage": "99.5",
-                "yarn.scheduler.minimum-allocation-mb": "128",
-            },
-        )
-        (conf / "log4j.properties").write_text(
-            "log4j.rootLogger=WARN,console\n"
-            "log4j.appender.console=org.apache.log4j.ConsoleAppender\n"
-            "log4j.appender.console.layout=org.apache.log4j.PatternLayout\n"
-            "log4j.appender.console.layout.ConversionPattern=%d %p %c: %m%n\n"
-        )
+        core = {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(self.directory / "tmp")}
+        yarn = {
+            "yarn.resourcemanager.hostname": HOST,
+            "yarn.resourcemanager.address": ports["address"],
+            "yarn.resourcemanager.scheduler.address": ports["scheduler"],
+            "yarn.resourcemanager.resource-tracker.address": ports["tracker"],
+            "yarn.resourcemanager.admin.address": ports["admin"],
+            "yarn.resourcemanager.webapp.address": ports["webapp"],
+            "yarn.resourcemanager.scheduler.class": (
+                f"{_RESOURCE_MANAGER}.scheduler.fifo.FifoScheduler"
+            ),
+            "yarn.resourcemanager.recovery.enabled": "true",
+            "yarn.resourcemanager.store.class": (
+                f"{_RESOURCE_MANAGER}.recovery.FileSystemRMStateStore"
+            ),
+            "yarn.resourcemanager.fs.state-store.uri": (self.directory / "state").as_uri(),
+            "yarn.resourcemanager.connect.retry-interval.ms": "500",
+            "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "100",
+            "yarn.nodemanager.hostname": HOST,
+            "yarn.nodemanager.bind-host": HOST,
+            "yarn.nodemanager.address": ports["node"],
+            "yarn.nodemanager.localizer.address": ports["localizer"],
+            "yarn.nodemanager.webapp.address": ports["node_webapp"],
+            "yarn.nodemanager.collector-service.address": ports["collector"],
+            "yarn.nodemanager.local-dirs": str(self.directory / "local"),
+            "yarn.nodemanager.log-dirs": str(self.directory / "logs"),
+            "yarn.nodemanager.resource.memory-mb": "8192",
+            "yarn.nodemanager.resource.cpu-vcores": "8",
+            "yarn.nodemanager.vmem-check-enabled": "false",
+            "yarn.nodemanager.pmem-check-enabled": "false",
+            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
+            "yarn.scheduler.minimum-allocation-mb": "128",
+        }
+        write_configuration(self.directory / "conf", {"core-site.xml": core, "yarn-site.xml": yarn})
 
 
 def spark_home() -> Path:
@@ -222,40 +197,3 @@ def spark_home() -> Path:
     assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin).parent
-
-
-def _write_site(path: Path, settings: dict[str, str]) -> None:
-    properties = "".join(
-        f"<property><name>{name}</name><value>{value}</value></property>\n"
-        for name, value in settings.items()
-    )
-    path.write_text(f"<configuration>\n{properties}</configuration>\n")
-
-
-def _libraries() -> Path:
-    """The folder of Hadoop's jars, fetched if need be: it is complete or absent."""
-    cache = cache_folder()
-    home = cache / f"yarn-{VERSION}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"yarn-{VERSION}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not home.exists():
-            print(f"Fetching YARN {VERSION} (about 60 MB, once) ...", flush=True)
-            with tempfile.TemporaryDirectory(prefix=f"yarn-{VERSION}.", dir=cache) as scratch:
-                _fetch(Path(scratch))
-                shutil.move(Path(scratch, "lib"), home)
-    return home
-
-
-def _fetch(scratch: Path) -> None:
-    settings = os.environ.get("HIVEACID_IVY_SETTINGS")
-    command = [
-        *(find_java(), f"-Divy.home={scratch / 'ivy'}", f"-Djava.io.tmpdir={scratch}"),
-        *("-jar", str(spark_jars("ivy")[0])),
-        *(["-settings", settings] if settings else []),
-        *("-ivy", str(Path(__file__).with_name("yarn-ivy.xml"))),
-        *("-retrieve", f"{scratch}/lib/[artifact]-[revision].[ext]"),
-    ]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        raise RuntimeError(f"YARN could not be fetched:\n{answer.stdout[-3000:]}")

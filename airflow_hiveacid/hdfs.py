@@ -1,0 +1,360 @@
+"""HDFS, as it is asked for files by Python: by drivers, executors, workers and the command line.
+
+One client does it all, hdfs-native: it speaks the NameNode's own protocol, so that a rename refuses
+a target that exists and a source that does not, and creating a file refuses one that is there.
+What is published rests on that. The others do not hold it: over WebHDFS a refused rename looks like
+one that was done, and libhdfs, which Arrow would use and nobody packages, replaces the target.
+Spark reads and writes by Hadoop's own client, in its JVM.
+
+The client waits for a NameNode that restarts, or for another one that takes over, as long as
+``dfs.client.failover.*`` of hdfs-site.xml say. Safe mode is waited for here.
+"""
+
+import errno
+import io
+import os
+import re
+import time
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from typing import Any, BinaryIO, TypeVar, cast
+
+from pyarrow import fs  # noqa: TID253
+
+from airflow_hiveacid.errors import StorageError
+
+T = TypeVar("T")
+
+# How long a NameNode may be in safe mode, and how often it is asked meanwhile.
+PATIENCE_SECONDS = 120.0
+_PAUSE_SECONDS = 0.5
+
+_READ_AHEAD = 64 << 10
+_WRITE_BUFFER = 1 << 20
+_COPY_BLOCK = 8 << 20
+
+# Who somebody is, and where a cluster is described.
+_VARIABLES = ("HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_USER_NAME", "HADOOP_PROXY_USER")
+
+_EXCEPTION = re.compile(r'(?:Fatal)?RPCError\("(?:\w+[.$])*(?P<name>\w+)", "(?P<text>.*)"\)', re.S)
+_PASSES = frozenset({"SafeModeException", "RetriableException"})
+_ERRNO = {
+    "AccessControlException": errno.EACCES,
+    "AuthorizationException": errno.EACCES,
+    "NSQuotaExceededException": errno.EDQUOT,
+    "DSQuotaExceededException": errno.EDQUOT,
+    "QuotaByStorageTypeExceededException": errno.EDQUOT,
+    "FileAlreadyExistsException": errno.EEXIST,
+    "ParentNotDirectoryException": errno.ENOTDIR,
+    "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
+    "InvalidPathException": errno.EINVAL,
+}
+_CREDENTIALS = re.compile(r"SASLError|GSSAPIError|NoSASLMechanism")
+
+
+def hdfs_of(url: str, folder: str) -> "HdfsFileSystem":
+    """The file system of ``hdfs://nn:8020``, ``hdfs://nameservice``, ``hdfs://`` or ``viewfs://``.
+
+    Args:
+        url: The file system.
+        folder: The folder that is opened there.
+    """
+    # Connections do not outlive a fork.
+    return HdfsFileSystem(_client(url, os.getpid(), *map(os.environ.get, _VARIABLES)), folder)
+
+
+@lru_cache(maxsize=16)
+def _client(url: str, *_: object) -> Any:
+    try:
+        from hdfs_native import Client
+    except ImportError as error:
+        raise StorageError(
+            f"{url} cannot be opened: the package hdfs-native is not installed here ({error}).",
+            remedy="Install airflow-hiveacid[hdfs] here and in what the executors run.",
+        ) from error
+    try:
+        return Client(url)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise StorageError(
+            f"{url} cannot be opened: {error}.",
+            remedy="Name the NameNode with its port, or in HADOOP_CONF_DIR the folder of "
+            "core-site.xml and hdfs-site.xml that describe the cluster.",
+        ) from error
+
+
+class HdfsFileSystem:
+    """What is asked of a file system, by the names that Arrow has for it.
+
+    All that is made takes on the permissions of the folder that was opened, files without the right
+    to execute; where there are default ACLs, they decide alone. So who may write into a table
+    may also clean it, whatever the umask of the one who wrote.
+    """
+
+    type_name = "hdfs"
+
+    def __init__(self, client: Any, folder: str) -> None:
+        """Use ``hdfs_of``."""
+        self._client = client
+        self._folder = folder
+
+    def get_file_info(self, wanted: "str | fs.FileSelector") -> "fs.FileInfo | list[fs.FileInfo]":
+        """What there is at a path, or in a directory."""
+        if not isinstance(wanted, str):
+            return self._list(wanted)
+        try:
+            return _info(self._status(wanted), wanted)
+        except FileNotFoundError:
+            return fs.FileInfo(wanted, fs.FileType.NotFound)
+
+    def open_input_file(self, path: str) -> BinaryIO:
+        """Open a file for reading at any place."""
+        return cast(
+            BinaryIO, io.BufferedReader(_Input(self._ask(self._client.read, path)), _READ_AHEAD)
+        )
+
+    def open_output_stream(self, path: str) -> BinaryIO:
+        """Create a file; never one that exists."""
+        return self._create(path, overwrite=False)
+
+    def write_small(self, path: str, content: bytes) -> None:
+        """Write a file under a name that nobody else uses, on the disks of its machines."""
+        self.create_dir(path.rpartition("/")[0])
+        # The client asks again when an answer is lost, and must not stumble over its own file.
+        with self._create(path, overwrite=True) as sink:
+            sink.write(content)
+            sink.flush()
+            cast(Any, sink).raw.sync()
+
+    def create_dir(self, path: str, recursive: bool = True) -> None:
+        """Make a directory and those above it; one that is there already is left as it is."""
+        missing = []
+        while path.strip("/") and not self._is_directory(path):
+            missing.append(path)
+            path = path.rpartition("/")[0]
+        for directory in reversed(missing):
+            self._ask(self._client.mkdirs, directory, self._mode & 0o1777, False)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file or a directory; never onto something that exists."""
+        self._rename(source, target, overwrite=False)
+
+    def replace(self, source: str, target: str) -> None:
+        """Rename a file, in the place of another one if there is one."""
+        self._rename(source, target, overwrite=True)
+
+    def copy_file(self, source: str, target: str) -> None:
+        """Copy a file; never onto something that exists."""
+        with self.open_input_file(source) as old, self.open_output_stream(target) as new:
+            while block := old.read(_COPY_BLOCK):
+                new.write(block)
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file, and not into the trash."""
+        self._ask(self._client.delete, path, False)
+
+    def delete_dir(self, path: str) -> None:
+        """Delete a directory with all that is in it, and not into the trash."""
+        self._ask(self._client.delete, path, True)
+
+    def _create(self, path: str, *, overwrite: bool) -> BinaryIO:
+        from hdfs_native import WriteOptions
+
+        options = WriteOptions(
+            permission=self._mode & 0o666,
+            overwrite=overwrite,
+            create_parent=False,
+        )
+        writer = self._ask(self._client.create, path, options)
+        return cast(BinaryIO, io.BufferedWriter(_Output(writer), _WRITE_BUFFER))
+
+    @cached_property
+    def _mode(self) -> int:
+        """The permissions of the folder, or of what is above it as long as it is not there."""
+        folder = self._folder.rstrip("/")
+        while folder and not self._is_directory(folder):
+            folder = folder.rpartition("/")[0]
+        acl = self._ask(self._acl_of, folder or "/")
+        if acl is None:
+            return int(self._status(folder or "/").permission)
+        if any(entry.scope == "default" for entry in acl.entries):
+            return 0o777  # The NameNode takes away what they do not grant.
+        mode = int(acl.permission)
+        for entry in acl.entries:
+            if entry.type == "group" and not entry.name:
+                # With ACLs the bits of the group are the most that any of them grants.
+                rights = sum({"r": 4, "w": 2, "x": 1}.get(right, 0) for right in entry.permissions)
+                mode = mode & ~0o070 | rights << 3
+        return mode
+
+    def _acl_of(self, folder: str) -> Any:
+        try:
+            return self._client.get_acl_status(folder)
+        except RuntimeError as error:
+            if "AclException" in str(error):
+                return None  # The NameNode has been told to know nothing of ACLs.
+            raise
+
+    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        before = _identity(self._status(source))
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                self._client.rename(source, target, overwrite)
+                return
+            except (OSError, RuntimeError) as error:
+                # When the answer is lost the client asks again by itself: then the source is
+                # missing, or the target is there, although the rename was done.
+                trouble = _in_words(error)
+                if self._is(target, before) and not self._is(source, before):
+                    return
+                if not _passes(error) or time.monotonic() > give_up:
+                    raise trouble from error
+                time.sleep(_PAUSE_SECONDS)
+
+    def _is(self, path: str, identity: tuple[object, ...]) -> bool:
+        try:
+            return _identity(self._status(path)) == identity
+        except FileNotFoundError:
+            return False
+
+    def _is_directory(self, path: str) -> bool:
+        try:
+            return bool(self._status(path).isdir)
+        except FileNotFoundError:
+            return False
+
+    def _status(self, path: str) -> Any:
+        return self._ask(self._client.get_file_info, path)
+
+    def _list(self, wanted: "fs.FileSelector") -> list["fs.FileInfo"]:
+        found, folders = [], [wanted.base_dir.rstrip("/") or "/"]
+        while folders:
+            folder = folders.pop()
+            try:
+                entries = self._ask(lambda: list(self._client.list_status(folder, False)))  # noqa: B023
+            except FileNotFoundError:
+                if wanted.allow_not_found:
+                    continue  # Somebody has removed it meanwhile.
+                raise
+            for entry in entries:
+                path = f"{folder.rstrip('/')}/{entry.path.rpartition('/')[2]}"
+                if not entry.isdir and entry.path.rstrip("/") == folder:
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+                found.append(_info(entry, path))
+                if entry.isdir and wanted.recursive:
+                    folders.append(path)
+        return found
+
+    def _ask(self, call: Callable[..., T], *arguments: object) -> T:
+        """Ask the NameNode, again and again while it is in safe mode."""
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return call(*arguments)
+            except (OSError, RuntimeError) as error:
+                if not _passes(error) or time.monotonic() > give_up:
+                    raise _in_words(error) from error
+                time.sleep(_PAUSE_SECONDS)
+
+
+class _Input(io.RawIOBase):
+    """A file, open for reading. The client's own breaks down when it is asked beyond the end."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self._length = len(reader)
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, position: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._length}[whence]
+        if start + position < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._position = start + position
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        size = min(len(buffer), self._length - self._position)
+        if size <= 0:
+            return 0
+        try:
+            data = self._reader.read_range(self._position, size)
+        except (OSError, RuntimeError) as error:
+            raise _in_words(error) from error
+        if len(data) != size:
+            raise OSError(errno.EIO, f"{size} bytes were asked for and {len(data)} came")
+        buffer[:size] = data
+        self._position += size
+        return size
+
+
+class _Output(io.RawIOBase):
+    """A new file, open for writing."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return int(self._tell(self._writer.write, bytes(data)))
+
+    def sync(self) -> None:
+        """Have what was written outlive the machines that it is on."""
+        self._tell(self._writer.hsync)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._tell(self._writer.close)
+
+    @staticmethod
+    def _tell(call: Callable[..., Any], *arguments: object) -> Any:
+        try:
+            return call(*arguments)
+        except (OSError, RuntimeError) as error:
+            raise _in_words(error) from error
+
+
+def _info(status: Any, path: str) -> "fs.FileInfo":
+    if status.isdir:
+        return fs.FileInfo(path, fs.FileType.Directory)
+    mtime = int(status.modification_time) * 1_000_000
+    return fs.FileInfo(path, fs.FileType.File, size=int(status.length), mtime_ns=mtime)
+
+
+def _identity(status: Any) -> tuple[object, ...]:
+    """What stays the same of something that is renamed, and hardly ever is of anything else."""
+    return status.isdir, status.length, status.modification_time, status.owner, status.permission
+
+
+def _passes(error: OSError | RuntimeError) -> bool:
+    """Whether the same question may be answered later."""
+    match = _EXCEPTION.search(str(error)) if isinstance(error, RuntimeError) else None
+    return match is not None and match["name"] in _PASSES
+
+
+def _in_words(error: OSError | RuntimeError) -> OSError:
+    """The client's errors as those of the system, with their numbers."""
+    text = str(error)
+    if isinstance(error, RuntimeError):
+        if match := _EXCEPTION.search(text):
+            said = match["text"].replace('\\"', '"').split("\\n")[0]
+            return OSError(_ERRNO.get(match["name"], errno.EIO), f"{match['name']}: {said}")
+        return OSError(errno.EACCES if _CREDENTIALS.search(text) else errno.EIO, text)
+    if isinstance(error, FileExistsError):
+        return FileExistsError(errno.EEXIST, "exists already")
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if isinstance(error, IsADirectoryError):
+        return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return error

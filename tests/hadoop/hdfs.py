@@ -1,0 +1,165 @@
+"""A real HDFS on this machine: one NameNode and one DataNode."""
+
+import contextlib
+import json
+import os
+import subprocess
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
+from tests.hadoop.software import java_command, write_configuration
+from tests.live.airflow_api import wait_until
+from tests.live.process_group import ProcessGroup
+
+START_SECONDS = 90
+_SERVER = "org.apache.hadoop.hdfs.server"
+_MAINS = {"namenode": f"{_SERVER}.namenode.NameNode", "datanode": f"{_SERVER}.datanode.DataNode"}
+
+
+class Hdfs:
+    """A NameNode and a DataNode, whose files go with their folder.
+
+    Whoever runs them is HDFS's superuser; who somebody else is there, HADOOP_USER_NAME says.
+
+    Attributes:
+        uri: The file system's own location.
+        conf: The folder for HADOOP_CONF_DIR of its clients, which is that of its servers as well.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        core: Mapping[str, str] | None = None,
+        hdfs: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Describe an HDFS; nothing runs before start().
+
+        Args:
+            directory: Keeps everything that it stores.
+            core: Further settings of core-site.xml, like those of Kerberos.
+            hdfs: Further settings of hdfs-site.xml.
+            java_options: Further options for Java.
+            environment: Further variables for the servers.
+        """
+        self.conf = directory.absolute() / "conf"
+        self._directory = directory.absolute()
+        self._java_options = java_options
+        self._environment = os.environ | (environment or {})
+        self._further = {"core-site.xml": core or {}, "hdfs-site.xml": hdfs or {}}
+        self._ports = {
+            name: free_port()
+            for name in ("namenode", "namenode_http", "datanode", "datanode_http", "datanode_ipc")
+        }
+        self.uri = f"hdfs://{HOST}:{self._ports['namenode']}"
+        self._daemons: dict[str, ProcessGroup] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start both, with an empty file system at first, and return when files can be written."""
+        self._configure()
+        if not (self._directory / "name").exists():
+            subprocess.run(
+                self._command("namenode", "-format", "-nonInteractive"),
+                env=self._environment,
+                check=True,
+                capture_output=True,
+            )
+        for name in _MAINS:
+            self.start_daemon(name)
+        self.wait_until_usable()
+
+    def start_daemon(self, name: str) -> None:
+        """Start ``namenode`` or ``datanode``, without waiting for it."""
+        self._daemons[name] = ProcessGroup(
+            self._command(name),
+            log=self._directory / f"{name}.log",
+            environment=self._environment,
+        )
+
+    def kill_daemon(self, name: str) -> None:
+        """Kill a daemon at once, as if its machine had failed."""
+        self._daemons.pop(name).kill()
+
+    def restart_namenode(self) -> None:
+        """Kill the NameNode and start it again; it is not waited for."""
+        self.kill_daemon("namenode")
+        self.start_daemon("namenode")
+
+    def stop(self) -> None:
+        """End both."""
+        for name in list(self._daemons):
+            self.kill_daemon(name)
+
+    def wait_until_usable(self) -> None:
+        """Return when the NameNode has its DataNode and has left safe mode."""
+
+        def usable() -> bool:
+            for name, daemon in self._daemons.items():
+                assert not daemon.ended, f"{name} has ended:\n{daemon.tail()}"
+            with contextlib.suppress(OSError):
+                state = self._bean("FSNamesystemState")
+                return bool(state["NumLiveDataNodes"] == 1 and state["FSState"] == "Operational")
+            return False
+
+        wait_until("HDFS takes files", usable, START_SECONDS, every=0.1)
+
+    def _bean(self, name: str) -> dict[str, Any]:
+        query = f"jmx?qry=Hadoop:service=NameNode,name={name}"
+        url = f"http://{HOST}:{self._ports['namenode_http']}/{query}"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            beans: list[dict[str, Any]] = json.load(answer)["beans"]
+        return beans[0] if beans else {"NumLiveDataNodes": 0, "FSState": ""}
+
+    def _command(self, name: str, *arguments: str) -> list[str]:
+        return java_command(self.conf, _MAINS[name], *arguments, options=self._java_options)
+
+    def _configure(self) -> None:
+        at = {name: f"{HOST}:{port}" for name, port in self._ports.items()}
+        core = {"fs.defaultFS": self.uri, "hadoop.tmp.dir": str(self._directory / "tmp")}
+        hdfs = {
+            "dfs.replication": "1",
+            "dfs.namenode.name.dir": (self._directory / "name").as_uri(),
+            "dfs.datanode.data.dir": (self._directory / "data").as_uri(),
+            "dfs.namenode.rpc-address": at["namenode"],
+            "dfs.namenode.http-address": at["namenode_http"],
+            "dfs.datanode.address": at["datanode"],
+            "dfs.datanode.http.address": at["datanode_http"],
+            "dfs.datanode.ipc.address": at["datanode_ipc"],
+            "dfs.datanode.hostname": HOST,
+            "dfs.namenode.safemode.extension": "0",
+            "dfs.heartbeat.interval": "1",
+            # Machines do not fail here, only processes.
+            "dfs.namenode.edits.noeditlogchannelflush": "true",
+        }
+        further = self._further
+        write_configuration(
+            self.conf,
+            {
+                "core-site.xml": core | further["core-site.xml"],
+                "hdfs-site.xml": hdfs | further["hdfs-site.xml"],
+            },
+        )
+        for pages in ("hdfs", "datanode"):  # The servers want to show some.
+            (self.conf / "webapps" / pages).mkdir(parents=True, exist_ok=True)
