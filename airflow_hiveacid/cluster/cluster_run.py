@@ -4,7 +4,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,16 @@ from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.spark_text import properties, require_environment
 from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
-from airflow_hiveacid.errors import ClusterUnreachable, HiveAcidError
+from airflow_hiveacid.errors import ClusterUnreachable, HiveAcidError, TableNotFound
+from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
 from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.metastore_options import KERBEROS
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import AnyReport, report_type
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.delegation import new_token
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -28,6 +34,8 @@ if TYPE_CHECKING:
 _LOOKS_BEFORE_LOST = 5
 _SECONDS_TO_APPEAR = 60
 _SECONDS_TO_END = 20
+# Spark hides what is in variables with such names. No connection's token has this one.
+_DRIVER_TOKEN = "HIVEACID_DELEGATION_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +110,8 @@ class ClusterRun:
         """
         assert job.metastore is not None
         with MetastoreClient(job.metastore) as client:
-            table = client.get_table(TableRef.parse(job.target))
-        report = RunFiles.below(table.folder, self.tag)
+            folder = _folder(client, job)
+        report = RunFiles.below(folder, self.tag)
         application = self._live()
         adopted = application is not None
         if application is not None:
@@ -214,8 +222,11 @@ class ClusterRun:
         self, job: Job, report: str, options: Mapping[str, Any], env_vars: Mapping[str, str]
     ) -> Application:
         known = {application.id for application in self._applications.find(self.tag)}
+        job, secrets = _for_driver(job)
         with tempfile.TemporaryDirectory(prefix="hiveacid-") as folder:
-            file = self._properties_file(job, options["properties_file"], env_vars, Path(folder))
+            file = self._properties_file(
+                secrets, options["properties_file"], env_vars, Path(folder)
+            )
             tagged = {**options["conf"], **self._applications.submit_conf(self.tag)}
             self._submission = SparkSubmission(
                 job,
@@ -248,22 +259,23 @@ class ClusterRun:
             time.sleep(1)
 
     def _properties_file(
-        self, job: Job, given: str | None, env_vars: Mapping[str, str], folder: Path
+        self,
+        secrets: Mapping[str, str],
+        given: str | None,
+        env_vars: Mapping[str, str],
+        folder: Path,
     ) -> str:
         """Write a file of Spark properties with the driver's environment, which may be secret.
 
-        :param job: The job; it may name a variable with the metastore's bearer token.
+        :param secrets: Environment variables with what opens the metastore.
         :param given: A file whose properties are needed as well.
         :param env_vars: Environment variables of the driver.
         :param folder: Where to write it.
         """
         require_environment("env_vars", env_vars)
+        require_environment("The token", secrets)
         # The driver writes timestamps by its clock, and Hive's have no zone.
-        environment = {"TZ": "UTC", **env_vars}
-        token_env = job.metastore.token_env if job.metastore is not None else None
-        if token_env is not None:
-            environment[token_env] = os.environ[token_env]
-            require_environment("The bearer token", {token_env: environment[token_env]})
+        environment = {"TZ": "UTC", **env_vars, **secrets}
         theirs = _spark_defaults() if given is None else Path(given)
         # The empty line ends a last one that goes on, so that it takes in none of ours.
         before = "" if theirs is None else theirs.read_text(encoding="utf-8") + "\n\n"
@@ -274,9 +286,45 @@ class ClusterRun:
         return str(file)
 
 
+def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:
+    """The job as a driver in the cluster gets it, and what opens the metastore for it.
+
+    Where the worker logs in by Kerberos, the driver gets a delegation token: there is no ticket where
+    it runs, and the keytab stays here.
+    """
+    metastore = job.metastore
+    assert metastore is not None
+    if metastore.auth_mechanism == KERBEROS:
+        with MetastoreClient(metastore) as client:
+            secrets = {_DRIVER_TOKEN: new_token(client)}
+        return replace(job, metastore=metastore.with_delegation_token(_DRIVER_TOKEN)), secrets
+    token_env = metastore.token_env
+    return job, {} if token_env is None else {token_env: os.environ[token_env]}
+
+
 def _spark_defaults() -> Path | None:
     """The worker's spark-defaults.conf, which spark-submit doesn't read beside another file."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
     defaults = None if folder is None else Path(folder, "spark-defaults.conf")
     return defaults if defaults is not None and defaults.is_file() else None
+
+
+def _folder(client: MetastoreClient, job: Job) -> str:
+    """Where the job's table is, or will be once the job has created it.
+
+    :raises TableNotFound: It is not there, and the job does not create it.
+    """
+    ref = TableRef.parse(job.target)
+    try:
+        return client.get_table(ref).folder
+    except TableNotFound:
+        for statement in job.statements if isinstance(job, ScriptJob) else ():
+            if (
+                isinstance(statement, CreateTableJob | CreateTableLikeJob | CreateTableAsJob)
+                and statement.target.lower() == ref.full_name
+            ):
+                database = client.get_database(ref.database)
+                below = database.managed_location or database.location
+                return statement.location or f"{below}/{ref.name}"
+        raise

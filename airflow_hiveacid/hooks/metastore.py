@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
     AirflowNotFoundException,
+    conf,
     get_hook_lineage_collector,
 )
 from airflow.sdk import BaseHook
@@ -18,7 +19,7 @@ from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.assets import asset_of
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -63,23 +64,21 @@ class HiveAcidMetastoreHook(BaseHook):
         extra = connection.extra_dejson
         if not connection.host:
             raise InvalidConnection(f"Connection {self.metastore_conn_id!r} names no host.")
-        if extra.get("auth_mechanism", extra.get("authMechanism", "NONE")) == "GSSAPI":
-            raise InvalidConnection(
-                f"Connection {self.metastore_conn_id!r} asks for Kerberos (GSSAPI).",
-                remedy="Kerberos is not supported yet; use TLS, or HTTP with a bearer token.",
-            )
         token_env = None
         if connection.password:
             token_env = _token_variable(self.metastore_conn_id)
             os.environ[token_env] = connection.password
+        kerberos = self._kerberos()
         return MetastoreOptions(
             uris=_uris(connection.host, connection.port or DEFAULT_PORT, extra),
-            user=connection.login or None,
+            # The ticket says who it is, whatever a login says that was once needed.
+            user=None if kerberos else connection.login or None,
             connect_timeout_seconds=self._seconds("connect_timeout_seconds", 10),
             read_timeout_seconds=self._seconds("read_timeout_seconds", 300),
             tls=_is_on(extra.get("tls")),
             tls_ca_file=extra.get("tls_ca_file") or None,
             token_env=token_env,
+            **kerberos,
         )
 
     def get_conn(self) -> "MetastoreClient":
@@ -94,7 +93,7 @@ class HiveAcidMetastoreHook(BaseHook):
         try:
             with self.get_conn() as client:
                 databases = client.get_databases()
-                return True, f"{client.version.name}, {len(databases)} databases"
+                return True, f"{client.version.name}, {len(databases)} databases, as {client.user}"
         except HiveAcidError as error:
             return False, str(error)
 
@@ -198,6 +197,27 @@ class HiveAcidMetastoreHook(BaseHook):
             raise InvalidConnection(
                 f"Connection {self.metastore_conn_id!r}: {name} is no number: {given!r}."
             ) from error
+
+    def _kerberos(self) -> dict[str, Any]:
+        """What the connection says about Kerberos; Airflow's own setting says it for all."""
+        extra = self._connection.extra_dejson
+        by_default = KERBEROS if conf.get("core", "security", fallback="") == "kerberos" else None
+        given = extra.get("auth_mechanism") or extra.get("authMechanism") or by_default
+        # Hive's provider writes NOSASL.
+        mechanism = NO_PROOF if given in (None, "NOSASL") else given
+        if mechanism not in (NO_PROOF, KERBEROS):
+            raise InvalidConnection(
+                f"Connection {self.metastore_conn_id!r} has the auth_mechanism {mechanism!r}.",
+                remedy=f"It is {KERBEROS}, which is Kerberos, or {NO_PROOF}.",
+            )
+        if mechanism == NO_PROOF or extra.get("transport") in ("http", "https"):
+            return {}
+        names = ("kerberos_principal", "kerberos_keytab", "kerberos_ccache")
+        return {
+            "auth_mechanism": mechanism,
+            "kerberos_service_name": extra.get("kerberos_service_name") or "hive",
+            **{name: extra.get(name) or None for name in names},
+        }
 
     def _uri(self, table: str) -> str:
         return asset_of(table, self.options().uris).uri

@@ -1,13 +1,18 @@
-"""How a job reaches its metastore: address, user, time limits and TLS."""
+"""How a job reaches its metastore: address, user, time limits, TLS and Kerberos."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
     is_template,
+    require_choice,
     require_text,
 )
+
+NO_PROOF, KERBEROS, DELEGATION_TOKEN = "NONE", "GSSAPI", "DIGEST-MD5"
+AUTH_MECHANISMS = (NO_PROOF, KERBEROS, DELEGATION_TOKEN)
+_OF_KERBEROS = ("kerberos_principal", "kerberos_keytab", "kerberos_ccache")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +25,23 @@ class MetastoreOptions:
 
     Attributes:
         uris: "thrift://host:port[,thrift://host2:port]" or "http[s]://host:port/path".
-        user: The user to act as; None is the one who runs the job.
+        user: The user to act as; None is the one who runs the job. With Kerberos, the metastore
+            takes the ticket's word instead, and this is only needed where its rules make another
+            name of the principal than its first part.
         connect_timeout_seconds: How long one host may take to accept a connection.
         read_timeout_seconds: How long one call may take as a whole, a second try included.
         tls: Use TLS for thrift, too; https has it anyway.
         tls_ca_file: Certificates that the server's is checked against, in place of the system's;
             switches TLS on for thrift.
-        token_env: The name of an environment variable that holds a bearer token.
+        token_env: The name of an environment variable that holds a bearer token, or the delegation
+            token.
+        auth_mechanism: "GSSAPI" is Kerberos, and "DIGEST-MD5" a delegation token, which drivers in
+            clusters get; "NONE" proves nothing.
+        kerberos_service_name: The first part of the metastore's principal, or all of it:
+            "hive/_HOST@REALM".
+        kerberos_principal: Whose ticket is used; None is the one that there is.
+        kerberos_keytab: A file with the principal's key, which needs no ticket; it stays where it is.
+        kerberos_ccache: The cache of tickets; None is that of the environment.
     """
 
     uris: str
@@ -36,6 +51,11 @@ class MetastoreOptions:
     tls: bool = False
     tls_ca_file: str | None = None
     token_env: str | None = None
+    auth_mechanism: str = NO_PROOF
+    kerberos_service_name: str = "hive"
+    kerberos_principal: str | None = None
+    kerberos_keytab: str | None = None
+    kerberos_ccache: str | None = None
 
     @classmethod
     def of(cls, given: "str | MetastoreOptions") -> "MetastoreOptions":
@@ -43,6 +63,21 @@ class MetastoreOptions:
         options = cls(uris=given) if isinstance(given, str) else given
         options.validate()
         return options
+
+    def with_delegation_token(self, variable: str) -> "MetastoreOptions":
+        """The options for somebody who has a delegation token in place of a ticket.
+
+        Args:
+            variable: The environment variable that holds it.
+        """
+        return replace(
+            self,
+            auth_mechanism=DELEGATION_TOKEN,
+            token_env=variable,
+            kerberos_principal=None,
+            kerberos_keytab=None,
+            kerberos_ccache=None,
+        )
 
     def validate(self) -> None:
         """Raise InvalidJob when the options cannot be used."""
@@ -58,7 +93,8 @@ class MetastoreOptions:
                     f"metastore.tls is on, and metastore.uris is without TLS: {self.uris!r}.",
                     remedy="Write https://.",
                 )
-        for name in ("user", "tls_ca_file", "token_env"):
+        self._validate_auth()
+        for name in ("user", "tls_ca_file", "token_env", *_OF_KERBEROS):
             if getattr(self, name) is not None:
                 require_text(getattr(self, name), f"metastore.{name}")
                 if not getattr(self, name).isprintable():
@@ -66,6 +102,25 @@ class MetastoreOptions:
         for name in ("connect_timeout_seconds", "read_timeout_seconds"):
             if not getattr(self, name) > 0:
                 raise InvalidJob(f"metastore.{name} must be more than 0.")
+
+    def _validate_auth(self) -> None:
+        require_choice(self.auth_mechanism, AUTH_MECHANISMS, "metastore.auth_mechanism")
+        require_text(self.kerberos_service_name, "metastore.kerberos_service_name")
+        if self.auth_mechanism != NO_PROOF and self.uris.startswith("http"):
+            raise InvalidJob(
+                f"metastore.auth_mechanism is {self.auth_mechanism}, and metastore.uris is HTTP: "
+                f"{self.uris!r}.",
+                remedy="Write thrift://, or use a bearer token.",
+            )
+        if self.auth_mechanism == DELEGATION_TOKEN and self.token_env is None:
+            raise InvalidJob("metastore.token_env must name where the delegation token is.")
+        if self.auth_mechanism != KERBEROS:
+            for name in _OF_KERBEROS:
+                if getattr(self, name) is not None:
+                    raise InvalidJob(
+                        f"metastore.{name} is given, and there is no Kerberos.",
+                        remedy='Set auth_mechanism to "GSSAPI".',
+                    )
 
 
 def _require_uri(uri: str) -> None:

@@ -20,7 +20,6 @@ from airflow_hiveacid.metastore.thrift.answers import (
     TxnType,
 )
 from airflow_hiveacid.metastore.thrift.session import Session
-from airflow_hiveacid.metastore.thrift.transport import acting_user
 
 _Item = TypeVar("_Item")
 
@@ -59,6 +58,11 @@ class MetastoreClient:
     def version(self) -> MetastoreVersion:
         """Which generation of the metastore answers; found out by asking it."""
         return self._session.version
+
+    @property
+    def user(self) -> str:
+        """Whom the metastore takes us for."""
+        return self._session.user
 
     def config_value(self, name: str, default: str) -> str:
         """A setting of the server, or the default when it has none."""
@@ -125,7 +129,7 @@ class MetastoreClient:
     def create_table(self, table: HiveTable) -> None:
         """Create a table, its folder included; it belongs to the acting user unless it names another owner."""
         name, raw = table.ref.full_name, copy(table.raw)
-        raw.owner = table.owner or acting_user(self.options)
+        raw.owner = table.owner or self.user
         if self.version is MetastoreVersion.HMS3:
             self.call(idl_tables.create_table, raw, about=name)
             return

@@ -10,13 +10,18 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, TaskDeferred
 
+from airflow_hiveacid import HiveAcidSqlOperator
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import RUN_NOTES
 from airflow_hiveacid.cluster.applications import application_tag
+from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.errors import LockTimeout, UnknownColumn
 from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskConflict,
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
+from airflow_hiveacid.sql.script import to_jobs
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
 
 RUN_TOKEN = "d/r/t/-1"
@@ -57,6 +62,18 @@ def test_a_submission_carries_all_that_the_driver_needs_and_shows_no_secret(clus
     for shown in (arguments, json.dumps(seen.job), json.dumps(deferred.trigger.serialize())):
         assert "s3cret" not in shown
         assert "pa55" not in shown
+
+
+def test_a_table_that_the_job_creates_gets_the_files_of_the_run(cluster, context, orders):
+    sql = "CREATE TABLE shop.day AS SELECT 1 AS id"
+    deferred_by(
+        HiveAcidSqlOperator(task_id="t", sql=sql, deploy_mode="cluster", deferrable=True), context
+    )
+    argv = cluster.seen(cluster.applications[0]).argv
+    report = argv[argv.index("--report") + 1]
+    run_ddl(orders.client, to_jobs("CREATE TABLE shop.day (id int)")[0])
+    folder = orders.client.get_table(TableRef("shop", "day")).folder
+    assert report.startswith(f"{folder}/{RUN_NOTES}/")
 
 
 def test_what_the_driver_tells_reaches_the_task_before_the_work_is_done(cluster, context, perform):

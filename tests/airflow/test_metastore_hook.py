@@ -54,6 +54,35 @@ def test_the_form_switches_tls_on(given, on, connect):
     assert connect(host="h", extra={"tls": given}).options().tls is on
 
 
+KEYTAB = {"kerberos_principal": "etl@EX", "kerberos_keytab": "/k", "kerberos_ccache": "MEMORY:a"}
+
+
+def test_the_form_asks_for_kerberos(connect):
+    extra = {"auth_mechanism": "GSSAPI", **KEYTAB}
+    options = connect(host="h", login="hive", extra=extra).options()
+    options.validate()
+    assert (options.auth_mechanism, options.kerberos_service_name) == ("GSSAPI", "hive")
+    assert options.user is None
+    assert {name: getattr(options, name) for name in KEYTAB} == KEYTAB
+
+
+@pytest.mark.parametrize(
+    ("extra", "mechanism"),
+    [
+        ({}, "GSSAPI"),
+        ({"auth_mechanism": None, "kerberos_service_name": "hms"}, "GSSAPI"),
+        ({"auth_mechanism": "NOSASL"}, "NONE"),
+        ({"authMechanism": "NONE", "kerberos_principal": "left/behind@EX"}, "NONE"),
+        ({"transport": "https"}, "NONE"),
+    ],
+)
+def test_airflow_s_own_setting_asks_for_kerberos(extra, mechanism, connect, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__CORE__SECURITY", "kerberos")
+    options = connect(host="h", extra=extra).options()
+    options.validate()
+    assert options.auth_mechanism == mechanism
+
+
 def test_a_timeout_that_is_no_number_is_named(connect):
     with pytest.raises(InvalidConnection, match="read_timeout_seconds"):
         connect(host="h", extra={"read_timeout_seconds": "soon"}).options()
@@ -75,7 +104,7 @@ def test_the_token_is_named_and_not_shown(connect):
     [
         ({}, "names no host"),
         ({"host": "h", "conn_type": "hiveserver2"}, "has type 'hiveserver2'"),
-        ({"host": "h", "extra": {"auth_mechanism": "GSSAPI"}}, "Kerberos"),
+        ({"host": "h", "extra": {"auth_mechanism": "PLAIN"}}, "auth_mechanism 'PLAIN'"),
     ],
 )
 def test_a_connection_that_cannot_work_is_refused(fields, message, connect):

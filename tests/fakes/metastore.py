@@ -22,11 +22,12 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.dev.embedded import free_port
-from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables, idl_txns
+from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables, idl_tokens, idl_txns
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
 from tests.fakes.catalog import Catalog
 from tests.fakes.compactions import Compactions
 from tests.fakes.renaming import rename_table
+from tests.fakes.tokens import Tokens
 from tests.fakes.transactions import Transactions
 
 # Marks the tests that hold the fakes against the real servers.
@@ -36,7 +37,7 @@ REAL_AND_FAKE = pytest.mark.parametrize(
 
 _CALLS = {
     call.name: call
-    for module in (idl_tables, idl_txns, idl_compaction)
+    for module in (idl_tables, idl_txns, idl_compaction, idl_tokens)
     for call in vars(module).values()
     if isinstance(call, Call)
 }
@@ -64,6 +65,7 @@ class FakeMetastore:
     Attributes:
         version: Whose answers it gives, "4.0.1" or "3.1.3".
         warehouse: Where its databases keep their tables.
+        tokens: The delegation tokens it has given out.
     """
 
     def __init__(self, version: str, *, directory: Path) -> None:
@@ -82,7 +84,8 @@ class FakeMetastore:
 
         rename = partial(rename_table, transactions, compactions)
         catalog = Catalog(generation, self.warehouse, forget, rename)
-        self._parts = (catalog, transactions, compactions)
+        self.tokens = Tokens()
+        self._parts = (catalog, transactions, compactions, self.tokens)
         self._forget_empty = transactions.forget_empty
         self.take_over = transactions.take_over
         self._server = _Server(("127.0.0.1", free_port()), partial(_Conversation, self))

@@ -192,7 +192,7 @@ def certificate(directory: Path, name: str) -> tuple[Path, Path]:
     """A new key with a certificate signed by itself: Java's key store and the PEM file."""
     store, pem = directory / f"{name}.p12", directory / f"{name}.pem"
     keytool = ["keytool", "-keystore", str(store), "-storepass", "changeit", "-alias", name]
-    subject = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1"]
+    subject = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1,dns:localhost"]
     for command in (
         ["-genkeypair", "-keyalg", "RSA", "-storetype", "PKCS12", *subject],
         ["-exportcert", "-rfc", "-file", str(pem)],

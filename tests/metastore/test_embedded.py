@@ -68,15 +68,15 @@ def test_a_killed_owner_takes_its_metastore_along(
 ) -> None:
     directory, temporary = tmp_path / "metastore", tmp_path / "temporary"
     temporary.mkdir()
-    module = "airflow_hiveacid.metastore.dev.embedded"
+    command = [sys.executable, "-m", "airflow_hiveacid.cli.main", "metastore", "--port", "0"]
     owner = subprocess.Popen(
-        [sys.executable, "-m", module, "--directory", str(directory), "--port", "0"],
+        [*command, "--folder", str(directory)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(temporary)},
     )
     assert owner.stdout is not None
-    assert any("thrift://" in line for line in owner.stdout)
+    assert any(line.startswith("export HIVEACID_METASTORE=thrift://") for line in owner.stdout)
     assert any("HiveMetaStore" in line for line in processes_using(directory))
 
     owner.send_signal(signal.SIGKILL)
@@ -101,6 +101,13 @@ def test_a_taken_port_is_an_error(hms4: EmbeddedMetastore, tmp_path: Path) -> No
     port = int(hms4.uri.rpartition(":")[2])
     with pytest.raises(EmbeddedMetastoreFailed, match="already listens"):
         EmbeddedMetastore(directory=tmp_path, port=port).start()
+
+
+def test_a_folder_of_another_version_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text("3.1.3")
+    with pytest.raises(EmbeddedMetastoreFailed, match=r"database of a metastore 3\.1\.3") as error:
+        EmbeddedMetastore("4.0.1", directory=tmp_path).start()
+    assert "another folder" in error.value.remedy
 
 
 @pytest.mark.parametrize("hidden", ["_warehouse", ".hive/warehouse"])

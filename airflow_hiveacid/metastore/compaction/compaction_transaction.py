@@ -81,7 +81,7 @@ class CompactionTransaction(LiveTransaction):
             lock_wait_seconds: How long to wait for the lock that keeps the table from being dropped.
             phases: Is told about the phases.
         """
-        super().__init__(client, Owner.of(run_token, client.options.user), phases or PhaseClock())
+        super().__init__(client, Owner.of(run_token, client.user), phases or PhaseClock())
         self.ref = ref
         self.partition = partition
         self.type = type_

@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -314,12 +314,7 @@ def write_site(folder: Path, database: Path, settings: Mapping[str, str]) -> Non
         "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
         **settings,
     }
-    properties = "".join(
-        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
-        for name, value in every.items()
-    )
-    site = f"<configuration>\n{properties}</configuration>\n"
-    (folder / "metastore-site.xml").write_text(site)
+    write_properties(folder / "metastore-site.xml", every)
     (folder / "log4j2.properties").write_text(
         "appender.console.type = Console\n"
         "appender.console.name = console\n"
@@ -330,7 +325,22 @@ def write_site(folder: Path, database: Path, settings: Mapping[str, str]) -> Non
     )
 
 
-def java_command(distribution: Distribution, folder: Path, main: str, *arguments: str) -> list[str]:
+def write_properties(file: Path, settings: Mapping[str, str]) -> None:
+    """Write settings as Hadoop and Hive read them."""
+    properties = "".join(
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
+        for name, value in settings.items()
+    )
+    file.write_text(f"<configuration>\n{properties}</configuration>\n")
+
+
+def java_command(
+    distribution: Distribution,
+    folder: Path,
+    main: str,
+    *arguments: str,
+    options: Sequence[str] = (),
+) -> list[str]:
     """The command line of one of the metastore's programs.
 
     Args:
@@ -338,6 +348,7 @@ def java_command(distribution: Distribution, folder: Path, main: str, *arguments
         folder: Holds the configuration, in ``conf``, and takes the temporary files.
         main: The class to run.
         *arguments: Its arguments.
+        options: Further options of Java.
 
     Returns:
         The words of the command.
@@ -349,6 +360,7 @@ def java_command(distribution: Distribution, folder: Path, main: str, *arguments
         f"-Dderby.stream.error.file={folder / 'derby.log'}",
         "-Dderby.locks.waitTimeout=5",  # Seconds; the default would hold everybody up for a minute.
         f"-Dlog4j.configurationFile={folder / 'conf' / 'log4j2.properties'}",
+        *options,
         *("-cp", f"{folder / 'conf'}{os.pathsep}{distribution.classpath}", main, *arguments),
     ]
 

@@ -1,25 +1,20 @@
 """A real Hive Metastore as a child process, for a first try and for tests.
 
-``python -m airflow_hiveacid.metastore.dev.embedded --version 4.0.1 --directory DIR --port 9083`` runs
-one in the foreground.
+``hiveacid metastore`` runs one in the foreground.
 """
 
-import argparse
-import os
 import random
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Self
 
 from airflow_hiveacid.errors import EmbeddedMetastoreFailed, MetastoreError
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.distribution import (
     Distribution,
@@ -27,8 +22,13 @@ from airflow_hiveacid.metastore.dev.distribution import (
     java_command,
     java_environment,
     prepare,
+    write_properties,
     write_site,
 )
+from airflow_hiveacid.metastore.dev.guarded_process import GuardedProcess
+from airflow_hiveacid.metastore.dev.kerberized import Kerberized
+from airflow_hiveacid.metastore.thrift.mismatch import asked_by_sasl
+from airflow_hiveacid.metastore.thrift.transport import Endpoint
 
 START_SECONDS = 180
 PROBE_SECONDS = 10
@@ -37,10 +37,6 @@ DEFAULT_VERSION = "4.0.1"
 
 # Above those of well-known services, and below those that systems hand out by themselves.
 _PORTS = (20_000, 32_000)
-
-# Standard input is a pipe whose other end only our process holds. When that ends, however it ends,
-# the pipe closes and the watcher kills its whole process group: the server and itself.
-_GUARDED = 'exec 3<&0; (read _ <&3; kill -9 0) & exec "$@" 3<&- </dev/null'
 
 # A server that fails to start logs one of these and then hangs on, without its port.
 _FAILURES = ("Metastore Thrift Server threw an exception", 'Exception in thread "main"')
@@ -63,6 +59,9 @@ class EmbeddedMetastore:
         port: int = 0,
         warehouse: Path | None = None,
         txn_timeout_seconds: int | None = None,
+        kerberized: Kerberized | None = None,
+        settings: Mapping[str, str] | None = None,
+        hadoop: Mapping[str, str] | None = None,
         progress: Progress = print,
     ) -> None:
         """Describe a metastore; nothing runs before start().
@@ -75,6 +74,9 @@ class EmbeddedMetastore:
             warehouse: Where tables go; a folder of the directory when not given.
             txn_timeout_seconds: After how long without a heartbeat a transaction is aborted;
                 Hive's own 300 when not given.
+            kerberized: With what it proves who it is, when it shall ask its callers to do so.
+            settings: Further settings of the metastore.
+            hadoop: Settings of Hadoop: what would stand in core-site.xml.
             progress: Is told, line by line, what takes long.
         """
         self.version = version
@@ -82,8 +84,11 @@ class EmbeddedMetastore:
         self._directory = directory.absolute()
         self._port = port
         self._timeout = txn_timeout_seconds
+        self._kerberized = kerberized
+        self._further = settings or {}
+        self._hadoop = hadoop or {}
         self._progress = progress
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: GuardedProcess | None = None
         hidden = [part for part in self.warehouse.parts if part.startswith(("_", "."))]
         if hidden:
             raise EmbeddedMetastoreFailed(
@@ -106,12 +111,14 @@ class EmbeddedMetastore:
     @property
     def uri(self) -> str:
         """The thrift uri of the metastore."""
-        return f"thrift://{HOST}:{self._port}"
+        # A ticket is for a name, and never for an address.
+        return f"thrift://{'localhost' if self._kerberized else HOST}:{self._port}"
 
     @property
     def options(self) -> MetastoreOptions:
-        """How a client of ours reaches it."""
-        return MetastoreOptions(uris=self.uri)
+        """How a client of ours reaches it; with Kerberos, by the ticket of the environment."""
+        mechanism = KERBEROS if self._kerberized else NO_PROOF
+        return MetastoreOptions(uris=self.uri, auth_mechanism=mechanism)
 
     @property
     def log(self) -> Path:
@@ -128,8 +135,9 @@ class EmbeddedMetastore:
         """
         if self._process is not None:
             raise EmbeddedMetastoreFailed(f"The metastore at {self.uri} already runs.")
-        distribution = prepare(self.version, self._progress)
         self._directory.mkdir(parents=True, exist_ok=True)
+        self._require_version()
+        distribution = prepare(self.version, self._progress)
         self.warehouse.mkdir(parents=True, exist_ok=True)
         if self._port == 0:
             self._port = free_port()
@@ -142,7 +150,10 @@ class EmbeddedMetastore:
             shutil.rmtree(partial, ignore_errors=True)
             shutil.copytree(distribution.database, partial)
             partial.rename(database)
-        write_site(self._directory / "conf", database, self._settings(distribution))
+        conf = self._directory / "conf"
+        write_site(conf, database, self._settings(distribution))
+        ours = self._kerberized.hadoop if self._kerberized else {}
+        write_properties(conf / "core-site.xml", {**ours, **self._hadoop})
         self._process = self._launch(distribution)
         try:
             self._await_answer()
@@ -154,10 +165,7 @@ class EmbeddedMetastore:
         """End the server at once, as if its machine had failed. Derby recovers by itself."""
         if self._process is None:
             return
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._process.kill()
         self._process = None
 
     def restart(self) -> None:
@@ -173,6 +181,18 @@ class EmbeddedMetastore:
         """
         assert self._process is not None
         return self._process.wait()
+
+    def require_running(self) -> None:
+        """See to it that the server still runs.
+
+        Raises:
+            EmbeddedMetastoreFailed: It has ended; the message ends with the end of its log.
+        """
+        if self._process is not None and self._process.status is not None:
+            raise EmbeddedMetastoreFailed(
+                f"Metastore {self.version} ended with status {self._process.status}:\n"
+                f"{self._process.tail()}"
+            )
 
     def _settings(self, distribution: Distribution) -> dict[str, str]:
         settings = {
@@ -199,22 +219,34 @@ class EmbeddedMetastore:
                 "metastore.timedout.txn.reaper.start": "1s",
                 "metastore.timedout.txn.reaper.interval": "1s",
             }
-        return settings
+        if self._kerberized:
+            settings |= self._kerberized.settings
+        return {**settings, **self._further}
 
-    def _launch(self, distribution: Distribution) -> subprocess.Popen[bytes]:
-        main = "org.apache.hadoop.hive.metastore.HiveMetaStore"
-        command = java_command(distribution, self._directory, main, "-p", str(self._port))
-        with self.log.open("wb") as log:
-            return subprocess.Popen(
-                ["/bin/sh", "-c", _GUARDED, "sh", *command],
-                env=java_environment(distribution, self._directory),
-                cwd=self._directory,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # A group of its own, so that all of it can be ended and Ctrl-C is ours to handle.
-                start_new_session=True,
+    def _require_version(self) -> None:
+        """See to it that the directory is not that of a metastore of another version."""
+        note = self._directory / "version"
+        found = note.read_text() if note.exists() else self.version
+        if found != self.version:
+            raise EmbeddedMetastoreFailed(
+                f"{self._directory} has the database of a metastore {found}, not {self.version}.",
+                remedy="Start that version, or name another folder.",
             )
+        note.write_text(self.version)
+
+    def _launch(self, distribution: Distribution) -> GuardedProcess:
+        main = "org.apache.hadoop.hive.metastore.HiveMetaStore"
+        options = self._kerberized.java_options if self._kerberized else ()
+        # What an earlier start has said is no news of this one.
+        self.log.unlink(missing_ok=True)
+        return GuardedProcess(
+            java_command(
+                *(distribution, self._directory, main, "-p", str(self._port)), options=options
+            ),
+            log=self.log,
+            environment=java_environment(distribution, self._directory),
+            directory=self._directory,
+        )
 
     def _await_answer(self) -> None:
         assert self._process is not None
@@ -222,8 +254,8 @@ class EmbeddedMetastore:
         while True:
             answered = self._answers()
             said = self.log.read_text(errors="replace")
-            if self._process.poll() is not None:
-                reason = f"ended with status {self._process.returncode}"
+            if self._process.status is not None:
+                reason = f"ended with status {self._process.status}"
             elif answered:
                 return
             elif any(failure in said for failure in _FAILURES):
@@ -233,12 +265,17 @@ class EmbeddedMetastore:
             else:
                 time.sleep(0.05)
                 continue
-            tail = "\n".join(said.splitlines()[-30:])
+            tail = self._process.tail()
             raise EmbeddedMetastoreFailed(f"Metastore {self.version} {reason}:\n{tail}")
 
     def _answers(self) -> bool:
         if not _listens(self._port):
             return False
+        if self._kerberized:
+            # Whoever waits here need not have a ticket.
+            options = replace(self.options, auth_mechanism=NO_PROOF)
+            endpoint = Endpoint.parse(self.uri)[0]
+            return asked_by_sasl(endpoint, options, PROBE_SECONDS) is not None
         client = MetastoreClient(replace(self.options, read_timeout_seconds=PROBE_SECONDS))
         try:
             client.get_databases()
@@ -249,12 +286,17 @@ class EmbeddedMetastore:
         return True
 
 
-def free_port() -> int:
+def free_port(preferred: int | None = None) -> int:
     """A port of this machine that nothing listens at.
 
     The system hands out ports of its ephemeral range to whoever asks for any, Spark for example,
     also between this look and the start of the server: so the port is chosen below that range.
+
+    Args:
+        preferred: Taken if it is free.
     """
+    if preferred is not None and not _listens(preferred):
+        return preferred
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
         with socket.socket() as probe:
@@ -268,36 +310,3 @@ def free_port() -> int:
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0
-
-
-def _interrupted(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def main() -> int:
-    """Run a metastore until it is interrupted.
-
-    Returns:
-        The exit status of this program.
-    """
-    parser = argparse.ArgumentParser(description="Run a Hive Metastore in the foreground.")
-    parser.add_argument("--version", default=DEFAULT_VERSION, help="4.0.1 or 3.1.3")
-    parser.add_argument("--directory", type=Path, required=True, help="keeps everything it stores")
-    parser.add_argument(
-        "--warehouse", type=Path, help="where tables go; default DIRECTORY/warehouse"
-    )
-    parser.add_argument("--port", type=int, default=9083, help="0 means any free port")
-    arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupted)
-    try:
-        with EmbeddedMetastore(**vars(arguments)) as metastore:
-            print(
-                f"Hive Metastore {metastore.version} at {metastore.uri}, Ctrl-C ends it", flush=True
-            )
-            return metastore.wait()
-    except KeyboardInterrupt:
-        return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

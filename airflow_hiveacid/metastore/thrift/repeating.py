@@ -57,6 +57,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "alter_partitions_with_environment_context",
             "alter_table_req",
             "alter_table_with_environment_context",
+            "cancel_delegation_token",
             "check_lock",
             "compact2",  # The second request is refused in favour of the first.
             "heartbeat",
@@ -65,6 +66,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "mark_compacted",
             "mark_failed",
             "mark_refused",
+            "renew_delegation_token",
             "set_ugi",
             "unlock",
             "update_compactor_state",  # Its part in the table is recorded twice.
@@ -80,6 +82,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "create_table_req",
             "drop_database",
             "drop_table",
+            "get_delegation_token",  # Leaves one behind that nobody cancels.
             "find_next_compact2",  # Claims a second request.
             "lock",  # Queues behind whoever waits for the first one.
             "open_txns",  # Leaves a transaction behind that nobody knows of.

@@ -23,10 +23,11 @@ from airflow_hiveacid.errors import (
     UnsupportedMetastore,
     WriteConflict,
 )
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import NO_PROOF, MetastoreOptions
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.deadline import GREETING_SECONDS, Deadline
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
+from airflow_hiveacid.metastore.thrift.mismatch import mismatch
 from airflow_hiveacid.metastore.thrift.repeating import Repeating
 from airflow_hiveacid.metastore.thrift.transport import Connection, Endpoint, acting_user
 
@@ -48,6 +49,8 @@ class Session:
         self._endpoints = Endpoint.parse(options.uris)
         self._local = threading.local()
         self._connections: WeakSet[Connection] = WeakSet()
+        # Whether any host has ever answered as it was asked.
+        self._met = False
 
     def call(
         self,
@@ -86,6 +89,15 @@ class Session:
         version: MetastoreVersion = self._local.version
         return version
 
+    @property
+    def user(self) -> str:
+        """Who calls: as the options say, or as the ticket or the token proves."""
+        if self._options.user is None and self._options.auth_mechanism != NO_PROOF:
+            proved = self._connect(self._deadline()).user
+            assert proved is not None
+            return proved
+        return acting_user(self._options)
+
     def close(self) -> None:
         """Close the connections of all threads."""
         for connection in list(self._connections):
@@ -123,6 +135,7 @@ class Session:
         if connection is not None and connection.is_open():
             return connection
         failures: list[MetastoreError] = []
+        doubtful: Endpoint | None = None
         # A host that accepts a connection and then breaks it may be busy, or just be starting
         # again; one that refuses it is down.
         hosts = list(self._endpoints)
@@ -132,13 +145,17 @@ class Session:
                 self._local.version = self._greet(connection, deadline.within(GREETING_SECONDS))
             except MetastoreError as failure:
                 failures.append(failure)
+                if isinstance(failure, AnswerLost | UnsupportedMetastore):
+                    doubtful = endpoint
                 if isinstance(failure, AnswerLost) and len(hosts) < 2 * len(self._endpoints):
                     hosts.append(endpoint)
                 continue
+            self._met = True
             self._local.connection = connection
             self._connections.add(connection)
             return connection
-        raise _no_host(failures)
+        reason = mismatch(doubtful, self._options, deadline) if doubtful and not self._met else None
+        raise reason or _no_host(failures)
 
     def _greet(self, connection: Connection, deadline: Deadline) -> MetastoreVersion:
         """Find out who is there; the first call on a connection is one that only version 4 knows."""
@@ -152,7 +169,8 @@ class Session:
                         f"The metastore at {connection.endpoint} is older than version 3.",
                         remedy="ACID tables with write ids need Hive Metastore 3.1 or newer.",
                     )
-            if connection.endpoint.scheme == "thrift":
+            # Whoever has proved who they are cannot say that they are somebody else.
+            if connection.endpoint.scheme == "thrift" and connection.user is None:
                 user = acting_user(self._options)
                 connection.invoke(idl_tables.set_ugi, user, [], deadline=deadline)
         except AnswerGarbled as garbled:
@@ -185,7 +203,7 @@ class Session:
 
 def _no_host(failures: list[MetastoreError]) -> MetastoreError:
     """One error for all hosts; an unsuitable server is worse news than one that is down."""
-    tried = " ".join(failure.what for failure in failures)
+    tried = " ".join(dict.fromkeys(failure.what for failure in failures))
     for failure in failures:
         if not isinstance(failure, AnswerLost | MetastoreUnreachable):
             return type(failure)(tried, remedy=failure.remedy)
@@ -196,7 +214,10 @@ def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
     message = getattr(failure, "message", None) or str(failure)
     match failure:
         case idl_tables.NoSuchObjectException():
-            return TableNotFound(f"{about} does not exist: {message.rstrip('.')}.")
+            # What it mostly says besides is the same once more.
+            said = message.rstrip(".")
+            more = "" if said.endswith(f"{about} table not found") else f": {said}"
+            return TableNotFound(f"{about} does not exist{more}.")
         case idl_txns.TxnAbortedException() if conflict := _CONFLICT.search(message):
             database, _, rest = conflict["what"].partition("/")
             table, _, partition = rest.partition("/")

@@ -29,8 +29,19 @@ from airflow_hiveacid.errors import (
     InvalidJob,
     MetastoreUnreachable,
 )
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.thrift.deadline import SILENT_MACHINE_SECONDS, Deadline
+from airflow_hiveacid.jobs.metastore_options import (
+    DELEGATION_TOKEN,
+    KERBEROS,
+    MetastoreOptions,
+)
+from airflow_hiveacid.metastore.sasl.channel import Mechanism, Protection, SaslChannel
+from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
+from airflow_hiveacid.metastore.sasl.kerberos import Kerberos
+from airflow_hiveacid.metastore.thrift.deadline import (
+    GREETING_SECONDS,
+    SILENT_MACHINE_SECONDS,
+    Deadline,
+)
 from airflow_hiveacid.metastore.thrift.http_channel import HttpChannel
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
 
@@ -99,7 +110,12 @@ def _as_it_is(answer: Any) -> Any:
 
 
 class Connection:
-    """An open connection; it carries one call at a time."""
+    """An open connection; it carries one call at a time.
+
+    Attributes:
+        endpoint: The host.
+        user: Who has proved to be calling; None where nothing is proved.
+    """
 
     def __init__(self, endpoint: Endpoint, options: MetastoreOptions, deadline: Deadline) -> None:
         """Connect.
@@ -110,11 +126,14 @@ class Connection:
             deadline: When to give up.
         """
         self.endpoint = endpoint
-        _warn_of_plain(endpoint, options)
+        self.user: str | None = None
+        mechanism = _mechanism(endpoint, options)
+        if mechanism is None:
+            _warn_of_plain(endpoint, options)
         seconds = deadline.within(options.connect_timeout_seconds).left
         try:
             if endpoint.scheme == "thrift":
-                channel = _open_socket(endpoint, options, seconds)
+                channel = open_socket(endpoint, options, seconds)
             else:
                 channel = HttpChannel(
                     endpoint, _http_headers(options), _tls(options), options.connect_timeout_seconds
@@ -125,7 +144,12 @@ class Connection:
                 f"{endpoint} cannot be reached: {_reason(error)}."
             ) from error
         self._channel = _Bounded(channel)
-        self._transport = TBufferedTransport(self._channel)
+        if mechanism is None:
+            self._transport = TBufferedTransport(self._channel)
+        else:
+            self._transport = TBufferedTransport(self._proved(mechanism, deadline))
+            self.user = mechanism.user
+            _warn_of_plain(endpoint, options, mechanism.protection)
         # strictRead: whatever is not the metastore's protocol is recognised by its first bytes,
         # instead of being taken for the length of an endless string.
         self._protocol = TBinaryProtocolAccelerated(
@@ -133,6 +157,22 @@ class Connection:
         )
         self._sequence = 0
         self._closed = False
+
+    def _proved(self, mechanism: Mechanism, deadline: Deadline) -> SaslChannel:
+        """The channel, once both sides have proved who they are."""
+        channel = SaslChannel(self._channel, mechanism, str(self.endpoint))
+        self._channel.begin(deadline.within(GREETING_SECONDS))
+        try:
+            channel.negotiate()
+        except HiveAcidError:
+            self._channel.close()
+            raise
+        except (*_BROKEN, ValueError) as error:
+            self._channel.close()
+            raise AnswerLost(
+                f"{self.endpoint} did not answer when asked by {mechanism.name}: {_reason(error)}."
+            ) from error
+        return channel
 
     def is_open(self) -> bool:
         """Whether the other side has not closed the connection in the meantime."""
@@ -272,13 +312,26 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
         self._channel.setTimeout(left * 1000)
 
 
+def _mechanism(endpoint: Endpoint, options: MetastoreOptions) -> Mechanism | None:
+    """How to prove who is calling."""
+    if options.auth_mechanism == KERBEROS:
+        return Kerberos(options, endpoint.host, str(endpoint))
+    if options.auth_mechanism == DELEGATION_TOKEN:
+        return DelegationToken.of(options).mechanism(str(endpoint))
+    return None
+
+
 @cache
 def _warn_once(text: str) -> None:
     log.warning("%s", text)
 
 
-def _warn_of_plain(endpoint: Endpoint, options: MetastoreOptions) -> None:
+def _warn_of_plain(
+    endpoint: Endpoint, options: MetastoreOptions, protection: Protection = Protection.AUTH
+) -> None:
     """Say once what anybody on the way can read."""
+    if protection is Protection.PRIVACY:
+        return
     if endpoint.scheme == "http" and options.token_env is not None:
         _warn_once(
             f"The bearer token goes to {endpoint} without TLS: whoever is on the way can read and"
@@ -286,8 +339,9 @@ def _warn_of_plain(endpoint: Endpoint, options: MetastoreOptions) -> None:
         )
     elif endpoint.scheme != "https" and not (options.tls or options.tls_ca_file or _here(endpoint)):
         _warn_once(
-            f"The connection to {endpoint} is without TLS: whoever is on the way can read and"
-            " change what goes over it. Use TLS or https where that is not a trusted network."
+            f"The connection to {endpoint} is without TLS: whoever is on the way can read"
+            f"{'' if protection is Protection.INTEGRITY else ' and change'} what goes over it. Use"
+            " TLS or https where that is not a trusted network."
         )
 
 
@@ -296,7 +350,14 @@ def _here(endpoint: Endpoint) -> bool:
     return endpoint.host in ("localhost", "::1") or endpoint.host.startswith("127.")
 
 
-def _open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> Any:
+def open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> Any:
+    """Connect to a host, by TLS where the options want it.
+
+    Args:
+        endpoint: The host.
+        options: How it is reached.
+        seconds: How long to wait.
+    """
     if not options.tls and options.tls_ca_file is None:
         channel = TSocket(endpoint.host, endpoint.port, socket_keepalive=True)
     else:

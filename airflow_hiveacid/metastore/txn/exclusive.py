@@ -37,7 +37,7 @@ class ExclusiveTable(LiveTransaction):
             type_: Another kind of lock: one that reads is enough where rows stay what they are,
                 to keep those out who want an exclusive one.
         """
-        super().__init__(client, Owner.of(run_token, client.options.user), PhaseClock())
+        super().__init__(client, Owner.of(run_token, client.user), PhaseClock())
         self._refs = (ref, *others)
         self._type = type_
         self._lock_wait = lock_wait_seconds

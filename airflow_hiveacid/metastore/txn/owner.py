@@ -1,6 +1,5 @@
 """Who opened a transaction: finding and aborting those of a run, and asking what became of one."""
 
-import getpass
 import socket
 import uuid
 from collections.abc import Mapping
@@ -34,15 +33,15 @@ class Owner:
     agent_info: str
 
     @classmethod
-    def of(cls, run_token: str | None, user: str | None) -> Self:
+    def of(cls, run_token: str | None, user: str) -> Self:
         """Name the owner of the transactions of a run.
 
         Args:
             run_token: Tells one run from all others; a random one when not given.
-            user: The user, when it is not the one of this process.
+            user: The user.
         """
         return cls(
-            user=user or getpass.getuser(),
+            user=user,
             host=socket.gethostname()[:_LONGEST_HOST],
             agent_info=agent_info(run_token or uuid.uuid4().hex),
         )

@@ -84,7 +84,7 @@ class Transaction(LiveTransaction):
             phases: Is told about the phases.
             earlier_tries: Must come to an end before the transaction locks anything.
         """
-        owner = Owner.of(run_token, user or client.options.user)
+        owner = Owner.of(run_token, user or client.user)
         super().__init__(client, owner, phases or PhaseClock())
         self.restarts = 0
         self.write_ids: dict[str, int] = {}

@@ -1,0 +1,110 @@
+"""Delegation tokens: what stands for a ticket in the driver of a cluster, where there is none.
+
+The submitter gets one, and the driver keeps it: it renews it, gets another one before it cannot be
+renewed any more, and cancels all of them in the end. A driver that is killed leaves its token to the
+metastore, which forgets it once it is not renewed, after a day unless it is set up otherwise.
+"""
+
+import logging
+import os
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from airflow_hiveacid.errors import MetastoreCallFailed, MetastoreError
+from airflow_hiveacid.jobs.metastore_options import DELEGATION_TOKEN, MetastoreOptions
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
+from airflow_hiveacid.metastore.thrift import idl_tokens
+
+log = logging.getLogger(__name__)
+
+# Between two tries of a metastore that does not answer.
+_RETRY_SECONDS = 5.0
+_SHORTEST = 0.1
+
+
+def new_token(client: MetastoreClient) -> str:
+    """Get a delegation token for whoever calls, which they can renew themselves."""
+    return str(client.call(idl_tokens.get_delegation_token, client.user, client.user))
+
+
+class TokenKeeper:
+    """Keeps the delegation token of this process alive, in the body of a with statement."""
+
+    def __init__(self, options: MetastoreOptions | None) -> None:
+        """Describe it; without a token, there is nothing to do.
+
+        Args:
+            options: How the metastore is reached.
+        """
+        self._options = options
+        self._tokens: list[str] = []
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        options = self._options
+        if options is not None and options.auth_mechanism == DELEGATION_TOKEN:
+            assert options.token_env is not None
+            DelegationToken.of(options)  # Fails here if it is none, and not in the thread.
+            self._client = MetastoreClient(options)
+            self._variable = options.token_env
+            self._tokens.append(os.environ[self._variable])
+            self._thread = threading.Thread(target=self._keep, name="delegation token", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._thread is None:
+            return
+        self._ended.set()
+        self._thread.join(_RETRY_SECONDS)
+        try:
+            with self._client:
+                # The one that connects comes last.
+                for token in self._tokens:
+                    self._client.call(idl_tokens.cancel_delegation_token, token)
+        except MetastoreError as failure:
+            log.warning("The delegation token is left to the metastore: %s", failure)
+
+    def _keep(self) -> None:
+        with self._client:
+            pause = 0.0
+            while not self._ended.wait(pause):
+                try:
+                    life = self._renewed() / 1000 - time.time()
+                except MetastoreError as failure:
+                    log.warning("The delegation token was not renewed: %s", failure)
+                    pause = _RETRY_SECONDS
+                else:
+                    log.info("The delegation token lives for %.0f seconds more.", life)
+                    pause = max(life / 2, _SHORTEST)
+
+    def _renewed(self) -> int:
+        """Renew the token, or get another one where that cannot be done once more.
+
+        Returns:
+            When it ends, in milliseconds.
+        """
+        token = self._tokens[-1]
+        try:
+            end = self._renew(token)
+            if end < DelegationToken.parse(token).last_day:
+                return end
+        except MetastoreCallFailed as failure:
+            # Only who was named as the renewer may do it, and whoever has a token may get another.
+            log.info("Getting another delegation token: %s", failure)
+        self._tokens.append(new_token(self._client))
+        # The old one is not cancelled yet: somebody may be about to connect with it.
+        os.environ[self._variable] = self._tokens[-1]
+        return self._renew(self._tokens[-1])
+
+    def _renew(self, token: str) -> int:
+        return int(self._client.call(idl_tokens.renew_delegation_token, token))

@@ -1,0 +1,1 @@
+"""Who is who on a connection to a metastore: Kerberos, and delegation tokens for drivers."""

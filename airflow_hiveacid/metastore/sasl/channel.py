@@ -1,0 +1,199 @@
+"""SASL below Thrift, as a Hive Metastore speaks it: first who is who, then calls in frames.
+
+While both sides find out who the other one is, a message is a status byte, four bytes of length and
+a payload. Afterwards every flush is one frame, of four bytes of length and a payload that is
+protected as they have agreed.
+"""
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum, StrEnum
+from io import BytesIO
+from typing import Any, Protocol
+
+from thrift.transport.TTransport import TTransportBase
+
+from airflow_hiveacid.errors import AuthenticationFailed, AuthenticationMismatch, MetastoreError
+
+# What claims to be longer is none: a ticket with all groups of a user has some 64 KB.
+_LONGEST_MESSAGE = 1 << 20
+# Of what a server says, who may be anybody.
+_LONGEST_TOLD = 500
+# As long as the longest answer that is read.
+_LONGEST_FRAME = 256 << 20
+
+
+class Status(IntEnum):
+    """The first byte of a message of the negotiation."""
+
+    START = 1
+    OK = 2
+    BAD = 3
+    ERROR = 4
+    COMPLETE = 5
+
+
+class Protection(StrEnum):
+    """What SASL calls quality of protection, the weakest first."""
+
+    AUTH = "auth"
+    INTEGRITY = "auth-int"
+    PRIVACY = "auth-conf"
+
+
+class Mechanism(Protocol):
+    """A way to prove who is who.
+
+    Attributes:
+        name: As SASL calls it.
+        done: Whether both sides have proved who they are.
+        user: The name that the metastore knows the caller by, once done.
+        protection: What was agreed for the frames, once done.
+    """
+
+    name: str
+    done: bool
+    user: str
+    protection: Protection
+
+    def step(self, challenge: bytes) -> bytes:
+        """Answer what the server has sent; the first challenge is empty."""
+
+    def refused(self, said: str) -> MetastoreError:
+        """The error for a server that has refused to go on."""
+
+    def wrap(self, data: bytes) -> bytes:
+        """Protect a frame."""
+
+    def unwrap(self, data: bytes) -> bytes:
+        """Check and open a protected frame."""
+
+
+class SaslChannel(TTransportBase):  # type: ignore[misc]
+    """A channel whose other side has proved who it is, and knows who is on this one."""
+
+    def __init__(self, channel: Any, mechanism: Mechanism, where: str) -> None:
+        """Describe the channel.
+
+        Args:
+            channel: What carries it; it is open.
+            mechanism: How to prove who is who.
+            where: The other side, for errors.
+        """
+        self._channel = channel
+        self._mechanism = mechanism
+        self._where = where
+        self._out = BytesIO()
+        self._in = BytesIO()
+
+    def negotiate(self) -> None:
+        """Find out who is who.
+
+        Raises:
+            AuthenticationFailed: One side does not take the other for what it says.
+            AuthenticationMismatch: The other side speaks no SASL.
+        """
+        mechanism = self._mechanism
+        # Before anything is sent: without a ticket there is nothing to say.
+        answer = mechanism.step(b"")
+        self._channel.write(_message(Status.START, mechanism.name.encode()))
+        self._send(Status.OK, answer)
+        while True:
+            status, payload = self._receive()
+            if status in (Status.BAD, Status.ERROR):
+                raise mechanism.refused(spoken(payload))
+            if status is Status.COMPLETE:
+                if payload and not mechanism.done:
+                    mechanism.step(payload)
+                if not mechanism.done:
+                    raise AuthenticationFailed(
+                        f"{self._where} did not prove that it is the metastore.",
+                        remedy="Somebody else may answer there: check the metastore uri.",
+                    )
+                return
+            answer = mechanism.step(payload)
+            self._send(Status.COMPLETE if mechanism.done else Status.OK, answer)
+
+    def isOpen(self) -> bool:  # noqa: N802
+        """Whether the other side has not closed it."""
+        return bool(self._channel.isOpen())
+
+    def close(self) -> None:
+        """Close it."""
+        self._channel.close()
+
+    def write(self, data: bytes) -> None:
+        """Add to the frame."""
+        self._out.write(data)
+
+    def flush(self) -> None:
+        """Send the frame."""
+        frame, self._out = self._out.getvalue(), BytesIO()
+        if self._mechanism.protection is not Protection.AUTH:
+            frame = self._mechanism.wrap(frame)
+        self._channel.write(struct.pack(">I", len(frame)) + frame)
+        self._channel.flush()
+
+    def read(self, size: int) -> bytes:
+        """Take from the frame, or from the next one where it has ended."""
+        data = self._in.read(size)
+        while not data:
+            (length,) = struct.unpack(">I", self._exactly(4))
+            if length > _LONGEST_FRAME:
+                raise ValueError(f"it is a frame of {length} bytes")
+            frame = self._exactly(length)
+            if self._mechanism.protection is not Protection.AUTH:
+                frame = self._mechanism.unwrap(frame)
+            self._in = BytesIO(frame)
+            data = self._in.read(size)
+        return data
+
+    def _send(self, status: Status, payload: bytes) -> None:
+        self._channel.write(_message(status, payload))
+        self._channel.flush()
+
+    def _receive(self) -> tuple[Status, bytes]:
+        message = read_message(self._exactly)
+        if message is None:
+            raise AuthenticationMismatch(
+                f"{self._where} does not answer as a server with SASL does.",
+                remedy="Check the port, and whether TLS has to be on; without Kerberos, set "
+                "auth_mechanism to NONE.",
+            )
+        return message
+
+    def _exactly(self, length: int) -> bytes:
+        data = bytearray()
+        while len(data) < length:
+            piece = self._channel.read(length - len(data))
+            if not piece:
+                raise EOFError("the connection was closed")
+            data += piece
+        return bytes(data)
+
+
+def spoken(payload: bytes) -> str:
+    """What a server has said, as a message may show it."""
+    text = payload[:_LONGEST_TOLD].decode(errors="replace")
+    return "".join(char if char.isprintable() else " " for char in text).strip().rstrip(".")
+
+
+def opening(mechanism: str) -> bytes:
+    """What a client says first that has nothing to prove."""
+    return _message(Status.START, mechanism.encode()) + _message(Status.OK, b"")
+
+
+def read_message(exactly: Callable[[int], bytes]) -> tuple[Status, bytes] | None:
+    """Read a message of the negotiation; None where it cannot be one.
+
+    Args:
+        exactly: Reads so many bytes.
+    """
+    status, length = struct.unpack(">BI", exactly(5))
+    if status not in tuple(Status)[1:] or length > _LONGEST_MESSAGE:
+        return None
+    return Status(status), exactly(length)
+
+
+def _message(status: Status, payload: bytes) -> bytes:
+    return struct.pack(">BI", status, len(payload)) + payload

@@ -1,0 +1,249 @@
+"""DIGEST-MD5 (RFC 2831), with which a Hive Metastore takes a delegation token for a ticket.
+
+Kept libraries have it without integrity and privacy, which a metastore may insist on. Of the ciphers
+for privacy, RC4 is the one that every such server offers and that needs no library. None of it is
+what one would choose today; it is what there is, and a secret of twenty random bytes lives for days.
+"""
+
+import hmac
+import re
+import struct
+from base64 import b64encode
+from hashlib import md5
+from secrets import token_bytes
+
+from airflow_hiveacid.errors import AuthenticationFailed, MetastoreError
+from airflow_hiveacid.metastore.sasl.channel import Protection
+
+_FIELD = re.compile(r'\s*([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^,\s]*))\s*(?:,|$)')
+_CIPHER = "rc4"
+_MOST_BYTES = (1 << 24) - 1
+# Message type 1 and the number stand behind each frame.
+_TYPE = b"\x00\x01"
+_MAC_BYTES = 10
+
+
+class Digest:
+    """The numbers that both sides compute from what they have told each other and the secret."""
+
+    def __init__(
+        self,
+        *,
+        user: str,
+        password: bytes,
+        realm: str,
+        nonce: str,
+        client_nonce: str,
+        uri: str,
+        protection: Protection,
+    ) -> None:
+        """Compute them.
+
+        Args:
+            user: Who proves who they are.
+            password: The secret.
+            realm: As the server has told it.
+            nonce: The same.
+            client_nonce: The client's own.
+            uri: The service.
+            protection: What is to be agreed.
+        """
+        known = b":".join((user.encode(), realm.encode(), password))
+        secret = md5(known).digest()
+        self._hash = md5(b":".join((secret, nonce.encode(), client_nonce.encode()))).digest()
+        self._asked = f"{nonce}:00000001:{client_nonce}:{protection}:"
+        self._uri = uri if protection is Protection.AUTH else f"{uri}:{'0' * 32}"
+
+    @property
+    def response(self) -> str:
+        """What proves that the client knows the secret."""
+        return self._prove("AUTHENTICATE")
+
+    @property
+    def answer(self) -> str:
+        """What proves that the server knows it."""
+        return self._prove("")
+
+    def key(self, purpose: str) -> bytes:
+        """A key for one direction and purpose, as the RFC names it."""
+        return md5(self._hash + purpose.encode()).digest()
+
+    def _prove(self, method: str) -> str:
+        what = md5(f"{method}:{self._uri}".encode()).hexdigest()
+        return md5(f"{self._hash.hex()}:{self._asked}{what}".encode()).hexdigest()
+
+
+class Frames:
+    """Protects the frames that one side sends."""
+
+    def __init__(self, digest: Digest, sender: str, protection: Protection) -> None:
+        """Make the keys.
+
+        Args:
+            digest: What both sides know.
+            sender: "client-to-server" or "server-to-client".
+            protection: What was agreed.
+        """
+        magic = "key magic constant"
+        self._key = digest.key(f"Digest session key to {sender} signing {magic}")
+        self._cipher = None
+        if protection is Protection.PRIVACY:
+            self._cipher = Rc4(digest.key(f"Digest H(A1) to {sender} sealing {magic}"))
+        self._number = 0
+
+    def wrap(self, data: bytes) -> bytes:
+        """Protect the next frame."""
+        number = struct.pack(">I", self._number)
+        self._number += 1
+        body = data + self._mac(number, data)
+        return (self._cipher.apply(body) if self._cipher else body) + _TYPE + number
+
+    def unwrap(self, frame: bytes) -> bytes:
+        """Check and open the next frame.
+
+        Raises:
+            ValueError: It is not what the other side has sent.
+        """
+        body, end = frame[:-6], frame[-6:]
+        if self._cipher:
+            body = self._cipher.apply(body)
+        data, mac = body[:-_MAC_BYTES], body[-_MAC_BYTES:]
+        number = struct.pack(">I", self._number)
+        self._number += 1
+        if end != _TYPE + number or not hmac.compare_digest(mac, self._mac(number, data)):
+            raise ValueError("it was changed on the way")
+        return data
+
+    def _mac(self, number: bytes, data: bytes) -> bytes:
+        return hmac.digest(self._key, number + data, "md5")[:_MAC_BYTES]
+
+
+class Rc4:
+    """The cipher RC4: a stream of bytes that goes on from one frame to the next."""
+
+    def __init__(self, key: bytes) -> None:
+        state, at = list(range(256)), 0
+        for index in range(256):
+            at = (at + state[index] + key[index % len(key)]) & 255
+            state[index], state[at] = state[at], state[index]
+        self._state, self._first, self._second = state, 0, 0
+
+    def apply(self, data: bytes) -> bytes:
+        """Encrypt, or decrypt, which is the same."""
+        state, first, second = self._state, self._first, self._second
+        stream = bytearray(len(data))
+        for index in range(len(data)):
+            first = (first + 1) & 255
+            here = state[first]
+            second = (second + here) & 255
+            there = state[second]
+            state[first], state[second] = there, here
+            stream[index] = state[(here + there) & 255]
+        self._first, self._second = first, second
+        mixed = int.from_bytes(stream, "big") ^ int.from_bytes(data, "big")
+        return mixed.to_bytes(len(data), "big")
+
+
+class DigestMd5:
+    """The mechanism DIGEST-MD5, with which a delegation token proves whose it is."""
+
+    name = "DIGEST-MD5"
+
+    def __init__(self, identifier: bytes, password: bytes, user: str, where: str) -> None:
+        """Describe who calls.
+
+        Args:
+            identifier: Names the token.
+            password: Its secret.
+            user: Whom it stands for.
+            where: The server, for errors.
+        """
+        self.user = user
+        self.done = False
+        self.protection = Protection.AUTH
+        self._name = b64encode(identifier).decode()
+        self._password = b64encode(password)
+        self._where = where
+        self._digest: Digest | None = None
+
+    def step(self, challenge: bytes) -> bytes:
+        """Answer the challenge, then check that the server knows the secret, too."""
+        if not challenge and self._digest is None:
+            return b""  # The server speaks first.
+        given = _fields(challenge)
+        if self._digest is None:
+            return self._respond(given)
+        if not hmac.compare_digest(given.get("rspauth", ""), self._digest.answer):
+            raise AuthenticationFailed(
+                f"{self._where} does not know the secret of the delegation token.",
+                remedy="Somebody else may answer there: check the metastore uri.",
+            )
+        self._sent = Frames(self._digest, "client-to-server", self.protection)
+        self._received = Frames(self._digest, "server-to-client", self.protection)
+        self.done = True
+        return b""
+
+    def refused(self, said: str) -> MetastoreError:
+        """The server knows no such token, or not any more."""
+        return AuthenticationFailed(
+            f"{self._where} refuses the delegation token of {self.user}: {said}.",
+            remedy="It has expired, was cancelled, or is of another metastore; run the task again, "
+            "which gets a new one.",
+        )
+
+    def wrap(self, data: bytes) -> bytes:
+        """Protect a frame."""
+        return self._sent.wrap(data)
+
+    def unwrap(self, data: bytes) -> bytes:
+        """Check and open a frame."""
+        return self._received.unwrap(data)
+
+    def _respond(self, given: dict[str, str]) -> bytes:
+        offered = [each.strip() for each in given.get("qop", "auth").split(",")]
+        common = [each for each in Protection if each in offered]
+        nonce = given.get("nonce")
+        ciphers = [each.strip() for each in given.get("cipher", "").split(",")]
+        if common and common[-1] is Protection.PRIVACY and _CIPHER not in ciphers:
+            common.pop()
+        if not common or not nonce or given.get("algorithm", "md5-sess") != "md5-sess":
+            raise AuthenticationFailed(
+                f"{self._where} offers nothing of DIGEST-MD5 that is known here: {', '.join(offered)}."
+            )
+        self.protection = common[-1]
+        realm, uri, client_nonce = given.get("realm", ""), "null/default", token_bytes(18).hex()
+        self._digest = Digest(
+            user=self._name,
+            password=self._password,
+            realm=realm,
+            nonce=nonce,
+            client_nonce=client_nonce,
+            uri=uri,
+            protection=self.protection,
+        )
+        fields = [
+            "charset=utf-8",
+            f'username="{self._name}"',
+            f'realm="{_quoted(realm)}"',
+            f'nonce="{_quoted(nonce)}"',
+            "nc=00000001",
+            f'cnonce="{client_nonce}"',
+            f'digest-uri="{uri}"',
+            f"maxbuf={_MOST_BYTES}",
+            f"response={self._digest.response}",
+            f"qop={self.protection}",
+        ]
+        if self.protection is Protection.PRIVACY:
+            fields.append(f"cipher={_CIPHER}")
+        return ",".join(fields).encode()
+
+
+def _fields(text: bytes) -> dict[str, str]:
+    return {
+        name.lower(): re.sub(r"\\(.)", r"\1", quoted) or plain
+        for name, quoted, plain in _FIELD.findall(text.decode(errors="replace"))
+    }
+
+
+def _quoted(text: str) -> str:
+    return re.sub(r'(["\\])', r"\\\1", text)

@@ -1,0 +1,261 @@
+"""The mechanism GSSAPI: Kerberos, by a ticket or a keytab of this machine."""
+
+import hashlib
+import importlib
+import struct
+import threading
+from typing import Any, Protocol
+
+from airflow_hiveacid.errors import AuthenticationFailed, MetastoreError
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.metastore.sasl.channel import Protection
+from airflow_hiveacid.metastore.sasl.gss_failure import GssFailure
+from airflow_hiveacid.metastore.sasl.system_gssapi import SystemContext
+
+# The bits of RFC 4752, the strongest first.
+_OFFERS = ((4, Protection.PRIVACY), (2, Protection.INTEGRITY), (1, Protection.AUTH))
+_BITS = {protection: bit for bit, protection in _OFFERS}
+_MOST_BYTES = (1 << 24) - 1
+# Two logins at a time into one cache of tickets would see it empty in between.
+_logging_in = threading.Lock()
+
+
+class Context(Protocol):
+    """One side of a conversation that Kerberos protects."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether both sides have proved who they are."""
+
+    @property
+    def principal(self) -> str:
+        """Who has logged in."""
+
+    def step(self, token: bytes) -> bytes:
+        """Take what the other side has said, and tell what to answer."""
+
+    def wrap(self, data: bytes, encrypt: bool) -> bytes:
+        """Protect data."""
+
+    def unwrap(self, data: bytes) -> tuple[bytes, bool]:
+        """Check and open protected data; and whether it was encrypted."""
+
+
+class Kerberos:
+    """The mechanism GSSAPI.
+
+    The ticket is looked for anew at every connection: a credential that is kept dies with its
+    ticket, and an open connection outlives it. So whoever renews the ticket, `airflow kerberos` for
+    example, need not tell anybody; with a keytab, the library renews it by itself.
+    """
+
+    name = "GSSAPI"
+
+    def __init__(self, options: MetastoreOptions, host: str, where: str) -> None:
+        """Describe who calls whom.
+
+        Args:
+            options: Whose ticket, and what the metastore is called.
+            host: The metastore's host.
+            where: The metastore, for errors.
+        """
+        self.done = False
+        self.user = ""
+        self.protection = Protection.AUTH
+        self._options = options
+        self._service = _service(options.kerberos_service_name, host)
+        self._where = where
+        self._context: Context | None = None
+
+    def step(self, challenge: bytes) -> bytes:
+        """Log in, prove it, and agree on the protection of what follows."""
+        if self._context is None:
+            with _logging_in:
+                self._context = self._logged_in()
+                return self._met(b"")
+        if not self._context.complete:
+            return self._met(challenge)
+        if self.done:
+            raise ValueError("it goes on when all is said")
+        return self._agree(challenge)
+
+    def refused(self, said: str) -> MetastoreError:
+        """The metastore does not take the ticket; it says why in its log alone."""
+        return AuthenticationFailed(
+            f"{self._where} refuses {self.user or 'the ticket'}: {said}.",
+            remedy="Look into the metastore's log. Mostly its keytab is not that of the principal "
+            f"that was asked for, {self._service}, or the clocks are more than five minutes apart.",
+        )
+
+    def wrap(self, data: bytes) -> bytes:
+        """Protect a frame."""
+        try:
+            return self._open.wrap(data, self.protection is Protection.PRIVACY)
+        except GssFailure as failure:
+            raise ValueError(f"it cannot be protected: {failure.said}") from failure
+
+    def unwrap(self, data: bytes) -> bytes:
+        """Check and open a frame."""
+        try:
+            opened, encrypted = self._open.unwrap(data)
+        except GssFailure as failure:
+            raise ValueError(f"it was changed on the way: {failure.said}") from failure
+        if self.protection is Protection.PRIVACY and not encrypted:
+            raise ValueError("it is not encrypted")
+        return opened
+
+    @property
+    def _open(self) -> Context:
+        assert self._context is not None
+        return self._context
+
+    def _logged_in(self) -> Context:
+        options = self._options
+        store = {}
+        if options.kerberos_keytab is not None:
+            store["client_keytab"] = options.kerberos_keytab
+            # One of our own, in memory: that of the user may be somebody else's.
+            login = f"{options.kerberos_principal}\0{options.kerberos_keytab}"
+            store["ccache"] = f"MEMORY:hiveacid-{hashlib.sha256(login.encode()).hexdigest()[:32]}"
+        if options.kerberos_ccache is not None:
+            store["ccache"] = options.kerberos_ccache
+        try:
+            context = _context(self._service, options.kerberos_principal, store)
+            # As Hadoop does where no rule of its own says otherwise.
+            self.user = context.principal.partition("@")[0].partition("/")[0]
+        except GssFailure as failure:
+            keytab = options.kerberos_keytab is not None
+            raise failure.while_logging_in(_described(options), keytab=keytab) from failure
+        return context
+
+    def _met(self, challenge: bytes) -> bytes:
+        try:
+            return self._open.step(challenge)
+        except GssFailure as failure:
+            if challenge:
+                raise self._unproven(failure) from failure
+            raise failure.while_meeting(self._service) from failure
+
+    def _agree(self, challenge: bytes) -> bytes:
+        """Choose the strongest protection of those that the metastore offers."""
+        try:
+            offer, _ = self._open.unwrap(challenge)
+        except GssFailure as failure:
+            raise self._unproven(failure) from failure
+        if len(offer) != 4:
+            raise ValueError("it offers no protection")
+        common = [protection for bit, protection in _OFFERS if offer[0] & bit]
+        if not common:
+            raise AuthenticationFailed(f"{self._where} offers no protection that is known here.")
+        self.protection = common[0]
+        size = 0 if self.protection is Protection.AUTH else _MOST_BYTES
+        answer = self._open.wrap(struct.pack(">I", _BITS[self.protection] << 24 | size), False)
+        self.done = True
+        return answer
+
+    def _unproven(self, failure: GssFailure) -> MetastoreError:
+        return AuthenticationFailed(
+            f"{self._where} did not prove that it is {self._service}: {failure.said}.",
+            remedy="Somebody else may answer there: check the metastore uri.",
+        )
+
+
+def _service(name: str, host: str) -> str:
+    """The metastore's principal: "hive@host" for Kerberos to complete, or a whole one."""
+    return name.replace("_HOST", host.lower()) if "/" in name else f"{name}@{host}"
+
+
+def _described(options: MetastoreOptions) -> str:
+    parts = {
+        "principal": options.kerberos_principal,
+        "keytab": options.kerberos_keytab,
+        "cache": options.kerberos_ccache,
+    }
+    told = ", ".join(f"{name} {value}" for name, value in parts.items() if value)
+    return told or "the default cache"
+
+
+def _context(service: str, principal: str | None, store: dict[str, str]) -> Context:
+    """A context of the library that is kept, or of the system's own.
+
+    No package with a wheel for Linux has GSSAPI: `gssapi` has to be built, with headers and a
+    compiler. So it is used where somebody has done that, and the system's library is called without
+    it where nobody has.
+    """
+    try:
+        package = importlib.import_module("gssapi")
+    except ImportError:
+        return SystemContext(service, principal, store)
+    return _PackageContext(package, service, principal, store)
+
+
+class _PackageContext:
+    """A context of the package `gssapi`."""
+
+    def __init__(
+        self, package: Any, service: str, principal: str | None, store: dict[str, str]
+    ) -> None:
+        self._failure = package.exceptions.GSSError
+        kinds, kerberos = package.NameType, package.MechType.kerberos
+        kind = kinds.kerberos_principal if "/" in service else kinds.hostbased_service
+        flags = package.RequirementFlag
+        try:
+            name = None
+            if principal is not None:
+                name = package.Name(principal, kinds.kerberos_principal)
+            self._credential = package.Credentials(
+                name=name, usage="initiate", mechs=[kerberos], store=store or None
+            )
+            self._wanted = (
+                flags.mutual_authentication
+                | flags.replay_detection
+                | flags.out_of_sequence_detection
+                | flags.confidentiality
+                | flags.integrity
+            )
+            self._context = package.SecurityContext(
+                name=package.Name(service, kind),
+                creds=self._credential,
+                usage="initiate",
+                mech=kerberos,
+                flags=self._wanted,
+            )
+        except self._failure as error:
+            raise self._failed(error) from error
+
+    @property
+    def complete(self) -> bool:
+        return bool(self._context.complete)
+
+    @property
+    def principal(self) -> str:
+        try:
+            return str(self._credential.name)
+        except self._failure as error:
+            raise self._failed(error) from error
+
+    def step(self, token: bytes) -> bytes:
+        try:
+            answer = self._context.step(token or None)
+        except self._failure as error:
+            raise self._failed(error) from error
+        if self.complete and int(self._wanted) & ~int(self._context.actual_flags):
+            raise ValueError("Kerberos did not agree to protect the conversation")
+        return answer or b""
+
+    def wrap(self, data: bytes, encrypt: bool) -> bytes:
+        wrapped = self._context.wrap(data, encrypt)
+        if encrypt and not wrapped.encrypted:
+            raise ValueError("Kerberos did not encrypt")
+        return bytes(wrapped.message)
+
+    def unwrap(self, data: bytes) -> tuple[bytes, bool]:
+        try:
+            opened = self._context.unwrap(data)
+        except self._failure as error:
+            raise self._failed(error) from error
+        return bytes(opened.message), bool(opened.encrypted)
+
+    def _failed(self, error: Any) -> GssFailure:
+        said = error.get_all_statuses(error.min_code, False) if error.min_code else [str(error)]
+        return GssFailure(error.min_code, ", ".join(said))

@@ -1,0 +1,98 @@
+"""Why nobody answers as expected: one side speaks of Kerberos, and the other one does not."""
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import TypeVar
+
+from thrift.transport.TTransport import TTransportException
+
+from airflow_hiveacid.errors import AuthenticationMismatch, MetastoreError
+from airflow_hiveacid.jobs.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
+from airflow_hiveacid.metastore.sasl.channel import Status, opening, read_message, spoken
+from airflow_hiveacid.metastore.thrift.deadline import Deadline
+from airflow_hiveacid.metastore.thrift.transport import Endpoint, open_socket
+
+# To find it out; the connection has failed by then, and somebody waits for the reason.
+_SECONDS = 2
+# A call that there is not, in Thrift's binary protocol, and how every answer to one begins.
+_VERSION = b"\x80\x01"
+_CALL = _VERSION + b"\x00\x01" + b"\x00\x00\x00\x08hiveacid" + b"\x00\x00\x00\x01" + b"\x00"
+
+_Exactly = Callable[[int], bytes]
+_Answer = TypeVar("_Answer")
+
+
+def mismatch(
+    endpoint: Endpoint, options: MetastoreOptions, deadline: Deadline
+) -> MetastoreError | None:
+    """Ask a host that did not answer as expected in the other way.
+
+    Args:
+        endpoint: The host.
+        options: How it was asked.
+        deadline: When to give up.
+
+    Returns:
+        The error that says it, or None if this is not why.
+    """
+    if endpoint.scheme != "thrift" or deadline.left <= 0:
+        return None
+    seconds = deadline.within(_SECONDS).left
+    if options.auth_mechanism == NO_PROOF:
+        said = asked_by_sasl(endpoint, options, seconds)
+        if said is None:
+            return None
+        if "Unsupported mechanism" in said:
+            return AuthenticationMismatch(
+                f"The metastore at {endpoint} asks who is calling, and not by Kerberos: {said}.",
+                remedy="Passwords are not supported; use Kerberos, or HTTP with a bearer token.",
+            )
+        return AuthenticationMismatch(
+            f"The metastore at {endpoint} asks for Kerberos.",
+            remedy='Set auth_mechanism to "GSSAPI" in the connection or the options.',
+        )
+    if _answers_plainly(endpoint, options, seconds):
+        return AuthenticationMismatch(
+            f"The metastore at {endpoint} has no Kerberos.",
+            remedy='Set auth_mechanism to "NONE", or hive.metastore.sasl.enabled in the metastore.',
+        )
+    return None
+
+
+def asked_by_sasl(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> str | None:
+    """What a host answers to somebody who begins with SASL and proves nothing.
+
+    Args:
+        endpoint: The host.
+        options: How it is reached.
+        seconds: How long to wait.
+
+    Returns:
+        Its text, which may be empty; None if it does not speak SASL.
+    """
+    answered = _asked(endpoint, options, seconds, opening(KERBEROS), read_message)
+    if answered is None:
+        return None
+    status, payload = answered
+    return "" if status is Status.OK else spoken(payload)
+
+
+def _answers_plainly(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> bool:
+    header = _asked(endpoint, options, seconds, _CALL, lambda exactly: exactly(4))
+    return header is not None and header.startswith(_VERSION)
+
+
+def _asked(
+    endpoint: Endpoint,
+    options: MetastoreOptions,
+    seconds: float,
+    question: bytes,
+    read: Callable[[_Exactly], _Answer],
+) -> _Answer | None:
+    """What a host answers to a question, if it does."""
+    try:
+        with closing(open_socket(endpoint, options, seconds)) as channel:
+            channel.write(question)
+            return read(channel.readAll)
+    except (TTransportException, EOFError, OSError):
+        return None

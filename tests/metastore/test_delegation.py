@@ -1,0 +1,126 @@
+"""A driver's delegation token: it is renewed, replaced and cancelled."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.errors import AuthenticationFailed, InvalidJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.delegation import TokenKeeper, new_token
+from airflow_hiveacid.metastore.sasl.channel import Protection
+from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
+from airflow_hiveacid.metastore.thrift.idl_tokens import MetaException
+from tests.fakes.metastore import FakeMetastore
+from tests.fakes.sasl import SaslFront
+
+VARIABLE = "HIVEACID_TOKEN_TEST"
+
+
+@pytest.fixture
+def metastore(tmp_path: Path) -> Iterator[FakeMetastore]:
+    with FakeMetastore("4.0.1", directory=tmp_path) as metastore:
+        yield metastore
+
+
+@pytest.fixture
+def options(
+    metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MetastoreOptions]:
+    front = SaslFront(metastore.uri, metastore.tokens.password, Protection.INTEGRITY)
+    metastore.tokens.life, metastore.tokens.most = 0.4, 1.0
+    with MetastoreClient(replace(metastore.options, user="alice")) as submitter:
+        monkeypatch.setenv(VARIABLE, new_token(submitter))
+    kerberos = MetastoreOptions(
+        uris=front.uri,
+        auth_mechanism="GSSAPI",
+        kerberos_keytab="/k",
+        kerberos_principal="alice@EX",
+        kerberos_ccache="/c",
+    )
+    yield kerberos.with_delegation_token(VARIABLE)
+    front.close()
+
+
+def connects(options: MetastoreOptions) -> bool:
+    with MetastoreClient(options) as client:
+        try:
+            return client.user == "alice"
+        except AuthenticationFailed:
+            return False
+
+
+def test_nothing_of_a_keytab_is_left_in_what_a_driver_gets(options: MetastoreOptions) -> None:
+    options.validate()
+    kept = (options.kerberos_keytab, options.kerberos_principal, options.kerberos_ccache)
+    assert kept == (None, None, None)
+    assert options.auth_mechanism == "DIGEST-MD5"
+
+
+def test_a_token_that_nobody_keeps_expires(
+    options: MetastoreOptions, eventually: Callable[..., None]
+) -> None:
+    assert connects(options)
+    eventually("the token expires", lambda: not connects(options), 10)
+
+
+def test_a_kept_token_outlives_its_life_and_is_cancelled_in_the_end(
+    options: MetastoreOptions, metastore: FakeMetastore, eventually: Callable[..., None]
+) -> None:
+    tokens = metastore.tokens
+    first = os.environ[VARIABLE]
+    with TokenKeeper(options):
+        eventually("there is a third token", lambda: tokens.given == 3, 20)
+        assert connects(options)
+        assert tokens.renewed > 3
+        assert os.environ[VARIABLE] != first
+    assert tokens.cancelled == 3
+    assert not connects(options)
+
+
+def test_whoever_cannot_renew_a_token_gets_another_one(
+    options: MetastoreOptions, metastore: FakeMetastore, eventually: Callable[..., None]
+) -> None:
+    metastore.tokens.life = metastore.tokens.most = 3600
+    renew = metastore.tokens.renew_delegation_token
+    theirs = os.environ[VARIABLE]
+
+    def refuse(text: str) -> int:
+        if text == theirs:
+            raise MetaException("alice tries to renew a token with renewer yarn")
+        return renew(text)
+
+    metastore.tokens.renew_delegation_token = refuse  # type: ignore[method-assign]
+    with TokenKeeper(options):
+        eventually("there is another one", lambda: os.environ[VARIABLE] != theirs, 10)
+        assert DelegationToken.parse(os.environ[VARIABLE]).owner == "alice"
+
+
+def test_a_metastore_that_is_away_does_not_fail_what_is_done_meanwhile(
+    options: MetastoreOptions, metastore: FakeMetastore
+) -> None:
+    begun = time.monotonic()
+    with TokenKeeper(replace(options, uris="thrift://127.0.0.1:1")):
+        done = True
+    assert done
+    assert time.monotonic() - begun < 4
+
+
+def test_without_a_token_there_is_nothing_to_keep(metastore: FakeMetastore) -> None:
+    before = threading.active_count()
+    for options in (None, metastore.options):
+        with TokenKeeper(options):
+            assert threading.active_count() == before
+
+
+def test_a_driver_without_its_token_fails_at_once(
+    options: MetastoreOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(InvalidJob, match=f"{VARIABLE} holds no delegation token"):
+        TokenKeeper(options).__enter__()
