@@ -10,12 +10,13 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import (
     catalog_jobs,
+    create_table_as,
     ddl_jobs,
     export_job,
     maintenance_jobs,
@@ -43,6 +44,7 @@ _JOBS: dict[str, type] = {
     "transaction": multi_table_job.MultiTableJob,
     "truncate": ddl_jobs.TruncateJob,
     "create_table": ddl_jobs.CreateTableJob,
+    "create_table_as": create_table_as.CreateTableAsJob,
     "convert": ddl_jobs.ConvertJob,
     "create_table_like": catalog_jobs.CreateTableLikeJob,
     "create_database": catalog_jobs.CreateDatabaseJob,
@@ -181,7 +183,12 @@ def decode(hint: Any, data: Any, where: str, *, tolerant: bool = False) -> Any:
 
 
 def _decode_union(arguments: tuple[Any, ...], data: Any, where: str, tolerant: bool) -> Any:
-    choices = [choice for choice in arguments if choice is not types.NoneType]
+    # Words that editors complete, beside any text: the job's own check knows them, too.
+    choices = [
+        choice
+        for choice in arguments
+        if choice is not types.NoneType and get_origin(choice) is not Literal
+    ]
     if data is None and len(choices) < len(arguments):
         return None
     if len(choices) == 1:

@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.catalog_jobs import (
     RenameTableJob,
     TablePropertiesJob,
 )
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_table
 from airflow_hiveacid.jobs.job import Job, freeze
@@ -32,6 +33,7 @@ ScriptedJob = (
     | CompactJob
     | TruncateJob
     | CreateTableJob
+    | CreateTableAsJob
     | ConvertJob
     | CreateTableLikeJob
     | CreateDatabaseJob

@@ -7,6 +7,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
@@ -16,7 +17,8 @@ from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.words import Words
 
 WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "SELECT", "VALUES"})
-Explained = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob
+RowChange = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob
+Explained = RowChange | CreateTableAsJob
 _DATABASES = ("DATABASES", "SCHEMAS")
 _IN = ("IN", "FROM")
 _HISTORY = 100

@@ -117,7 +117,8 @@ def _explain(statement: SqlStatement) -> Explain:
         statement.refuse(
             statement.tokens[1],
             "EXPLAIN of this is not supported.",
-            "It tells what INSERT, UPDATE, DELETE, MERGE and TRUNCATE read, write and lock.",
+            "It tells what INSERT, UPDATE, DELETE, MERGE, TRUNCATE and CREATE TABLE ... AS read, write "
+            "and lock.",
         )
     job.validate()
     return Explain(job)

@@ -1,13 +1,16 @@
 """CREATE TABLE and TRUNCATE as jobs."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlglot import exp
 
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
 
 # Hive's words for the delimiters of a row, and what the serde calls them.
@@ -51,17 +54,13 @@ def truncate_job(statement: SqlStatement, tree: exp.TruncateTable) -> TruncateJo
     )
 
 
-def create_job(statement: SqlStatement, tree: exp.Create) -> CreateTableJob | CreateTableLikeJob:
-    """CREATE TABLE of a transactional table, also LIKE another one."""
+def create_job(
+    statement: SqlStatement, tree: exp.Create
+) -> CreateTableJob | CreateTableLikeJob | CreateTableAsJob:
+    """CREATE TABLE of a transactional table, also LIKE another one, or AS a query."""
     if tree.args.get("kind") != "TABLE":
         statement.refuse(tree, f"CREATE {tree.args.get('kind')} is not supported.")
-    if tree.expression is not None:
-        statement.refuse(
-            tree.expression,
-            "CREATE TABLE AS SELECT is not supported.",
-            "Create the table with its columns, then INSERT INTO it.",
-        )
-    statement.only(tree, ("this", "kind", "exists", "properties"), "CREATE TABLE")
+    statement.only(tree, ("this", "kind", "exists", "properties", "expression"), "CREATE TABLE")
     table = _Table(statement)
     like: exp.Expr | None = None
     for property_ in tree.args["properties"].expressions if tree.args.get("properties") else ():
@@ -69,6 +68,8 @@ def create_job(statement: SqlStatement, tree: exp.Create) -> CreateTableJob | Cr
             like = property_
         else:
             table.take(property_)
+    if tree.expression is not None:
+        return table.of_query(tree, like)
     if like is not None:
         return table.like(tree, like)
     if not isinstance(tree.this, exp.Schema):
@@ -85,7 +86,7 @@ class _Table:
         self._serde: str | None = None
         self._serde_parameters: dict[str, str] = {}
         self._properties: dict[str, str] = {}
-        self._keys: list[ColumnSpec] = []
+        self._keys: Sequence[exp.Expr] = ()
         self._buckets: tuple[tuple[str, ...], int] = ((), -1)
         self._location: str | None = None
 
@@ -97,7 +98,7 @@ class _Table:
             case exp.LocationProperty():
                 self._location = _text(node.this)
             case exp.PartitionedByProperty():
-                self._keys = columns_of(self._statement, node.this.expressions)
+                self._keys = node.this.expressions
             case exp.ClusteredByProperty():
                 self._clustered(node)
             case exp.FileFormatProperty():
@@ -119,6 +120,41 @@ class _Table:
 
     def job(self, tree: exp.Create, schema: exp.Schema) -> CreateTableJob:
         """The job, when all clauses are taken."""
+        return CreateTableJob(
+            target=self._statement.table(schema.this, "Creating"),
+            columns=tuple(columns_of(self._statement, schema.expressions)),
+            partition_keys=tuple(columns_of(self._statement, self._keys)),
+            **self._described(tree),
+        )
+
+    def of_query(self, tree: exp.Create, like: exp.Expr | None) -> CreateTableAsJob:
+        """The job of a table that gets the columns and the rows of a query."""
+        query = tree.expression
+        if like is not None:
+            self._statement.refuse(like, "A table is created LIKE another one or AS a query.")
+        if isinstance(tree.this, exp.Schema):
+            self._statement.refuse(tree.this, "AS a query, it has the columns of the query alone.")
+        if not isinstance(query, exp.Query | exp.Values):
+            self._statement.refuse(query, "AS needs a SELECT or VALUES.")
+        for column in query.selects if isinstance(query, exp.Query) else ():
+            if not _has_name(column):
+                self._statement.refuse(
+                    column, "This column of the query has no name.", "Write AS and a name after it."
+                )
+        for key in self._keys:
+            if not isinstance(key, exp.Identifier):
+                self._statement.refuse(
+                    key, "AS a query, a partition key is the name of one of its columns alone."
+                )
+        return CreateTableAsJob(
+            target=self._statement.table(tree.this, "Creating"),
+            partition_keys=tuple(key.name.lower() for key in self._keys),
+            source=Inputs(self._statement, query).query(query),
+            **self._described(tree),
+        )
+
+    def _described(self, tree: exp.Create) -> dict[str, Any]:
+        """What all clauses say but the columns."""
         form = self._format or self._serde or "ORC"
         if form == "TEXTFILE" and self._serde in ("CSV", "JSON"):
             form = self._serde
@@ -134,24 +170,21 @@ class _Table:
         kind = properties.pop("transactional_properties", None)
         if kind not in (None, "default", "insert_only"):
             self._statement.refuse(tree, f"There is no 'transactional_properties'={kind!r}.")
-        return CreateTableJob(
-            target=self._statement.table(schema.this, "Creating"),
-            columns=tuple(columns_of(self._statement, schema.expressions)),
-            partition_keys=tuple(self._keys),
-            bucket_columns=self._buckets[0],
-            num_buckets=self._buckets[1],
+        return {
+            "bucket_columns": self._buckets[0],
+            "num_buckets": self._buckets[1],
             # As Hive 4: what cannot be full ACID takes inserts.
-            insert_only=kind == "insert_only" or (kind is None and form != "ORC"),
-            format=form,
-            serde_parameters=self._serde_parameters,
-            properties={
+            "insert_only": kind == "insert_only" or (kind is None and form != "ORC"),
+            "format": form,
+            "serde_parameters": self._serde_parameters,
+            "properties": {
                 name: value
                 for name, value in self._properties.items()
                 if not name.lower().startswith("transactional")
             },
-            location=self._location,
-            if_not_exists=bool(tree.args.get("exists")),
-        )
+            "location": self._location,
+            "if_not_exists": bool(tree.args.get("exists")),
+        }
 
     def like(self, tree: exp.Create, like: exp.Expr) -> CreateTableLikeJob:
         """The job of a table that looks like another one."""
@@ -192,6 +225,13 @@ class _Table:
         self._serde = _SERDES[serde.lower()]
         if (given := node.args.get("serde_properties")) is not None:
             self._serde_parameters |= _pairs(given.expressions)
+
+
+def _has_name(column: exp.Expr) -> bool:
+    """Whether a column of a query has a name that its author has seen."""
+    if column.is_star or isinstance(column, exp.Aliases):
+        return True
+    return bool(column.output_name) and not isinstance(column, exp.Literal)
 
 
 def columns_of(statement: SqlStatement, nodes: Sequence[exp.Expr]) -> list[ColumnSpec]:

@@ -12,6 +12,7 @@ from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import (
     HiveAcidError,
+    TableExists,
     TableNotFound,
     UnknownColumn,
     UserError,
@@ -284,3 +285,60 @@ def _create_view(client: MetastoreClient, name: str, text: str, columns: list[Hi
     table.raw.parameters = {}
     table.raw.viewOriginalText = table.raw.viewExpandedText = text
     client.call(idl_tables.create_table, table.raw)
+
+
+def test_a_table_of_a_query_has_its_types_and_rows_once(
+    sql: Sql, rows: Rows, client: MetastoreClient, database: str
+) -> None:
+    text = """
+        CREATE TABLE IF NOT EXISTS of_query
+        PARTITIONED BY (day) CLUSTERED BY (id) INTO 2 BUCKETS TBLPROPERTIES ('owner' = 'me')
+        AS SELECT id % 2 AS day, id, array(CAST(id AS decimal(5, 2))) AS PRICES, 'a' AS name
+        FROM range(4)
+    """
+    [first] = sql(text, "run").statements
+    table = client.get_table(TableRef(database, "of_query"))
+    assert [f"{one.name} {one.type}" for one in (*table.columns, *table.partition_keys)] == [
+        *("id bigint", "prices array<decimal(5,2)>", "name string", "day bigint")
+    ]
+    assert (table.bucket_columns, table.num_buckets, table.parameters["owner"]) == (
+        ("id",),
+        2,
+        "me",
+    )
+    assert (first.report.job, first.report.rows_inserted) == ("create_table", 4)
+    [again], [other] = sql(text, "run").statements, sql(text, "another").statements
+    assert again.report.already_done
+    assert "is left as it was" in other.report.warnings[0]
+    with pytest.raises(TableExists, match="is there already"):
+        sql("CREATE TABLE of_query AS SELECT 1 AS a", "another")
+    assert sorted(row[0] for row in rows("of_query")) == [0, 1, 2, 3]
+
+
+def test_a_run_goes_on_with_the_table_that_it_has_created(
+    sql: Sql, rows: Rows, client: MetastoreClient, database: str
+) -> None:
+    with pytest.raises(HiveAcidError, match="of_query has been created: another try of the run"):
+        sql(
+            "CREATE TABLE of_query AS SELECT CAST(concat('x', id) AS int) AS a FROM range(1)", "run"
+        )
+    assert rows("of_query") == []
+    sql("CREATE TABLE of_query AS SELECT CAST(concat('7', id) AS int) AS a FROM range(1)", "run")
+    assert rows("of_query") == [(70,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "keys", "message"),
+    [
+        ("SELECT NULL AS a", "", "Column a of the source has type void"),
+        ("SELECT 1 AS a, 2 AS A", "", "the column a twice"),
+        ("SELECT 1 AS a", "PARTITIONED BY (b)", "b, which is no column of the query"),
+        ("SELECT 1 AS `a b`", "", "gets no column 'a b'"),
+    ],
+)
+def test_a_query_that_makes_no_table_leaves_none(
+    query: str, keys: str, message: str, sql: Sql, client: MetastoreClient, database: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        sql(f"CREATE TABLE of_query {keys} AS {query}")
+    assert "of_query" not in client.get_tables(database)

@@ -114,6 +114,13 @@ def test_a_job_survives_json(job):
     assert from_json(to_json(job)) == job
 
 
+def test_words_that_editors_complete_are_texts_like_others():
+    job = CompactJob(target="db.t", type="{{ params.type }}", mode="queue")
+    assert from_json(to_json(job)) == job
+    with pytest.raises(InvalidJob, match=r"job\.type must be a text, not 5"):
+        from_json('{"job": "compact", "target": "db.t", "type": 5}')
+
+
 def test_json_needs_only_what_has_no_default():
     text = """
         {"job": "merge", "target": "a.b", "source": {"kind": "table", "name": "a.c"},

@@ -53,7 +53,9 @@ def test_a_merge_is_what_was_said_with_a_line_for_each_clause():
 
 def test_a_query_keeps_its_lines():
     query = QuerySource(
-        sql="SELECT *\n  FROM landed\n\nWHERE x", inputs={"landed": TableSource("a.b")}
+        # Between three quotes, as it stands in a DAG.
+        sql="\n      SELECT *\n        FROM landed\n\n      WHERE x\n  ",
+        inputs={"landed": TableSource("a.b")},
     )
     assert str(InsertJob(target="db.t", source=query)).splitlines()[2:] == [
         "source:",

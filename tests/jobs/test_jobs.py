@@ -183,6 +183,13 @@ def test_lawful_addresses(uris):
         (MetastoreOptions(uris="thrift://h:1,http://h:2"), "mixes"),
         (MetastoreOptions(uris="thrift://h:1", user=""), "metastore.user"),
         (MetastoreOptions(uris="thrift://h:1", read_timeout_seconds=0), "read_timeout_seconds"),
+        (
+            MetastoreOptions(uris="thrift://h:1", auth_mechanism="LDAP"),
+            "none of DIGEST-MD5, GSSAPI",
+        ),
+        (MetastoreOptions(uris="http://h:1", auth_mechanism="GSSAPI"), "is HTTP"),
+        (MetastoreOptions(uris="thrift://h:1", kerberos_keytab="/k"), "there is no Kerberos"),
+        (MetastoreOptions(uris="thrift://h:1", auth_mechanism="DIGEST-MD5"), "token_env"),
     ],
 )
 def test_unlawful_metastores_fail_their_job(options, message):
@@ -202,7 +209,7 @@ def test_every_text_of_a_job_is_rendered():
         source=QuerySource("Q", {"c": PathSource("/P", "CSV", {"sep": "X"})}),
         on="S.ID = T.ID",
         when=[MatchedUpdate({"a": "E"}, "C"), NotMatchedInsert()],
-        metastore=MetastoreOptions(uris="U"),
+        metastore=MetastoreOptions(uris="U", kerberos_service_name="HIVE"),
         conflict_policy="HIVE",
         source_alias="S",
         target_alias="T",

@@ -21,6 +21,7 @@ from airflow_hiveacid.jobs.catalog_jobs import (
     TablePropertiesJob,
 )
 from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
@@ -274,6 +275,20 @@ CASES = {
     ),
     "CREATE TABLE t (a int) STORED AS PARQUET": CreateTableJob(
         target="db.t", columns=(ColumnSpec("a", "int"),), insert_only=True, format="PARQUET"
+    ),
+    """
+    CREATE TABLE t PARTITIONED BY (D) CLUSTERED BY (a) INTO 2 BUCKETS TBLPROPERTIES ('x' = 'y')
+    AS WITH w AS (SELECT 1 AS a) SELECT w.*, u.d FROM w JOIN u ON u.a = w.a
+    """: CreateTableAsJob(
+        target="db.t",
+        source=QuerySource(
+            "WITH w AS (SELECT 1 AS a) SELECT w.*, u.d FROM w JOIN `db__u` AS `u` ON u.a = w.a",
+            {"db__u": TableSource("db.u")},
+        ),
+        partition_keys=("d",),
+        bucket_columns=("a",),
+        num_buckets=2,
+        properties={"x": "y"},
     ),
     """
     CREATE TABLE t (a string) ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.OpenCSVSerde'

@@ -1,0 +1,50 @@
+"""CREATE TABLE ... AS SELECT, up to the empty table: its columns are those of the query."""
+
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.ddl.tables import create_table, find_table
+from airflow_hiveacid.engine.statements.schema_growth import new_columns
+from airflow_hiveacid.engine.statements.source import SourceFrame
+from airflow_hiveacid.errors import TableExists
+from airflow_hiveacid.jobs.catalog_jobs import RUN_PROPERTY
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+
+
+def create_table_of(
+    spark: SparkSession, client: MetastoreClient, job: CreateTableAsJob
+) -> RunReport | None:
+    """Create the table of a query, unless an earlier try of the run has done so.
+
+    Args:
+        spark: The session, which is left as it is.
+        client: The metastore.
+        job: What is to be created.
+
+    Returns:
+        The report, where another table of the name is to be left as it is; None where the rows are
+        still to be inserted.
+
+    Raises:
+        TableExists: There is another table of the name.
+        TypeMismatch: A column of the query has a type that Hive lacks.
+        UnknownColumn: A column has a name that not every engine reads.
+    """
+    ref = TableRef.parse(job.target)
+    try:
+        table = find_table(client, ref)
+        if table is None:
+            empty = SourceFrame(spark, client, job.source).empty()
+            columns = [ColumnSpec(each.name, each.type) for each in new_columns(ref, empty.schema)]
+            create_table(client, ref, job.creation(columns))
+        elif not job.run_token or table.parameters.get(RUN_PROPERTY) != job.run_token:
+            raise TableExists(f"{ref.full_name} is there already.")
+    except TableExists:
+        if not job.if_not_exists:
+            raise
+        warning = f"{ref.full_name} was there already, and is left as it was."
+        return RunReport(job="create_table", target=ref.full_name, warnings=(warning,))
+    return None

@@ -1,0 +1,102 @@
+"""The job that creates a table of what a query gives."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TableFormat
+from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.job import Job, freeze
+from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTableAsJob(Job):
+    """Create a transactional table with the columns of a query, then insert the query's rows.
+
+    The metastore creates tables outside of transactions: until the insert commits, others see the
+    table, without rows. A run that is killed in between leaves it so, and the next try of the run
+    goes on with it.
+
+    Attributes:
+        source: The query.
+        partition_keys: The names of those of its columns that are partition keys, in order.
+        bucket_columns: See CreateTableJob, also for all that follows.
+    """
+
+    source: QuerySource
+    partition_keys: Sequence[str] = ()
+    bucket_columns: Sequence[str] = ()
+    num_buckets: int = -1
+    insert_only: bool = False
+    format: TableFormat | str = "ORC"
+    serde_parameters: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+    if_not_exists: bool = False
+
+    def __post_init__(self) -> None:
+        freeze(self, "partition_keys")
+        freeze(self, "bucket_columns")
+
+    @property
+    def insert(self) -> InsertJob:
+        """What is left to do once the table is there."""
+        return InsertJob(
+            target=self.target,
+            metastore=self.metastore,
+            run_token=self.run_token,
+            lock_wait_seconds=self.lock_wait_seconds,
+            max_restarts=self.max_restarts,
+            conflict_policy=self.conflict_policy,
+            orc_codec=self.orc_codec,
+            source=self.source,
+        )
+
+    def creation(self, columns: Sequence[ColumnSpec]) -> CreateTableJob:
+        """The job that creates the table.
+
+        Args:
+            columns: Those of the query.
+
+        Raises:
+            InvalidJob: The query lacks a partition key, or has a column twice.
+        """
+        given = {column.name.lower(): column for column in columns}
+        keys = [name.lower() for name in self.partition_keys]
+        for name in keys:
+            if name not in given:
+                raise InvalidJob(
+                    f"{self.target} is partitioned by {name}, which is no column of the query.",
+                    remedy=f"Its columns are {', '.join(given)}.",
+                )
+        job = CreateTableJob(
+            target=self.target,
+            metastore=self.metastore,
+            run_token=self.run_token,
+            columns=tuple(column for column in columns if column.name.lower() not in keys),
+            partition_keys=tuple(given[name] for name in keys),
+            bucket_columns=self.bucket_columns,
+            num_buckets=self.num_buckets,
+            insert_only=self.insert_only,
+            format=self.format,
+            serde_parameters=self.serde_parameters,
+            properties=self.properties,
+            location=self.location,
+        )
+        job.validate()
+        return job
+
+    def _validate_own(self) -> None:
+        self.source.validate()
+        if not is_template(self.target):
+            # What is wrong whatever the query gives.
+            named = dict.fromkeys(
+                name.lower() for name in (*self.bucket_columns, *self.partition_keys)
+            )
+            self.creation([ColumnSpec(name, "string") for name in (*named, _ANY)])
+
+
+# A column that no query has, so that there is one beside the keys.
+_ANY = "\0"
