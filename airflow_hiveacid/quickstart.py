@@ -1,24 +1,27 @@
 """A first look: a real metastore, a demo table; Airflow merges, compacts and cleans it.
 
 ``make quickstart``, or ``python -m airflow_hiveacid.quickstart`` where Java 17 is installed. All it
-makes is in one folder, which each run empties first; only the metastore's distribution is kept.
+makes is in one folder, which each run empties first; only the metastore's distribution is kept. With
+``--stay``, or ``make quickstart STAY=1``, Airflow starts at the end and shows the page of the tables.
 """
 
 import argparse
 import json
-import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.cli.foreground import until_ended
+from airflow_hiveacid.cli.target import METASTORE_VARIABLE
+from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.codec import to_json
@@ -27,17 +30,12 @@ from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.playground.local_airflow import LocalAirflow
+from airflow_hiveacid.playground.own_folder import own_folder
+from airflow_hiveacid.playground.programs import run_program
 
 TABLE = TableRef("demo", "customers")
 MASTER = "local[2]"
-# A few rows on one machine: Spark's 200 tasks for each shuffle, and thorough compiling of code that
-# soon ends, would take most of the time.
-SPARK_DEFAULTS = """\
-spark.driver.extraJavaOptions  -XX:TieredStopAtLevel=1
-spark.sql.shuffle.partitions   2
-spark.ui.enabled               false
-spark.log.level                WARN
-"""
 HOUR, NEXT_HOUR = "2026-11-20T09", "2026-11-20T10:00:00+00:00"
 CUSTOMERS = [
     {"id": 1, "country": "de", "name": "Emmy", "email": "emmy@example.com"},
@@ -59,49 +57,56 @@ def main() -> int:
     """Run the quickstart and return its exit code."""
     parser = argparse.ArgumentParser(prog="quickstart", description=__doc__)
     parser.add_argument("--directory", type=Path, default=Path("build/quickstart"))
-    directory: Path = parser.parse_args().directory.absolute()
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    begun = time.monotonic()
+    parser.add_argument("--stay", action="store_true", help="show the page until Ctrl-C")
+    arguments = parser.parse_args()
+    directory: Path = arguments.directory.absolute()
+    ended = False
     try:
-        run(directory)
+        with until_ended(), own_folder(directory, fresh=True):
+            run(directory, stay=arguments.stay)
+            ended = True
     except HiveAcidError as error:
         print(f"\nquickstart: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("\nquickstart: interrupted; nothing runs on", file=sys.stderr)
-        return 130  # What a shell reports for Ctrl-C.
-    print(f"\nDone in {time.monotonic() - begun:.0f} s. Everything is in {directory}.")
+    if not ended:
+        print("\nquickstart: ended; nothing runs on", file=sys.stderr)
+        return 0 if arguments.stay else 130  # What a shell reports for Ctrl-C.
     return 0
 
 
-def run(directory: Path) -> None:
+def run(directory: Path, *, stay: bool) -> None:
     """Do all steps below one folder."""
+    begun = time.monotonic()
     say("Starting a Hive Metastore 4.0.1")
     with EmbeddedMetastore(directory=directory / "metastore") as metastore:
-        environment = airflow_environment(directory, metastore.uri)
+        airflow = LocalAirflow(
+            directory, dags=example_dags(), metastore_uri=metastore.uri, master=MASTER
+        )
         print(f"   It answers at {metastore.uri}")
         say(f"Creating the table {TABLE} and inserting {len(CUSTOMERS)} customers")
         create_table(metastore)
-        insert(directory, environment, metastore)
-        say("The table's files before the merge: one delta in each partition")
+        insert(directory, airflow.environment, metastore)
+        say("The table before the merge: one delta in each partition")
         before = files_of(metastore.warehouse)
-        print("\n".join(f"   {line}" for line in before))
+        show_rows(metastore)
+        print()
+        print_table(("file", "size"), list(before.items()), right=[1])
 
         say(f"Running the DAG hourly_merge on a feed of {len(CHANGES)} changes")
         feed = directory / "feed"
-        for line in write_changes(feed / HOUR):
-            print(f"   {line}")
-        airflow = Airflow(directory, environment)
+        write_changes(feed / HOUR)
+        print_table(*table_of(CHANGES))
         airflow.run("db", "migrate")
         merge = ["dags", "test", "hourly_merge"]
         airflow.run(*merge, NEXT_HOUR, "--conf", json.dumps({"feed": str(feed)}))
 
         say("After it: new deltas hold new rows, and delete deltas the ids of old ones")
         merged = files_of(metastore.warehouse)
+        show_rows(metastore)
+        print()
         show_difference(before, merged)
         say("Its report, which the task returned as XCom")
-        print(json.dumps(merge_report(directory / "airflow"), indent=2))
+        show_report(merge_report(directory / "airflow"))
 
         say("Running the DAG automatic_compaction, with two deltas taken for too many")
         thresholds = {"table": str(TABLE), "max_deltas": 1}
@@ -110,53 +115,11 @@ def run(directory: Path) -> None:
             print(f"   {reason}")
         say("After it: what was compacted is one base, and what it replaced has been cleaned")
         show_difference(merged, files_of(metastore.warehouse))
-        cat = ["cat", str(TABLE), "--metastore", metastore.uri, "--row-ids"]
-        say(f"The rows, with the row ids that they had before: hiveacid {' '.join(cat)}")
-        rows = subprocess.run(
-            [sys.executable, "-m", "airflow_hiveacid.cli.main", *cat],
-            check=True,
-            stdout=subprocess.PIPE,
-            encoding="utf-8",
-        )
-        print(rows.stdout.expandtabs(20), end="")
-
-
-class Airflow:
-    """The Airflow that only this quickstart uses."""
-
-    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
-        self._log = directory / "airflow.log"
-        self._environment = environment
-
-    def run(self, *command: str) -> str:
-        """Run a command of Airflow and return what it logged."""
-        before = self._log.stat().st_size if self._log.exists() else 0
-        title = " ".join(["airflow", *command[:3]])
-        wait(title, [sys.executable, "-m", "airflow", *command], self._environment, self._log)
-        return self._log.read_bytes()[before:].decode(errors="replace")
-
-
-def airflow_environment(directory: Path, metastore_uri: str) -> dict[str, str]:
-    """Return the environment of an Airflow of its own, with the example's two connections."""
-    host, port = metastore_uri.removeprefix("thrift://").split(":")
-    metastore = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
-    spark = directory / "spark"
-    spark.mkdir()
-    (spark / "spark-defaults.conf").write_text(SPARK_DEFAULTS, encoding="utf-8")
-    # Whatever Airflow or Spark the user has is neither touched nor used.
-    theirs = ("AIRFLOW_", "SPARK_", "PYSPARK_")
-    own = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
-    return own | {
-        "AIRFLOW_HOME": str(directory / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(example_dags()),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW_CONN_HIVE_ACID_DEFAULT": json.dumps(metastore),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": MASTER}),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_CONF_DIR": str(spark),
-        "TZ": "UTC",
-    }
+        say("The rows, with the row ids that they had before")
+        show_rows(metastore, "--row-ids")
+        print(f"\nDone in {time.monotonic() - begun:.0f} s. Everything is in {directory}.")
+        if stay:
+            show_page(airflow, metastore)
 
 
 def create_table(metastore: EmbeddedMetastore) -> None:
@@ -172,7 +135,7 @@ def create_table(metastore: EmbeddedMetastore) -> None:
         client.create_table(HiveTable.new(TABLE, columns, partition_keys=country))
 
 
-def insert(directory: Path, environment: dict[str, str], metastore: EmbeddedMetastore) -> None:
+def insert(directory: Path, environment: Mapping[str, str], metastore: EmbeddedMetastore) -> None:
     """Fill the table by the application that HiveAcidInsertOperator submits, without Airflow."""
     rows = directory / "customers.json"
     rows.write_text("\n".join(map(json.dumps, CUSTOMERS)), encoding="utf-8")
@@ -189,18 +152,18 @@ def insert(directory: Path, environment: dict[str, str], metastore: EmbeddedMeta
     files = ["--job", str(job), "--report", str(directory / "insert-report.json")]
     submit = ["spark-submit", "--master", MASTER, "--py-files", str(package_zip(directory))]
     command = [*submit, str(spark_app_path()), *files]
-    wait("spark-submit run.py", command, environment, directory / "insert.log")
+    log = directory / "insert.log"
+    run_program("spark-submit run.py", command, environment=environment, log=log)
 
 
-def write_changes(hour: Path) -> list[str]:
-    """Write one hour of the change feed and return its lines."""
+def write_changes(hour: Path) -> None:
+    """Write one hour of the change feed."""
     hour.mkdir(parents=True)
     changes = [
         json.dumps(change | {"changed_at": f"{HOUR}:{minute:02}:00Z"}, ensure_ascii=False)
         for minute, change in enumerate(CHANGES)
     ]
     (hour / "changes.json").write_text("\n".join(changes), encoding="utf-8")
-    return changes
 
 
 def merge_report(airflow_home: Path) -> dict[str, Any]:
@@ -213,45 +176,71 @@ def merge_report(airflow_home: Path) -> dict[str, Any]:
     return report
 
 
-def files_of(warehouse: Path) -> list[str]:
-    """List the data files of the table with their sizes."""
+def files_of(warehouse: Path) -> dict[str, str]:
+    """The data files of the table with their sizes."""
     table = next(warehouse.rglob(TABLE.name))
-    return [
-        f"{path.relative_to(table)}  {path.stat().st_size} bytes"
+    return {
+        str(path.relative_to(table)): bytes_in_words(path.stat().st_size)
         for path in sorted(table.rglob("bucket_*"))
-    ]
+    }
 
 
-def show_difference(before: Sequence[str], after: Sequence[str]) -> None:
+def table_of(records: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """The names of all fields, and the rows of their values."""
+    names = list(dict.fromkeys(name for record in records for name in record))
+    return names, [[str(record.get(name, "")) for name in names] for record in records]
+
+
+def show_rows(metastore: EmbeddedMetastore, *options: str) -> None:
+    """Print what a reader of the table sees."""
+    command = ["cat", str(TABLE), "--metastore", metastore.uri, *options]
+    print(f"   hiveacid {' '.join(command)}\n", flush=True)
+    rows = subprocess.run(
+        [sys.executable, "-m", "airflow_hiveacid.cli.main", *command],
+        check=True,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    head, *lines = [line.split("\t") for line in rows.stdout.splitlines()]
+    print_table(head, lines)
+
+
+def show_difference(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Print all files, with a sign at those that came and at those that went."""
-    for line in sorted({*before, *after}):
-        sign = "+" if line not in before else " " if line in after else "-"
-        print(f" {sign} {line}")
+    rows = []
+    for file, size in sorted({**before, **after}.items()):
+        sign = "+" if file not in before else " " if file in after else "-"
+        rows.append((sign, file, size))
+    print_table(("", "file", "size"), rows, right=[2])
+
+
+def show_report(report: Mapping[str, Any]) -> None:
+    """Print what a merge did, and what took how long."""
+    counts = ("rows_inserted", "rows_updated", "rows_deleted", "files", "txn_id")
+    rows = [(name.replace("_", " "), str(report[name])) for name in counts]
+    rows.append(("bytes", bytes_in_words(report["bytes"])))
+    rows.append(("partitions", ", ".join(report["partitions"])))
+    rows += [(name, f"{seconds:.1f} s") for name, seconds in report["seconds"].items()]
+    print_table(("", "merge"), rows)
+
+
+def show_page(airflow: LocalAirflow, metastore: EmbeddedMetastore) -> None:
+    """Start Airflow and stay until a signal ends that."""
+    say("Starting Airflow, with the page of the tables")
+    try:
+        airflow.start()
+        print(f"\n  Page   {airflow.url}/plugin/hiveacid\n  Login  {airflow.login}")
+        print(f"\n  export {METASTORE_VARIABLE}={metastore.uri}\n\nCtrl-C ends it.", flush=True)
+        while True:
+            time.sleep(1)
+            airflow.require_all()
+    finally:
+        airflow.stop()
 
 
 def say(text: str) -> None:
     """Print a headline."""
     print(f"\n== {text}", flush=True)
-
-
-def wait(title: str, command: Sequence[str], environment: dict[str, str], log: Path) -> None:
-    """Run a command with its output in a log, and show that it is still at work."""
-    begun = time.monotonic()
-    print(f"   {title} ", end="", flush=True)
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
-        while process.poll() is None:
-            try:
-                process.wait(timeout=2)
-            except subprocess.TimeoutExpired:
-                print(".", end="", flush=True)
-    print(f" {time.monotonic() - begun:.0f} s", flush=True)
-    if process.returncode:
-        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:]
-        print("\n".join(tail), file=sys.stderr)
-        raise SystemExit(f"{title} ended with exit code {process.returncode}; see {log}.")
 
 
 if __name__ == "__main__":

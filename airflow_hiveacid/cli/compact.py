@@ -2,6 +2,7 @@
 
 import argparse
 from contextlib import closing
+from typing import get_args
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
@@ -10,12 +11,10 @@ from airflow_hiveacid.cli import local_spark, policy, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.cli.terminal import print_table
-from airflow_hiveacid.jobs.maintenance_jobs import MODES, CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactionMode, CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
 
-_RESULTS = (
-    *("partition", "became", "of", "rows", "deletes", "read", "written", "stripes", "took"),
-)
+_HEAD = (*("partition", "became", "of", "rows", "deletes", "read", "written", "stripes", "took"),)
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +35,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--mode",
-        choices=MODES,
+        choices=get_args(CompactionMode),
         default="auto",
         help="auto: by the queue of Hive Metastore 4, or by a lock of ours on version 3; queue: "
         "fail on version 3; worker: serve the requests that wait in the queue, such as those of "
@@ -119,18 +118,7 @@ def _print(report: CompactReport) -> None:
     compacted = [each for each in report.partitions if each.outcome == "compacted"]
     if compacted:
         print()
-        head = (
-            "partition",
-            "became",
-            "of",
-            "rows",
-            "deletes",
-            "read",
-            "written",
-            "stripes",
-            "took",
-        )
-        print_table(head, [_result(each) for each in compacted], right=[2, 3, 4, 5, 6, 8])
+        print_table(_HEAD, [_result(each) for each in compacted], right=[2, 3, 4, 5, 6, 8])
 
 
 def _result(partition: PartitionReport) -> tuple[str, ...]:

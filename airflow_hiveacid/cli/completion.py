@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.target import METASTORE_VARIABLE
+from airflow_hiveacid.cli.target import METASTORE_VARIABLE, kerberos
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
 _TABLES = "tables"
@@ -161,7 +161,7 @@ def _tables() -> Iterator[str]:
     uris = os.environ.get(METASTORE_VARIABLE)
     if not uris:
         return
-    options = MetastoreOptions.of(uris)
+    options = MetastoreOptions.of(MetastoreOptions(uris=uris, **kerberos()))
     with closing(MetastoreClient(options)) as client:
         for database in client.get_databases():
             yield from (f"{database}.{table}" for table in client.get_tables(database))

@@ -1,7 +1,6 @@
 """`hiveacid doctor`: what may keep jobs from running here, found before they run."""
 
 import argparse
-import getpass
 import importlib.util
 import json
 import platform
@@ -153,13 +152,13 @@ def _metastore(client: "MetastoreClient") -> str:
     begun = time.monotonic()
     databases = len(client.get_databases())
     took = time.monotonic() - begun
-    return f"{client.version.name}, {databases} databases, answered in {1000 * took:.0f} ms"
+    return f"{client.version.name}, {databases} databases, as {client.user}, answered in {1000 * took:.0f} ms"
 
 
 def _transactions(client: "MetastoreClient") -> str:
     from airflow_hiveacid.metastore.thrift.answers import TxnType
 
-    txn_id = client.open_txn(getpass.getuser(), socket.gethostname(), None, TxnType.READ_ONLY)
+    txn_id = client.open_txn(client.user, socket.gethostname(), None, TxnType.READ_ONLY)
     client.commit_txn(txn_id)
     answer = client.get_open_txns()
     return f"transaction {txn_id} was opened and ended; {len(answer.open_txns)} open or aborted"

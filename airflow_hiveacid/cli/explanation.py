@@ -14,7 +14,9 @@ from airflow_hiveacid.acid.merge import NotMatchedBySourceDelete, NotMatchedBySo
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell, Rows
-from airflow_hiveacid.errors import NotTransactional
+from airflow_hiveacid.ddl.tables import find_table
+from airflow_hiveacid.errors import NotTransactional, TableExists
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
@@ -23,7 +25,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.lock_request import collides, describe
 from airflow_hiveacid.sql.partition_conditions import named_partitions, possible_partitions
-from airflow_hiveacid.sql.questions import Explained
+from airflow_hiveacid.sql.questions import Explained, RowChange
 
 _BY_SOURCE = (NotMatchedBySourceDelete, NotMatchedBySourceUpdate)
 Values = Mapping[str, Mapping[str, str | None]]
@@ -39,7 +41,10 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
     Raises:
         NotTransactional: Its table is a plain one.
         TableNotFound: A table that it names does not exist.
+        TableExists: It would create a table that is there.
     """
+    if isinstance(job, CreateTableAsJob):
+        return _creation(client, job)
     table = client.get_table(TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not a transactional table.")
@@ -54,7 +59,7 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
             "does": operation.value,
             "table": table.ref.full_name,
             "kind": table.kind.value,
-            "buckets": _buckets(table),
+            "buckets": _buckets(table.bucket_columns, table.num_buckets),
             "partitions": f"at most {len(touched)} of {len(known)}" if keys else "none",
         },
         "locks": dict(_locks(client, job, operation, keys)),
@@ -65,7 +70,33 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
     return Answer(columns, _sizes(client, table, touched if keys else None), details)
 
 
-def _operation(job: Explained) -> Operation:
+def _creation(client: MetastoreClient, job: CreateTableAsJob) -> Answer:
+    """What CREATE TABLE ... AS does: the table first, then its rows in a transaction."""
+    ref = TableRef.parse(job.target)
+    there = find_table(client, ref) is not None
+    if there and not job.if_not_exists:
+        raise TableExists(f"{ref.full_name} is there already.")
+    kind = TableKind.INSERT_ONLY if job.insert_only else TableKind.FULL_ACID
+    keys = dict.fromkeys(job.partition_keys, "")
+    statement: dict[str, Cell] = {
+        "does": "nothing: the table is there" if there else "creates the table, then inserts",
+        "table": ref.full_name,
+        "kind": kind.value,
+        "buckets": _buckets(job.bucket_columns, job.num_buckets),
+        "partitions": f"by {', '.join(keys)}" if keys else "none",
+    }
+    if there:
+        return Answer((), [], {"statement": statement})
+    details: dict[str, Mapping[str, Cell]] = {
+        "statement": statement,
+        "locks": dict(_locks(client, job.insert, Operation.INSERT, keys)),
+    }
+    if waits := _in_the_way(client, job.insert, Operation.INSERT, bool(keys)):
+        details["in the way now"] = waits
+    return Answer((), [], details)
+
+
+def _operation(job: RowChange) -> Operation:
     match job:
         case InsertJob():
             return Operation.OVERWRITE if job.overwrite else Operation.INSERT
@@ -78,7 +109,7 @@ def _operation(job: Explained) -> Operation:
     return Operation.OVERWRITE
 
 
-def _touched(job: Explained, keys: Mapping[str, str], known: Values) -> list[str]:
+def _touched(job: RowChange, keys: Mapping[str, str], known: Values) -> list[str]:
     """The partitions that may be read or replaced; an append reads none."""
     match job:
         case InsertJob(overwrite=False):
@@ -97,7 +128,7 @@ def _touched(job: Explained, keys: Mapping[str, str], known: Values) -> list[str
     return possible_partitions(job.where, job.target_alias, keys, known)
 
 
-def _sources(job: Explained) -> list[TableRef]:
+def _sources(job: RowChange) -> list[TableRef]:
     """The tables that a statement reads beside its own."""
     inputs: Sequence[object] = ()
     if isinstance(job, UpdateJob | DeleteJob):
@@ -110,7 +141,7 @@ def _sources(job: Explained) -> list[TableRef]:
 
 
 def _locks(
-    client: MetastoreClient, job: Explained, operation: Operation, keys: Mapping[str, str]
+    client: MetastoreClient, job: RowChange, operation: Operation, keys: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     ref = TableRef.parse(job.target)
     type_ = lock_components(client.version, operation, ref, bool(keys))[0].type
@@ -132,7 +163,7 @@ def _locks(
 
 
 def _in_the_way(
-    client: MetastoreClient, job: Explained, operation: Operation, partitioned: bool
+    client: MetastoreClient, job: RowChange, operation: Operation, partitioned: bool
 ) -> dict[str, Cell]:
     """The locks that it would wait for at the moment."""
     ref = TableRef.parse(job.target)
@@ -163,7 +194,5 @@ def _sizes(client: MetastoreClient, table: HiveTable, names: Sequence[str] | Non
     ]
 
 
-def _buckets(table: HiveTable) -> str:
-    if not table.bucket_columns:
-        return "none"
-    return f"{table.num_buckets} by {', '.join(table.bucket_columns)}"
+def _buckets(columns: Sequence[str], number: int) -> str:
+    return f"{number} by {', '.join(columns)}" if columns else "none"

@@ -1,6 +1,7 @@
 """Running a job with a Spark of this process, for the commands that need one."""
 
 import argparse
+import io
 import os
 import shlex
 import sys
@@ -25,14 +26,35 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 
 def run_on_spark(job: Job, master: str, name: str) -> AnyReport:
-    """Run a job, its log on stderr: what an application logs is progress here, and no result."""
+    """Run a job, its log on stderr: what an application logs is progress here, and no result.
+
+    What the metastore knows to be wrong is told before Spark starts.
+    """
+    _check_early(job, master)
     with a_spark(master, name) as spark:
         from airflow_hiveacid.engine.run import run
 
         if not Bar.fits():
             return run(spark, job)
-        with Bar(name) as bar:
-            return run(spark, job, [bar])
+        told = io.StringIO()
+        try:
+            with Bar(name) as bar, redirect_stdout(told):
+                return run(spark, job, [bar])
+        except BaseException:
+            # The bar has shown the same in one line; where it broke off, each of them counts.
+            print(told.getvalue(), end="", file=sys.stderr)
+            raise
+
+
+def _check_early(job: Job, master: str) -> None:
+    from airflow_hiveacid.maintenance.preflight import Preflight
+    from airflow_hiveacid.maintenance.source_files import DriverFiles
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    assert job.metastore is not None
+    files = DriverFiles(here=master.startswith("local"))
+    with MetastoreClient(job.metastore) as client:
+        Preflight(client, files, lambda text: print(text, file=sys.stderr)).check(job)
 
 
 @contextmanager

@@ -12,11 +12,13 @@ from airflow_hiveacid.cli import (
     compact,
     completion,
     consumers,
+    demo,
     diff,
     doctor,
     history,
     inspect,
     locks,
+    metastore,
     plan,
     restore,
     sql,
@@ -43,6 +45,8 @@ COMMANDS: Sequence[Command] = tuple(
         locks,
         txns,
         doctor,
+        metastore,
+        demo,
         completion,
     )
 )

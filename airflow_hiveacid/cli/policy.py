@@ -1,8 +1,9 @@
 """The thresholds of automatic compaction on the command line."""
 
 import argparse
+from typing import get_args
 
-from airflow_hiveacid.acid.compaction_policy import ENGINES, MEASURES, Budget, CompactionPolicy
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, Engine, Measure
 
 _HIVE = CompactionPolicy()
 
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     policy.add_argument(
         "--measure",
-        choices=MEASURES,
+        choices=get_args(Measure),
         default=_HIVE.measure,
         help="what the share is counted in (default: %(default)s)",
     )
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     policy.add_argument(
         "--right-for",
-        choices=ENGINES,
+        choices=get_args(Engine),
         help="where this engine would show other rows than Hive (default: do not look)",
     )
     budget = parser.add_argument_group("how much at once, the most useful first")

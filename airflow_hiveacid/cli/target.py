@@ -3,16 +3,24 @@
 import argparse
 import os
 from collections.abc import Sequence
+from typing import Any, get_args
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.errors import InvalidConnection, UserError
 from airflow_hiveacid.jobs.field_checks import require_partition_names
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
 
 # Where the metastore is, unless a command says it.
 METASTORE_VARIABLE = "HIVEACID_METASTORE"
+_OF_KERBEROS = (
+    "auth_mechanism",
+    "kerberos_service_name",
+    "kerberos_principal",
+    "kerberos_keytab",
+    "kerberos_ccache",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +45,24 @@ def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -
         "--tls", action="store_true", help="TLS for thrift://, by the system's authorities"
     )
     parser.add_argument("--tls-ca-file", metavar="FILE", help="TLS by the authorities in this file")
+    parser.add_argument(
+        "--auth-mechanism",
+        choices=(NO_PROOF, KERBEROS),
+        help="GSSAPI is Kerberos (default of this and of the next ones: the variables "
+        "HIVEACID_AUTH_MECHANISM, HIVEACID_KERBEROS_SERVICE_NAME and so on)",
+    )
+    parser.add_argument(
+        "--kerberos-service-name",
+        metavar="NAME",
+        help="first part of the metastore's principal, or all of it: hive/_HOST@REALM",
+    )
+    parser.add_argument("--kerberos-principal", metavar="NAME", help="who logs in")
+    parser.add_argument("--kerberos-keytab", metavar="FILE", help="the principal's key")
+    parser.add_argument(
+        "--kerberos-ccache",
+        metavar="CACHE",
+        help="where the ticket is, if not where KRB5CCNAME says",
+    )
 
 
 def add_snapshot(parser: argparse.ArgumentParser) -> None:
@@ -104,8 +130,8 @@ def add_conflict_policy(parser: argparse.ArgumentParser) -> None:
     """Add the argument that says what becomes of writers that overlap."""
     parser.add_argument(
         "--conflict-policy",
-        choices=[policy.value for policy in ConflictPolicy],
-        default=ConflictPolicy.HIVE.value,
+        choices=get_args(ConflictPolicy),
+        default="hive",
         help="what becomes of it when others commit in the same partitions meanwhile: what the "
         "metastore decides, or also what `hiveacid plan --conflicts` shows, or changes of different "
         "rows work side by side (default: %(default)s)",
@@ -128,14 +154,23 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
             "Say which metastore: --metastore URI, or --conn-id of Airflow.",
             remedy=f"{METASTORE_VARIABLE}=thrift://host:9083 in the environment says it, too.",
         )
-    if arguments.conn_id and (arguments.tls or arguments.tls_ca_file):
+    if arguments.conn_id and (
+        arguments.tls
+        or arguments.tls_ca_file
+        or any(getattr(arguments, name) for name in _OF_KERBEROS)
+    ):
         raise UserError(
-            "A connection says itself whether there is TLS: leave --tls to --metastore."
+            "A connection says itself whether there is TLS or Kerberos: leave that to --metastore."
         )
     if uris:
-        options = MetastoreOptions(uris=uris, tls=arguments.tls, tls_ca_file=arguments.tls_ca_file)
-        options.validate()
-        return options
+        return MetastoreOptions.of(
+            MetastoreOptions(
+                uris=uris,
+                tls=arguments.tls,
+                tls_ca_file=arguments.tls_ca_file,
+                **kerberos(arguments),
+            )
+        )
     try:
         from airflow_hiveacid.cli.airflow_commands import connection_options
     except ModuleNotFoundError as error:
@@ -143,6 +178,17 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
             "A connection needs Airflow, which is not installed here.", remedy="Use --metastore."
         ) from error
     return connection_options(arguments.conn_id)
+
+
+def kerberos(arguments: argparse.Namespace | None = None) -> dict[str, Any]:
+    """What arguments say about Kerberos, or else the environment.
+
+    Args:
+        arguments: Those of a command.
+    """
+    given = {name: getattr(arguments, name, None) for name in _OF_KERBEROS}
+    told = {name: given[name] or os.environ.get(f"HIVEACID_{name.upper()}") for name in given}
+    return {name: value for name, value in told.items() if value}
 
 
 def partitions(arguments: argparse.Namespace) -> Sequence[str] | None:

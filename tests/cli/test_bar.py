@@ -2,10 +2,14 @@
 
 import io
 import sys
+from contextlib import nullcontext
 
 import pytest
 
+from airflow_hiveacid.cli import local_spark
 from airflow_hiveacid.cli.bar import Bar
+from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseLog
 
 
@@ -50,6 +54,26 @@ def test_a_bar_counts_what_a_cleaning_removes(terminal):
                 pass
         bar._progress.refresh()
     assert "3/?" in shown.getvalue()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_beside_a_bar_the_lines_of_the_log_come_only_where_it_breaks_off(
+    terminal, monkeypatch, fails
+):
+    def run(spark, job, observers):
+        clock = PhaseClock([*observers, PhaseLog()])
+        with clock(Phase.OPEN):
+            pass
+        if fails:
+            raise UserError("It breaks off.")
+
+    monkeypatch.setattr(local_spark, "_check_early", lambda job, master: None)
+    monkeypatch.setattr(local_spark, "a_spark", lambda master, name: nullcontext())
+    monkeypatch.setattr("airflow_hiveacid.engine.run.run", run)
+    shown = terminal()
+    with pytest.raises(UserError) if fails else nullcontext():
+        local_spark.run_on_spark(CompactJob(target="db.t"), "local", "compacting db.t")
+    assert ("hiveacid: open" in shown.getvalue()) is fails
 
 
 def test_there_is_no_bar_where_nobody_looks(capsys):

@@ -128,6 +128,13 @@ def test_a_statement_is_explained_without_spark(hiveacid, client, database) -> N
     told = json.loads(hiveacid("sql", f"EXPLAIN DELETE FROM {ref}", "--json")[1])
     assert (len(told["rows"]), "in the way now" in told) == (2, False)
     assert client.show_locks(ref) == []
+    create = f"EXPLAIN CREATE TABLE {database}.new PARTITIONED BY (day) AS SELECT * FROM {ref}"
+    told = json.loads(hiveacid("sql", create, "--json")[1])
+    assert told["statement"]["does"] == "creates the table, then inserts"
+    assert told["statement"]["partitions"] == "by day"
+    assert told["locks"][ref.full_name] == "SHARED_READ on the table"
+    assert list(told["locks"]) == [f"{database}.new", ref.full_name]
+    assert "new" not in client.get_tables(database)
 
 
 def test_rows_of_a_table_are_selected_without_spark(hiveacid, client, database, capsys) -> None:
@@ -161,6 +168,9 @@ def test_rows_of_a_table_are_selected_without_spark(hiveacid, client, database, 
         (["SHOW PARTITIONS nowhere.t"], "nowhere.t does not exist"),
         (["SHOW HISTORY t LIMIT 1.5"], "1.5 is no number of lines"),
         (["DESCRIBE DETAIL t x"], "Expected the end before 'X'"),
+        # These two would want Spark.
+        (["DELETE FROM nowhere.t"], "nowhere.t does not exist"),
+        (["SHOW DATABASES; UPDATE defaultt.t SET a = 1"], "Did you mean default?"),
         (["DROP TABLE nowhere.t"], "There is no table nowhere.t"),
         ([], "Give the statements as an argument, or a file with --file"),
         (["DELETE FROM t", "--file", "x.sql"], "Give the statements as an argument, or"),

@@ -1,0 +1,1 @@
+"""The DAGs of the playground, which parses copies of them."""

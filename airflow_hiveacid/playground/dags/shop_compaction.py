@@ -1,0 +1,69 @@
+"""As soon as a table of the shop is worth compacting: compact it, then clean up.
+
+The tables are an asset with a watcher: the triggerer looks at them every 20 seconds and tells of each
+partition once, when it has become worth it by the thresholds that its table has set for itself.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Asset, AssetWatcher, task
+
+from airflow_hiveacid import (
+    HiveAcidCleanOperator,
+    HiveAcidCompactionEventTrigger,
+    HiveAcidCompactOperator,
+    HiveAcidMetastoreHook,
+    group_needs,
+)
+
+SHOP = Asset(
+    "shop",
+    watchers=[
+        AssetWatcher(
+            name="shop_needs_compaction",
+            trigger=HiveAcidCompactionEventTrigger(
+                table="shop.*", poke_interval=20, remind_after_hours=0.5
+            ),
+        )
+    ],
+)
+
+with DAG(
+    dag_id="shop_compaction",
+    schedule=[SHOP],
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
+    doc_md=__doc__,
+    tags=["hive-acid", "playground"],
+):
+
+    @task
+    def plan(triggering_asset_events: Any) -> list[list[dict[str, Any]]]:
+        """Take what the events tell, or look when somebody has started the DAG."""
+        needs = [
+            need
+            for events in triggering_asset_events.values()
+            for event in events
+            for need in event.extra["payload"]["needs"]
+        ]
+        return group_needs(needs or HiveAcidMetastoreHook().compaction_needs("shop.*"))
+
+    @task
+    def one_of_each_table(planned: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """Clean whole tables."""
+        return list({group[0]["table"]: group[0] for group in planned}.values())
+
+    planned = plan()
+    compact = HiveAcidCompactOperator.partial(
+        task_id="compact", map_index_template="{{ task.need[0].type }} {{ task.need[0].table }}"
+    ).expand(need=planned)
+    clean = HiveAcidCleanOperator.partial(
+        task_id="clean",
+        map_index_template="{{ task.need.table }}",
+        # What was compacted can be cleaned, whatever became of the rest.
+        trigger_rule="all_done",
+    ).expand(need=one_of_each_table(planned))
+    compact >> clean

@@ -1,0 +1,245 @@
+"""An Airflow of its own on this machine: its settings, its commands and its processes."""
+
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from airflow_hiveacid.errors import DemoFailed
+from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
+from airflow_hiveacid.metastore.dev.guarded_process import GuardedProcess
+from airflow_hiveacid.playground.programs import run_program, wait_for
+
+_START_SECONDS = 600
+_PORT = 8080
+_USER = "admin"
+# The server of the others ends last: they still have something to tell it.
+_WORKERS = ("scheduler", "triggerer", "dag-processor")
+_SERVER = "api-server"
+_SOFT_SECONDS, _HARD_SECONDS = 20, 20
+# By this variable, whatever runs for an Airflow of ours is known.
+_MARK = "HIVEACID_DEMO"
+# Small runs: Spark's 200 tasks for each shuffle, and thorough compiling of code that soon ends, would
+# take most of the time. Not in a file: Java makes no archive of classes where one lies on its path.
+_SPARK_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -Dspark.sql.shuffle.partitions=2 -Dspark.ui.enabled=false"
+    " -Dspark.log.level=WARN"
+)
+
+
+class LocalAirflow:
+    """An Airflow whose home, database and logs are in one folder.
+
+    Whatever Airflow or Spark the user has is neither touched nor used.
+
+    Attributes:
+        url: Where its page is, once started.
+        environment: The variables of its processes.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        dags: Path,
+        metastore_uri: str,
+        master: str,
+        port: int | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        """Describe it; nothing runs before start().
+
+        Args:
+            folder: Takes all that it stores.
+            dags: The folder of its DAGs.
+            metastore_uri: Where the connection hive_acid_default leads.
+            master: Where Spark runs.
+            port: Where it listens on this machine; when not given 8080, or another one that is free.
+            settings: More of Airflow's settings, like {"CORE__PARALLELISM": 2}.
+        """
+        self._home = folder / "airflow"
+        self._home.mkdir(exist_ok=True)
+        self._log = folder / "airflow.log"
+        self._port = port or free_port(_PORT)
+        self.url = f"http://{HOST}:{self._port}"
+        self._passwords = self._home / "passwords.json"
+        self._processes: dict[str, GuardedProcess] = {}
+        self._sessions: set[int] = set()
+        self.environment = self._environment(folder / "spark", dags, settings or {})
+        host, metastore_port = metastore_uri.removeprefix("thrift://").split(":")
+        for conn_id, connection in (
+            (
+                "HIVE_ACID_DEFAULT",
+                {"conn_type": "hive_acid_metastore", "host": host, "port": int(metastore_port)},
+            ),
+            ("SPARK_DEFAULT", {"conn_type": "spark", "host": master}),
+        ):
+            self.environment[f"AIRFLOW_CONN_{conn_id}"] = json.dumps(connection)
+
+    @property
+    def login(self) -> str:
+        """Who may use it."""
+        return f"{_USER}, password {json.loads(self._passwords.read_text())[_USER]}"
+
+    def run(self, *command: str) -> str:
+        """Run a command of Airflow and return what it has said.
+
+        Raises:
+            DemoFailed: It ended with an error.
+        """
+        words = [sys.executable, "-m", "airflow", *command]
+        title = " ".join(["airflow", *command[:3]])
+        return run_program(title, words, environment=self.environment, log=self._log)
+
+    def start(self) -> None:
+        """Start all of its processes and return when they work; its database has to be there.
+
+        Raises:
+            DemoFailed: One of them has ended, or did not begin to work in time.
+        """
+        # An earlier start that was killed may have left tasks at work.
+        _wait(self._end_the_rest, _HARD_SECONDS)
+        # A task that begins before the server answers has failed.
+        self._start([_SERVER])
+        self._start(_WORKERS)
+
+    def require_all(self) -> None:
+        """See to it that all processes still run.
+
+        Raises:
+            DemoFailed: One has ended.
+        """
+        for name, process in self._processes.items():
+            if process.status is not None:
+                raise DemoFailed(
+                    f"airflow {name} ended with status {process.status}:\n{process.tail()}",
+                    remedy=f"All of it is in {process.log}.",
+                )
+
+    def stop(self) -> None:
+        """End its processes, its tasks, and what these have started."""
+        self._end(_WORKERS)
+        self._end([_SERVER])
+        # A task is no member of the group of who supervises it.
+        _wait(self._end_the_rest, _HARD_SECONDS)
+
+    def _environment(self, spark: Path, dags: Path, more: Mapping[str, object]) -> dict[str, str]:
+        # Where Spark finds no settings of the user's.
+        spark.mkdir(exist_ok=True)
+        if not self._passwords.exists():
+            self._passwords.touch(mode=0o600)
+            self._passwords.write_text(json.dumps({_USER: secrets.token_urlsafe(9)}))
+        settings: dict[str, object] = {
+            "API__BASE_URL": self.url,
+            "API__HOST": HOST,
+            "API__PORT": self._port,
+            "API__WORKERS": 1,
+            "CORE__DAGS_FOLDER": dags,
+            "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "CORE__EXECUTOR": "LocalExecutor",
+            "CORE__LOAD_EXAMPLES": False,
+            # One after the other: each has a Spark of its own.
+            "CORE__PARALLELISM": 1,
+            "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": self._passwords,
+            "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{_USER}:admin",
+            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 120,
+            "DAG_PROCESSOR__PARSING_PROCESSES": 1,
+            "DATABASE__LOAD_DEFAULT_CONNECTIONS": False,
+            "LOGGING__TRIGGER_LOG_SERVER_PORT": free_port(),
+            "LOGGING__WORKER_LOG_SERVER_PORT": free_port(),
+            # What was killed with an earlier start is noticed sooner than after five minutes.
+            "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": 120,
+            "USAGE_DATA_COLLECTION__ENABLED": False,
+            # The five seconds of the default are too few where all cores are busy.
+            "WORKERS__EXECUTION_API_TIMEOUT": 60,
+            **more,
+        }
+        theirs = ("AIRFLOW_", "SPARK_", "PYSPARK_")
+        own = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
+        return (
+            own
+            | {f"AIRFLOW__{name}": str(value) for name, value in settings.items()}
+            | {
+                "AIRFLOW_HOME": str(self._home),
+                _MARK: str(self._home),
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                "PYSPARK_PYTHON": sys.executable,
+                "SPARK_CONF_DIR": str(spark),
+                "SPARK_SUBMIT_OPTS": _SPARK_OPTIONS,
+                "SPARK_LOCAL_IP": HOST,
+                "TZ": "UTC",
+            }
+        )
+
+    def _start(self, names: Sequence[str]) -> None:
+        begun = datetime.now(UTC)
+        for name in names:
+            log = self._home / f"{name}.log"
+            log.unlink(missing_ok=True)
+            self._processes[name] = GuardedProcess(
+                [sys.executable, "-m", "airflow", name],
+                log=log,
+                environment=self.environment,
+                directory=self._home,
+            )
+            self._sessions.add(self._processes[name].pid)
+        wait_for(f"airflow {' '.join(names)}", lambda: self._work(names, begun))
+
+    def _end(self, names: Sequence[str]) -> None:
+        ending = [self._processes.pop(name) for name in names if name in self._processes]
+        for process in ending:
+            process.signal(signal.SIGTERM)
+        _wait(lambda: all(process.status is not None for process in ending), _SOFT_SECONDS)
+        for process in ending:
+            process.kill()
+
+    def _work(self, names: Sequence[str], begun: datetime) -> bool:
+        """Whether these processes have given a sign of life since a time."""
+        self.require_all()
+        if (datetime.now(UTC) - begun).total_seconds() > _START_SECONDS:
+            raise DemoFailed(
+                f"Airflow did not begin to work within {_START_SECONDS} seconds.",
+                remedy=f"See the logs in {self._home}.",
+            )
+        try:
+            url = f"{self.url}/api/v2/monitor/health"
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                health: dict[str, Any] = json.load(answer)
+        except OSError:
+            return False
+        for name in {*names} - {_SERVER}:
+            key = name.replace("-", "_")
+            last = (health.get(key) or {}).get(f"latest_{key}_heartbeat")
+            if last is None or datetime.fromisoformat(last) < begun:
+                return False
+        return True
+
+    def _end_the_rest(self) -> bool:
+        """Kill what still runs for this Airflow, and return whether there was nothing."""
+        import psutil
+
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                # A process that gives itself a title loses its environment, and Spark has a session of its own.
+                ours = os.getsid(process.pid) in self._sessions or (
+                    process.environ().get(_MARK) == str(self._home)
+                )
+                if ours and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+                    process.kill()
+        return not found
+
+
+def _wait(holds: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.1)

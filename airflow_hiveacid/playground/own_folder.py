@@ -1,0 +1,46 @@
+"""A folder that is ours, so that it may be emptied."""
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from airflow_hiveacid.errors import UserError
+
+_MARK = "_hiveacid_demo"
+
+
+@contextmanager
+def own_folder(folder: Path, *, fresh: bool) -> Iterator[None]:
+    """Hold a folder that nobody else works in, and that holds nothing but what we have made.
+
+    Args:
+        folder: It is made if it is not there.
+        fresh: Whether to empty it first.
+
+    Raises:
+        UserError: It holds something else, or is in use.
+    """
+    mark = folder / _MARK
+    if folder.exists() and not mark.exists() and any(folder.iterdir()):
+        raise UserError(
+            f"{folder} holds something else, which may be lost here.",
+            remedy="Name a folder that is empty or not there yet.",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with mark.open("a") as lock:
+        try:
+            # The kernel gives it back when we end, however that happens.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"Somebody already works in {folder}.", remedy="End that, or name another folder."
+            ) from None
+        if fresh:
+            for entry in folder.iterdir():
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                elif entry != mark:
+                    entry.unlink()
+        yield

@@ -1,0 +1,124 @@
+"""A metastore, an Airflow and four tables at work, which stay up until somebody ends them."""
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from airflow_hiveacid.cli.target import METASTORE_VARIABLE
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
+from airflow_hiveacid.playground import shop
+from airflow_hiveacid.playground.local_airflow import LocalAirflow
+from airflow_hiveacid.playground.own_folder import own_folder
+
+DAGS = Path(__file__).parent / "dags"
+_MASTER = "local[2]"
+_METASTORE_PORT = 9083
+_LOOK_SECONDS = 1
+_WORDS = """
+The playground is up.
+
+  Page      {url}/plugin/hiveacid
+  Login     {login}
+  Load      the DAG shop_load, every {seconds:g} s; change it in {dags}
+  Compacts  the DAG shop_compaction, as soon as a table needs it
+
+In another terminal:
+
+  export PATH={bin}:$PATH {variable}={uri}
+  hiveacid tables shop
+  hiveacid history shop.orders
+  hiveacid sql "SELECT status, count(*) FROM orders GROUP BY status" --database shop
+
+Ctrl-C ends all of it; the next start goes on with it."""
+
+
+class Playground:
+    """All that runs, in one folder, where the next start goes on with it.
+
+    Args:
+        folder: Takes everything.
+        version: The version of the metastore.
+        port: Where the page is; when not given 8080, or another one that is free.
+        load_seconds: From one load to the next.
+        fresh: Whether to begin with an empty folder.
+    """
+
+    def __init__(
+        self, folder: Path, *, version: str, port: int | None, load_seconds: float, fresh: bool
+    ) -> None:
+        self._folder = folder.absolute()
+        self._version = version
+        self._port = port
+        self._load_seconds = load_seconds
+        self._fresh = fresh
+
+    def run(self) -> None:
+        """Start all of it, say what to look at, and stay until a signal ends that.
+
+        Raises:
+            DemoFailed: Something did not start, or has ended by itself.
+        """
+        with self._running() as (metastore, airflow):
+            words = _WORDS.format(
+                url=airflow.url,
+                login=airflow.login,
+                seconds=self._load_seconds,
+                dags=self._folder / "dags",
+                bin=Path(sys.executable).parent,
+                variable=METASTORE_VARIABLE,
+                uri=metastore.uri,
+            )
+            print(words, flush=True)
+            while True:
+                time.sleep(_LOOK_SECONDS)
+                airflow.require_all()
+                metastore.require_running()
+
+    @contextmanager
+    def _running(self) -> Iterator[tuple[EmbeddedMetastore, LocalAirflow]]:
+        with ExitStack() as stack:
+            stack.enter_context(own_folder(self._folder, fresh=self._fresh))
+            print(f"Starting a Hive Metastore {self._version}", flush=True)
+            metastore = stack.enter_context(
+                EmbeddedMetastore(
+                    # The files of one version's database are nothing for the other one.
+                    self._version,
+                    directory=self._folder / "metastore",
+                    port=free_port(_METASTORE_PORT),
+                )
+            )
+            airflow = self._airflow(metastore)
+            print("Creating four tables", flush=True)
+            shop.fill(self._folder, metastore.uri, airflow.environment, _MASTER)
+            print("Starting Airflow", flush=True)
+            airflow.run("db", "migrate")
+            stack.callback(airflow.stop)
+            stack.callback(print, "\nEnding Airflow and the metastore ...", flush=True)
+            airflow.start()
+            yield metastore, airflow
+
+    def _airflow(self, metastore: EmbeddedMetastore) -> LocalAirflow:
+        dags = self._folder / "dags"
+        dags.mkdir(exist_ok=True)
+        for file in DAGS.glob("shop_*.py"):
+            # What somebody has changed there stays.
+            if not (dags / file.name).exists():
+                shutil.copy(file, dags)
+        airflow = LocalAirflow(
+            self._folder,
+            dags=dags,
+            metastore_uri=metastore.uri,
+            master=_MASTER,
+            port=self._port,
+            settings={
+                "CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
+                "DAG_PROCESSOR__REFRESH_INTERVAL": 30,
+                "HIVE_ACID__JAVA_ARCHIVE": self._folder / "java",
+                "HIVE_ACID__PAGE_REFRESH_SECONDS": 10,
+            },
+        )
+        airflow.environment["HIVEACID_DEMO_SECONDS"] = str(self._load_seconds)
+        return airflow

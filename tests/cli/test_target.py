@@ -1,0 +1,50 @@
+"""How the command line says which metastore it means."""
+
+import argparse
+
+import pytest
+
+from airflow_hiveacid.cli import target
+from airflow_hiveacid.errors import InvalidJob, UserError
+
+URI = ["--metastore", "thrift://h:1"]
+
+
+def options(*words: str):
+    parser = argparse.ArgumentParser()
+    target.add_metastore(parser)
+    return target.metastore(parser.parse_args(words))
+
+
+def test_arguments_ask_for_kerberos():
+    given = {
+        "auth_mechanism": "GSSAPI",
+        "kerberos_service_name": "hms/_HOST@EX",
+        "kerberos_principal": "etl@EX",
+        "kerberos_keytab": "/k",
+        "kerberos_ccache": "DIR:/t",
+    }
+    words = [
+        word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value)
+    ]
+    read = options(*URI, *words)
+    assert given == {name: getattr(read, name) for name in given}
+
+
+def test_the_environment_asks_for_kerberos_and_arguments_count_more(monkeypatch):
+    monkeypatch.setenv("HIVEACID_AUTH_MECHANISM", "GSSAPI")
+    monkeypatch.setenv("HIVEACID_KERBEROS_PRINCIPAL", "etl@EX")
+    monkeypatch.setenv("HIVEACID_KERBEROS_KEYTAB", "")
+    read = options(*URI, "--kerberos-principal", "ada@EX")
+    assert (read.auth_mechanism, read.kerberos_principal) == ("GSSAPI", "ada@EX")
+    assert (read.kerberos_keytab, read.kerberos_service_name) == (None, "hive")
+
+
+def test_a_keytab_without_kerberos_is_a_mistake():
+    with pytest.raises(InvalidJob, match='auth_mechanism to "GSSAPI"'):
+        options(*URI, "--kerberos-keytab", "/k")
+
+
+def test_a_connection_says_itself_what_it_asks_for():
+    with pytest.raises(UserError, match="TLS or Kerberos"):
+        options("--conn-id", "c", "--auth-mechanism", "GSSAPI")
