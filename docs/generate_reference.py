@@ -199,7 +199,7 @@ def _commands(
 def _help(parser: argparse.ArgumentParser) -> str:
     # Else help is wrapped to the width of whoever asks.
     parser.formatter_class = partial(argparse.HelpFormatter, width=100)
-    return f"```console\n{parser.format_help().rstrip()}\n```"
+    return f"```text\n{parser.format_help().rstrip()}\n```"
 
 
 def provider_page() -> str:

@@ -117,4 +117,9 @@ def commands(page: Path) -> Iterator[str]:
 
 def complete(words: list[str]) -> list[str]:
     known = {"--metastore", "--path", "--conn-id"}
-    return words if known & set(words) else [*words, "--metastore", "thrift://hms:9083"]
+    own = {"metastore", "demo"}  # They start one.
+    return (
+        words
+        if known & set(words) or words[0] in own
+        else [*words, "--metastore", "thrift://hms:9083"]
+    )

@@ -34,8 +34,16 @@ def test_a_section_says_what_one_sees_why_and_what_to_do(name: str) -> None:
 def test_the_log_links_to_the_section(name: str) -> None:
     report = ErrorReport.of(CLASSES[name]("What happened."))
     page, _, anchor = report.link.partition("#")
-    assert page.endswith("/docs/errors.md")
+    assert PAGE.parents[1] / page == PAGE
     assert anchor in anchors(PAGE)
+
+
+def test_where_somebody_serves_the_site_the_link_has_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HIVEACID_DOCS", "https://docs.example.com/hive/")
+    report = ErrorReport.of(errors.LockTimeout("Waited."))
+    assert report.link == "https://docs.example.com/hive/docs/errors.html#locktimeout"
 
 
 def test_errors_stand_under_their_exit_status() -> None:

@@ -3,15 +3,19 @@
 from airflow_hiveacid.acid.compaction import CompactionType, not_worth
 from airflow_hiveacid.acid.compaction_decision import Decision, choose
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.errors import DataError, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
 from airflow_hiveacid.maintenance.survey import Survey, compactable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 
 
 def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | None:
     """The report of a compaction that has nothing to do.
+
+    What earlier tries of the run have left open is ended.
 
     Args:
         client: The metastore.
@@ -23,11 +27,22 @@ def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | Non
     ref = TableRef.parse(job.target)
     if job.mode != "auto" and client.version is MetastoreVersion.HMS3:
         return None
+    if job.tokens:
+        # Else nobody would: the heartbeats of who was killed end, but not what it holds.
+        abort_open_transactions(client, *job.tokens)
     if job.mode == "worker":
         waiting = CompactionQueue(client).waiting(job.pool, ref)
         return CompactReport(target=ref.full_name) if waiting is None else None
     compactable(client, ref)
-    decisions = choose(Survey(client, job.policy).survey([ref], job.partitions), job.budget)
+    try:
+        survey = Survey(client, job.policy).survey([ref], job.partitions)
+    except (DataError, StorageError):
+        return None  # Spark may have credentials that this process lacks, or says it better.
+    decisions = choose(survey, job.budget)
+    if job.type is not None and job.partitions:
+        found = {decision.size.partition for decision in decisions}
+        if not found.issuperset(job.partitions):
+            return None
     reasons = [_reason(job, decision) for decision in decisions]
     if any(reason is None for reason in reasons):
         return None

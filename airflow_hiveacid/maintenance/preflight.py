@@ -6,6 +6,7 @@ the job, which decides everything anew.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 from airflow_hiveacid.acid.expressions import names_in
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
@@ -17,15 +18,19 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
+    AuthenticationFailed,
     HiveAcidError,
     MetastoreError,
     MetastoreUnreachable,
     NotTransactional,
+    TableExists,
+    TableNotFound,
     UnknownColumn,
     UnsupportedMetastore,
     UserError,
 )
-from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, RenameTableJob
+from airflow_hiveacid.jobs.catalog_jobs import RUN_PROPERTY, DropDatabaseJob, RenameTableJob
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, TruncateJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
@@ -96,7 +101,7 @@ class Preflight:
             return  # The driver alone can ask the metastore.
         try:
             self._check(job)
-        except (MetastoreUnreachable, UnsupportedMetastore):
+        except (MetastoreUnreachable, UnsupportedMetastore, AuthenticationFailed):
             raise
         except MetastoreError as error:
             self._note(f"Left to the job, as the metastore did not say: {error.what}")
@@ -116,6 +121,8 @@ class Preflight:
                     self._check_statement(statement)
             case CompactJob():
                 self._check_compaction(job)
+            case CreateTableAsJob():
+                self._check_creation(job)
             case ExportChangesJob():
                 pass  # What was exported before is found first, whatever became of the table.
             case _:
@@ -129,14 +136,18 @@ class Preflight:
             ):
                 self._changing.update(table.lower() for table in job.tables)
                 continue
-            if not known and not isinstance(job, RestoreJob | CompactJob | TruncateJob):
+            if not known and not isinstance(
+                job, RestoreJob | CompactJob | TruncateJob | CreateTableAsJob
+            ):
                 return  # Whatever it does, the next ones may build on it.
             try:
                 self._check(job)
             except HiveAcidError as error:
                 error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
                 raise
-            if getattr(job, "merge_schema", False) or isinstance(job, MultiTableJob):
+            if getattr(job, "merge_schema", False) or isinstance(
+                job, MultiTableJob | CreateTableAsJob
+            ):
                 self._changing.update(table.lower() for table in job.tables)
 
     def _check_compaction(self, job: CompactJob) -> None:
@@ -148,6 +159,17 @@ class Preflight:
         if job.mode == "worker" or job.target.lower() in self._changing:
             return
         require_compactable(self._table(job.target))
+
+    def _check_creation(self, job: CreateTableAsJob) -> None:
+        if job.target.lower() not in self._changing:
+            with suppress(TableNotFound):
+                table = self._client.get_table(TableRef.parse(job.target))
+                ours = job.run_token and table.parameters.get(RUN_PROPERTY) == job.run_token
+                if ours or job.if_not_exists:
+                    return  # There may be nothing left to read.
+                raise TableExists(f"{table.ref.full_name} is there already.")
+        for source in _sources(job.insert):
+            self._check_source(source)
 
     def _check_write(self, job: Job, statements: list[Job]) -> None:
         """Look at a job that writes in one transaction."""

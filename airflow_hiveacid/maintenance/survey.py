@@ -17,6 +17,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.errors import (
     AnswerLost,
+    AuthenticationFailed,
     DataError,
     HiveAcidError,
     MetastoreUnreachable,
@@ -240,7 +241,7 @@ class Survey:
         for table in tables:
             try:
                 yield table, self._survey(table, look)
-            except (MetastoreUnreachable, AnswerLost):
+            except (MetastoreUnreachable, AnswerLost, AuthenticationFailed):
                 raise
             except HiveAcidError as error:
                 self._measured.pop((table, look.partitions), None)

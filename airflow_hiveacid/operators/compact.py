@@ -13,6 +13,9 @@ from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
     """Compacts a transactional table, or partitions of it.
 
+    The worker looks first: where nothing is to be compacted, the task ends with a report that says
+    why, in seconds and without Spark.
+
     Example::
 
         HiveAcidCompactOperator(task_id="compact", job=CompactJob(target="sales.orders"))
@@ -65,3 +68,17 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
             type=needs[0].type,
             reason=job.reason or " ".join(dict.fromkeys(need.reason for need in needs)),
         )
+
+    def _without_spark(self, job: CompactJob) -> dict[str, Any] | None:
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.maintenance.idle_compaction import idle_report
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        assert job.metastore is not None
+        with MetastoreClient(job.metastore) as client:
+            report = idle_report(client, job)
+        if report is None:
+            return None
+        for each in report.partitions:
+            self.log.info("%s: %s", each.partition or each.table, each.reason)
+        return report.to_dict()

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow.providers.common.compat.sdk import AirflowException, conf
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.cluster.cluster_run import ClusterRun
     from airflow_hiveacid.cluster.local_run import LocalRun
 
-_DEPLOY_MODES = (None, "client", "cluster")
+DeployMode = Literal["client", "cluster"]
 # Where nobody waits for it in a cluster, Spark's own progress bar only fills the log.
 _QUIET = {"spark.ui.showConsoleProgress": "false"}
 
@@ -89,7 +89,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         self,
         *,
         spark_conn_id: str = "spark_default",
-        deploy_mode: str | None = None,
+        deploy_mode: DeployMode | None = None,
         deferrable: bool | None = None,
         poll_seconds: float = 15,
         conf: dict[str, str] | None = None,
@@ -104,7 +104,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if deploy_mode not in _DEPLOY_MODES:
+        if deploy_mode not in (None, *get_args(DeployMode)):
             raise InvalidJob(
                 f"{type(self).__name__} {self.task_id!r} has the deploy mode {deploy_mode!r}.",
                 remedy="It is client or cluster.",
@@ -166,6 +166,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         run = self._spark_run = self._run_of(job, context)
         if not run.at_work:
             self._check_early(job)
+            if (report := self._without_spark(job)) is not None:
+                return report
         run.submit(job, self._spark_options(context), self.env_vars or {})
         if isinstance(run, ClusterRun) and self._defers():
             self.defer(
@@ -192,6 +194,10 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         files = DriverFiles(here, here and uses_local_paths(properties, self.env_vars or {}))
         with MetastoreClient(job.metastore) as client:
             Preflight(client, files, lambda text: self.log.info("%s", text)).check(job)
+
+    def _without_spark(self, job: JobT) -> dict[str, Any] | None:
+        """Return the report of a job that the worker alone has found done, else None."""
+        return None
 
     def _run_of(self, job: JobT, context: "Context") -> "LocalRun | ClusterRun":
         from airflow_hiveacid.cluster.cluster_run import ClusterRun

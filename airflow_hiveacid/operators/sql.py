@@ -4,8 +4,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
+from airflow_hiveacid.jobs.job import OrcCodec
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
@@ -19,8 +21,8 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     """Runs statements of SQL on ACID tables, one after the other.
 
     There are INSERT INTO and OVERWRITE, FROM ... INSERT ... INSERT, UPDATE, DELETE, MERGE,
-    TRUNCATE, RESTORE TABLE, CONVERT TABLE, CREATE, DROP and ALTER TABLE, ALTER TABLE ... COMPACT, and
-    CREATE and DROP DATABASE. The text is read while the DAG is parsed, unless it is a template: then
+    TRUNCATE, RESTORE TABLE, CONVERT TABLE, CREATE, DROP and ALTER TABLE, CREATE TABLE ... AS,
+    ALTER TABLE ... COMPACT, and CREATE and DROP DATABASE. The text is read while the DAG is parsed, unless it is a template: then
     when the task runs. What changes nothing but databases and the definitions of tables runs in the
     worker where nothing else is asked for; all else is submitted to Spark.
 
@@ -66,8 +68,8 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         sql: str,
         database: str = "default",
         lock_wait_seconds: float = 300,
-        conflict_policy: str = "hive",
-        orc_codec: str | None = None,
+        conflict_policy: ConflictPolicy = "hive",
+        orc_codec: OrcCodec | None = None,
         **kwargs: Any,
     ) -> None:
         require_text(sql, "sql")

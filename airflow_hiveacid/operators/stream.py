@@ -28,7 +28,7 @@ class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
             task_id="orders",
             job=StreamJob(
                 name="orders",
-                source=StreamSource("json", {"path": "s3a://landing/orders"}, "id bigint, v string"),
+                source=StreamSource("json", {"path": "s3a://landing/orders"}, "id bigint, status string"),
                 statements=[InsertJob(target="shop.orders", source=BatchSource())],
                 checkpoint="s3a://checkpoints/orders",
                 trigger="available_now",

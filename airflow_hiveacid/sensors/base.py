@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import PokeReturnValue
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
 
-_EXPAND_BY = ("table", "partition")
+ExpandBy = Literal["table", "partition"]
 _QUIET = "hiveacid_quiet_tables"
 
 
@@ -59,7 +59,7 @@ class HiveAcidCompactionSensor(PatientSensor):
         *,
         table: str,
         partitions: Sequence[str] | None = None,
-        expand_by: str = "table",
+        expand_by: ExpandBy = "table",
         metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
@@ -68,7 +68,7 @@ class HiveAcidCompactionSensor(PatientSensor):
         require_text(table, "table")
         if not is_template(table):
             TableRef.parse(table)
-        require_choice(expand_by, _EXPAND_BY, "expand_by")
+        require_choice(expand_by, get_args(ExpandBy), "expand_by")
         self.table = table
         self.partitions = partitions
         self.expand_by = expand_by

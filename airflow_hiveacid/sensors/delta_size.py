@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, Measure
 from airflow_hiveacid.sensors.base import HiveAcidCompactionSensor
 
 
@@ -23,7 +23,9 @@ class HiveAcidDeltaSizeSensor(HiveAcidCompactionSensor):
         files are read once.
     """
 
-    def __init__(self, *, max_ratio: float = 0.1, measure: str = "bytes", **kwargs: Any) -> None:
+    def __init__(
+        self, *, max_ratio: float = 0.1, measure: Measure = "bytes", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.max_ratio = max_ratio
         self.measure = measure

@@ -38,7 +38,7 @@ class HiveAcidNewDataSensor(PatientSensor):
         changed = HiveAcidNewDataSensor(
             task_id="changed", table="shop.orders", consumer="audit", mode="reschedule"
         )
-        log = HiveAcidChangesOperator(task_id="log", consumer="audit", job=...)
+        log = HiveAcidChangesOperator(task_id="log", consumer="audit", job=job)
         changed >> log
 
     Where the consumer's cursor is in Airflow's store for the state of assets, the sensor needs the

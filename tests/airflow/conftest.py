@@ -60,6 +60,8 @@ sys.exit(plan["exit_code"])
 
 
 _SMALL_TABLES = {"db": ("t", "u", "orders", "feed", "plain"), "shop": ("orders", "gone")}
+# Those with something to compact.
+_WRITTEN = ("orders",)
 
 
 @dataclass
@@ -100,6 +102,9 @@ def small_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetas
                     kind = TableKind.NOT_ACID if name == "plain" else TableKind.FULL_ACID
                     ref = TableRef(database, name)
                     client.create_table(HiveTable.new(ref, columns, kind=kind))
+                    if name in _WRITTEN:
+                        folders = AcidFolders(client, ref)
+                        _ = folders.insert(), folders.insert()
         yield metastore
 
 

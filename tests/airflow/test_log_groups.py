@@ -107,5 +107,5 @@ def test_an_error_of_the_worker_is_not_chained_either(context):
             task_id="t", job=DeleteJob(target="db.t", where="id = 1"), metastore_conn_id="none"
         ).execute(context)
 
-    assert str(failed.value).endswith("/docs/errors.md#invalidconnection")
+    assert str(failed.value).endswith(" See docs/errors.md#invalidconnection")
     assert failed.value.__suppress_context__

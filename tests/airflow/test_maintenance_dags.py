@@ -2,14 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
 from airflow_hiveacid import AcidTable
+from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.quickstart import airflow_environment
+from airflow_hiveacid.playground.local_airflow import LocalAirflow
 from tests.maintenance.acid_folders import AcidFolders
 from tests.rows import rows_of
 
@@ -19,23 +18,14 @@ DELTAS = 12
 @pytest.fixture(scope="module")
 def airflow(hms4, tmp_path_factory):
     """An Airflow of its own; runs a DAG and returns its log."""
-    folder = tmp_path_factory.mktemp("airflow")
-    environment = airflow_environment(folder, hms4.uri)
-
-    def run(*arguments):
-        ended = subprocess.run(
-            [sys.executable, "-m", "airflow", *arguments],
-            env=environment,
-            check=False,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-        )
-        assert ended.returncode == 0, ended.stdout
-        return ended.stdout
-
-    run("db", "migrate")
-    return run
+    airflow = LocalAirflow(
+        tmp_path_factory.mktemp("airflow"),
+        dags=example_dags(),
+        metastore_uri=hms4.uri,
+        master="local[2]",
+    )
+    airflow.run("db", "migrate")
+    return airflow.run
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,9 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.metastore.txn.owner import Owner, find_open_transactions
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 
 def need(partition=None, table="shop.orders", **more):
@@ -139,8 +142,9 @@ def test_partitions_that_failed_fail_the_task_with_their_error(spark_submit, con
     spark_submit.will(
         report={"job": "compact", "target": "shop.orders", "error": error}, exit_code=30
     )
+    job = CompactJob(target="shop.orders", type="minor")
     with pytest.raises(AirflowFailException, match=r"shop.orders/d=1.*Restore it"):
-        HiveAcidCompactOperator(task_id="t", job=CompactJob(target="shop.orders")).execute(context)
+        HiveAcidCompactOperator(task_id="t", job=job).execute(context)
 
 
 def test_the_texts_of_a_job_stay_texts_in_a_dag_of_native_objects(context):
@@ -153,6 +157,48 @@ def test_the_texts_of_a_job_stay_texts_in_a_dag_of_native_objects(context):
         operator.render_template_fields(context)
     assert (delete.job.target, delete.job.where) == ("db.orders", "'r'")
     assert compact.job.reason == ""
+
+
+@pytest.mark.parametrize("type_", [None, "major"])
+def test_a_clean_table_is_not_worth_a_spark(type_, spark_submit, context, capsys):
+    job = CompactJob(target="db.t", type=type_)
+    report = HiveAcidCompactOperator(task_id="t", job=job).execute(context)
+    assert not spark_submit.seen_file.exists()
+    told = CompactReport.from_dict(json.loads(json.dumps(report)))
+    (partition,) = told.partitions
+    assert (told.target, told.error, partition.outcome) == ("db.t", None, "skipped")
+    assert f"db.t: {partition.reason}" in capsys.readouterr().out
+
+
+def test_a_clean_table_is_not_worth_deferring(cluster, context):
+    operator = HiveAcidCompactOperator(
+        task_id="t",
+        job=CompactJob(target="shop.orders"),
+        deploy_mode="cluster",
+        deferrable=True,
+    )
+    (partition,) = operator.execute(context)["partitions"]
+    assert partition["outcome"] == "skipped"
+    assert "application_id" not in context["ti"].xcoms
+
+
+def test_partitions_that_are_not_there_are_left_to_the_run_to_tell(compacted, context):
+    job = CompactJob(target="db.t", partitions=["d=1"], type="major")
+    HiveAcidCompactOperator(task_id="t", job=job).execute(context)
+    assert compacted.seen.job["partitions"] == ["d=1"]
+
+
+def test_what_an_earlier_try_has_left_open_ends_without_spark_too(
+    orders, metastore_connection, context, monkeypatch
+):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    job = CompactJob(target="shop.orders", type="major", run_token="d/r/t/-1")
+    owner = Owner.of(job.token, orders.client.user)
+    txn_id = orders.client.open_txn(owner.user, owner.txn_host, owner.agent_info)
+    HiveAcidCompactOperator(task_id="t", job=job).execute(context)
+    assert find_open_transactions(orders.client, *job.tokens) == []
+    assert txn_id in Snapshot.take(orders.client, []).txns.aborted
 
 
 @pytest.fixture

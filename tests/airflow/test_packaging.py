@@ -1,9 +1,12 @@
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 import airflow_hiveacid
 from airflow_hiveacid.cluster import packaged
@@ -38,6 +41,17 @@ def wheel(tmp_path_factory):
 
 def test_a_checkout_has_its_application_at_the_top():
     assert spark_app_path() == ROOT / "spark_apps" / "run.py"
+
+
+def test_the_readme_of_a_wheel_leads_nowhere_that_an_index_has_not(wheel):
+    (metadata,) = wheel.glob("*.dist-info/METADATA")
+    text = metadata.read_text()
+    targets = re.findall(r"\]\(([^)]*)\)", text)
+    assert [target for target in targets if not target.startswith(("http", "#"))] == []
+    # Nothing else is missing.
+    assert "| A first merge | from the installation to a DAG |" in text
+    assert "MERGE INTO shop.orders t USING shop.corrections s" in text
+    assert "Project-URL" not in text
 
 
 def test_a_wheel_has_its_application_inside(wheel):
@@ -87,3 +101,19 @@ def test_importing_the_package_loads_neither_airflow_nor_spark():
 def test_every_public_name_is_there():
     for name in airflow_hiveacid.__all__:
         assert getattr(airflow_hiveacid, name) is not None
+
+
+def test_the_docs_say_what_each_extra_brings():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    page = (ROOT / "docs" / "first-merge.md").read_text()
+    told = dict(re.findall(r"^\| (`\[.+\]`) \| (.+?) \|", page, re.M))
+    brings = {name: text for names, text in told.items() for name in re.findall(r"\w+", names)}
+    assert brings.keys() == extras.keys()
+    assert {name for name, text in brings.items() if text.startswith("nothing")} == {
+        name for name, packages in extras.items() if not packages
+    }
+
+
+def test_arrow_has_the_clients_that_no_extra_brings():
+    assert all(hasattr(fs, f"{name}FileSystem") for name in ("S3", "Gcs", "Azure"))

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 
@@ -16,12 +17,22 @@ def test_the_quickstart_shows_an_hourly_merge_its_compaction_and_the_cleaning(tm
         command, env=environment, check=False, capture_output=True, encoding="utf-8"
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    *_, reasons, compacted, rows = ended.stdout.split("== ")
-    names = [line.split()[2] for line in rows.splitlines() if "@" in line]
+    *_, before, _, merged, report, reasons, compacted, rows = ended.stdout.split("== ")
+
+    def names(text):
+        return sorted(re.findall(r"(\S+) +\S+@example", text))
+
+    assert names(before) == ["Emmy", "Henri", "Maria", "Max", "Sophie"]
     # Henri was deleted, two came, and of the two changes of one row the last one won.
-    assert sorted(names) == ["Emmy", "Maria", "Max", "Pál", "Sophie", "Évariste"]
+    assert names(merged) == names(rows) == ["Emmy", "Maria", "Max", "Pál", "Sophie", "Évariste"]
     assert "max@example.org" in rows
-    assert '"rows_inserted": 2,\n  "rows_updated": 1,\n  "rows_deleted": 1,' in ended.stdout
+    told = dict(re.findall(r"^  (rows \w+|partitions) +(.+)$", report, re.M))
+    assert told == {
+        "rows inserted": "2",
+        "rows updated": "1",
+        "rows deleted": "1",
+        "partitions": "country=de, country=fr, country=hu",
+    }
     # Two partitions were inserted into and changed, two were only inserted into.
     for country in ("de", "fr"):
         assert f"country={country} needs a major compaction: 3 delta directories" in reasons
