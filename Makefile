@@ -1,4 +1,4 @@
-# Two commands matter: `make quickstart` and `make test`. Both bring their own .venv.
+# Three commands matter: `make quickstart`, `make playground` and `make test`. All bring their own .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
@@ -10,38 +10,56 @@ BIN := $(VENV)/bin
 # spark-submit and airflow are looked up on PATH, by Airflow as well as by the tests.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH"
 INSTALLED := $(VENV)/.installed
+# What it takes to run the package, which is less than developing it does.
+RUNNABLE := $(VENV)/.runnable
+# What `make matrix` tries with each other.
+PYTHONS ?= python3.11 python3.12 python3.13
+AIRFLOWS ?= 3.1 3.2 3.3
+GROUP ?= dev
+JOB ?= tests/airflow/test_quickstart.py
 # Each has metastores and a Spark of its own, about 3 GB in all.
 WORKERS ?= 2
 # How much of everything `make bench` measures: make bench SCALE=0.01 tries it out.
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
-UNIT := not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not protocol
+UNIT := not snippets and not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not protocol and not hdfs and not secure and not system
 
-.PHONY: help setup quickstart test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation streams protocol fuzz live bench docs lock clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation streams protocol hdfs secure fuzz live snippets bench system matrix cell docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## Create .venv with everything that development needs
 
-$(INSTALLED): requirements.lock pyproject.toml
+$(BIN)/uv:
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
+	@$(BIN)/python -m pip install --quiet uv
+
+$(INSTALLED): requirements.lock pyproject.toml | $(BIN)/uv
 	@echo "Installing packages into $(VENV) (a few minutes the first time)"
 ifdef AIRFLOW
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet 'apache-airflow~=$(AIRFLOW).0' \
-		--group dev --editable .
+		--group $(GROUP) --editable .
 else
 	@# What it fetches is progress; the list of what it installed afterwards is in the lock file.
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --require-hashes --requirements requirements.lock \
 		2>&1 | grep --line-buffered --invert-match '^ [+~-] '
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 endif
+	@touch $@ $(RUNNABLE)
+
+$(RUNNABLE): requirements.lock pyproject.toml | $(BIN)/uv
+	@echo "Installing what it takes to run into $(VENV) (a minute or two the first time)"
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --editable . \
+		$(if $(AIRFLOW),'apache-airflow~=$(AIRFLOW).0',--constraint requirements.lock)
 	@touch $@
 
-quickstart: setup ## Real metastore, demo table; Airflow merges, compacts and cleans it
-	@$(RUN) python -m airflow_hiveacid.quickstart
+quickstart: $(RUNNABLE) ## Real metastore, demo table; Airflow merges, compacts, cleans it (STAY=1: page)
+	@$(RUN) python -m airflow_hiveacid.quickstart $(if $(STAY),--stay)
+
+playground: $(RUNNABLE) ## Metastore, Airflow and four tables at work until Ctrl-C (FRESH=1: anew)
+	@$(RUN) hiveacid demo --folder build/playground $(if $(FRESH),--fresh)
 
 test: setup ## Run all tests
 	@# In the order of the folders: else the files with few tests come last, which are the longest.
@@ -101,8 +119,38 @@ streams: setup ## Kill streams, metastores and brokers twenty times; a stream fo
 protocol: setup ## Search millions of states of the protocol's model, replay its traces (minutes)
 	@$(RUN) python -m pytest -m protocol -s --numprocesses $(WORKERS) --dist worksteal tests/protocol
 
+hdfs: setup ## Run, kill and starve all operations on a real HDFS (minutes)
+	@$(RUN) python -m pytest -m hdfs tests/hdfs tests/contract/test_storage_contract.py
+
+secure: setup ## Log in to a KDC and metastores that ask for Kerberos; outlive tickets (minutes)
+	@$(RUN) python -m pytest -m secure tests/secure
+
+system: setup ## Run the DAGs of tests/system in the environment that AIRFLOW_CONN_... names, or a new one
+	@$(RUN) python -m pytest -m system tests/system
+
+matrix: ## Try each Python with each Airflow: DAGs, operators; each Python with Spark (half an hour)
+	@set -e; for python in $(PYTHONS); do for airflow in $(AIRFLOWS); do \
+		$(MAKE) --no-print-directory cell PYTHON=$$python AIRFLOW=$$airflow GROUP=test \
+			VENV=.venv-airflow-$$airflow-$$python \
+			JOB=$$(test $$airflow != $(lastword $(AIRFLOWS)) || echo $(JOB)); \
+	done; done
+
+cell: setup
+	@$(BIN)/python -c 'import sys; from importlib.metadata import version; print("Python", \
+		sys.version.split()[0], *(f"{name} {version(name)}" for name in \
+		("apache-airflow", "apache-airflow-providers-apache-spark", "pyspark", "pyarrow")), sep=" | ")'
+	@$(RUN) AIRFLOW_HOME="$(CURDIR)/$(VENV)/airflow" airflow providers list --output plain \
+		| grep airflow-hiveacid
+	@$(RUN) python -m pytest --quiet --numprocesses $(WORKERS) --dist loadfile tests/jobs tests/sql \
+		tests/airflow/test_provider_info.py tests/airflow/test_packaging.py \
+		tests/airflow/test_parse_time.py tests/airflow/test_examples.py \
+		tests/airflow/test_operators.py $(JOB)
+
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
 	@$(RUN) python -m pytest -m live tests/live
+
+snippets: setup ## Run every snippet of the docs (minutes)
+	@$(RUN) python -m pytest -m snippets --numprocesses $(WORKERS) --dist worksteal tests/snippets
 
 bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; measure the rest (an hour)
 	@mkdir -p build
@@ -122,6 +170,8 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; mea
 	@$(BENCH) bench/retry.py --rows $(call scaled,4000000) --json build/retry.json
 	@$(BENCH) bench/rebalance.py --rows $(call scaled,4000000) --json build/rebalance.json
 	@$(BENCH) bench/poke.py --partitions $(call scaled,10000) --json build/poke.json
+	@$(BENCH) bench/first_hour.py --json build/first_hour.json
+	@$(BENCH) bench/mistakes.py --json build/mistakes.json
 	@$(BENCH) bench/waiters.py --version 4.0.1
 	@$(BENCH) bench/waiters.py --version 3.1.3
 

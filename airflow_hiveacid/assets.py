@@ -36,7 +36,7 @@ def asset_of(table: str, metastore: str, *, by_partition: bool = False, **option
 
         ORDERS = asset_of("sales.orders", "hms-1:9083")
 
-        merge = HiveAcidMergeOperator(task_id="merge", job=..., outlets=[ORDERS])
+        merge = HiveAcidMergeOperator(task_id="merge", job=job, outlets=[ORDERS])
 
     :param table: ``database.table``.
     :param metastore: Where its metastore is: a host, ``host:port`` or the uri of a client. Of

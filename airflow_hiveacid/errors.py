@@ -7,6 +7,7 @@ HiveAcidError
 ├── MetastoreError          exit 40  the metastore did not do what it was asked
 ├── StorageError            exit 50  files could not be read, written or moved
 ├── ClusterUnreachable      exit 60  the cluster that runs Spark did not answer
+├── DemoFailed              exit 1   a program that the demo runs has failed
 └── SparkJobFailed          exit 1   Spark failed for a reason of its own
 """
 
@@ -48,6 +49,10 @@ class ClusterUnreachable(HiveAcidError):
     default_remedy = "Check its address in the Spark connection and that the service runs."
 
 
+class DemoFailed(HiveAcidError):
+    """A program that the demo or the quickstart runs has failed: Airflow, or a Spark of its own."""
+
+
 class SparkJobFailed(HiveAcidError):
     """Spark failed for a reason that has no class of its own."""
 
@@ -86,6 +91,15 @@ class JavaMissing(UserError):
     """No Java, or one of the wrong version, was found."""
 
     default_remedy = "Install a Java 17 runtime and put it on PATH or set JAVA_HOME."
+
+
+class KerberosLibraryMissing(UserError):
+    """Kerberos is asked for, and no library of it was found."""
+
+    default_remedy = (
+        "Install libgssapi-krb5-2 (Debian, Ubuntu) or krb5-libs (Red Hat), or the Python package "
+        "gssapi."
+    )
 
 
 class NothingToCompact(UserError):
@@ -277,6 +291,31 @@ class MetastoreError(HiveAcidError):
 
 class EmbeddedMetastoreFailed(MetastoreError):
     """A metastore of our own could not be fetched or did not start."""
+
+
+class AuthenticationFailed(MetastoreError):
+    """The metastore does not take who is calling, or has not proved who it is itself."""
+
+
+class AuthenticationMismatch(AuthenticationFailed):
+    """The metastore and its connection do not agree on whether there is Kerberos."""
+
+
+class KdcUnreachable(AuthenticationFailed):
+    """No Kerberos server answered, or nobody knows where one is."""
+
+    retryable = True
+    default_remedy = "Check realms and kdc in /etc/krb5.conf, or in the file KRB5_CONFIG names."
+
+
+class NoTicket(AuthenticationFailed):
+    """There is no valid Kerberos ticket to log in with."""
+
+    retryable = True
+    default_remedy = (
+        "Get one with kinit, or let airflow kerberos renew it, and check that KRB5CCNAME names "
+        "the cache it is in; or set kerberos_keytab and kerberos_principal."
+    )
 
 
 class AnswerLost(MetastoreError):

@@ -11,6 +11,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.assets import asset_of, to_openlineage
 from airflow_hiveacid.column_lineage import SOURCE, TARGET, column_origins
 from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -113,6 +114,8 @@ def _statements(job: Job) -> list[Job]:
     """The jobs that a job is made of, each of which changes one table."""
     if isinstance(job, MultiTableJob | ScriptJob | StreamJob):
         return [inner for outer in job.statements for inner in _statements(outer)]
+    if isinstance(job, CreateTableAsJob):
+        return [job.insert]
     return [job]
 
 

@@ -3,8 +3,6 @@
 from typing import Any
 
 _NAME = "Hive ACID"
-# `airflow providers list` and the page of providers show the description; the page makes it a link.
-_DOCS = "https://github.com/airflow-hiveacid/airflow-hiveacid/tree/main/docs"
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -12,11 +10,8 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "airflow-hiveacid",
         "name": _NAME,
-        "description": "Merge, insert, update, delete and compact in Hive ACID tables, on Spark. "
-        f"{_DOCS}",
-        "integrations": [
-            {"integration-name": _NAME, "external-doc-url": _DOCS},
-        ],
+        "description": "Merge, insert, update, delete and compact in Hive ACID tables, on Spark.",
+        "integrations": [{"integration-name": _NAME}],
         "hooks": [
             {"integration-name": _NAME, "python-modules": ["airflow_hiveacid.hooks.metastore"]},
         ],
@@ -201,6 +196,34 @@ def _metastore_connection() -> dict[str, Any]:
                 "label": "TLS: CA file",
                 "description": "File on the workers with the certificates to trust. "
                 "Switches TLS on for the transport binary; without it those of the system are trusted.",
+                "schema": {"type": ["string", "null"]},
+            },
+            "auth_mechanism": {
+                "label": "Authentication",
+                "description": "GSSAPI is Kerberos, for the transport binary. Without a choice it is "
+                "Kerberos where [core] security says so.",
+                "schema": {"type": ["string", "null"], "enum": ["NONE", "GSSAPI", None]},
+            },
+            "kerberos_service_name": {
+                "label": "Kerberos: service",
+                "description": "The first part of the metastore's principal, or all of it: "
+                "hive/_HOST@REALM.",
+                "schema": {"type": ["string", "null"], "default": "hive"},
+            },
+            "kerberos_principal": {
+                "label": "Kerberos: principal",
+                "description": "Who logs in; without it, whose ticket there is.",
+                "schema": {"type": ["string", "null"]},
+            },
+            "kerberos_keytab": {
+                "label": "Kerberos: keytab",
+                "description": "File on the workers and triggerers with the principal's key; without "
+                "it the ticket is taken that `airflow kerberos` or kinit has got.",
+                "schema": {"type": ["string", "null"]},
+            },
+            "kerberos_ccache": {
+                "label": "Kerberos: cache of tickets",
+                "description": "Where the ticket is; without it, where KRB5CCNAME says.",
                 "schema": {"type": ["string", "null"]},
             },
             "connect_timeout_seconds": {

@@ -11,8 +11,10 @@ from airflow_hiveacid.errors import (
     CommitUncertain,
     ConflictError,
     HiveAcidError,
+    KdcUnreachable,
     MetastoreTroubled,
     MetastoreUnreachable,
+    NoTicket,
     SparkJobFailed,
     StreamOvertaken,
 )
@@ -32,7 +34,7 @@ def hive_acid_retry_policy(
     Example::
 
         HiveAcidMergeOperator(
-            task_id="merge", job=..., retries=5, retry_policy=hive_acid_retry_policy()
+            task_id="merge", job=job, retries=5, retry_policy=hive_acid_retry_policy()
         )
 
     It also fits tasks that use HiveAcidMetastoreHook themselves. Errors that aren't ours are left
@@ -68,8 +70,10 @@ def hive_acid_retry_policy(
                     AnswerLost,
                     ClusterUnreachable,
                     CommitUncertain,
+                    KdcUnreachable,
                     MetastoreTroubled,
                     MetastoreUnreachable,
+                    NoTicket,
                     SparkJobFailed,
                 ],
                 retry_delay=trouble_after,

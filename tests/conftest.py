@@ -16,6 +16,7 @@ from airflow_hiveacid.metastore.dev.distribution import cache_folder
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests import java_archive
 from tests.fakes.metastore import FakeMetastore
+from tests.hadoop.hdfs import Hdfs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +27,7 @@ settings.load_profile("hiveacid")
 
 VERSIONS = ("4.0.1", "3.1.3")
 # Those of `places` are no servers, but a minute of many processes.
-_SERVERS = frozenset({"hms4", "hms3", "spark", "places"})
+_SERVERS = frozenset({"hms4", "hms3", "spark", "places", "hdfs"})
 # Whole suites that start servers of many kinds.
 _SUITES_WITH_SERVERS = (
     "interop",
@@ -36,6 +37,9 @@ _SUITES_WITH_SERVERS = (
     "consumers",
     "streams",
     "isolation",
+    "hdfs",
+    "secure",
+    "system",
 )
 _JAVA_THAT_STARTS_NOTHING = """\
 #!/bin/sh
@@ -134,6 +138,23 @@ def hms(request: pytest.FixtureRequest) -> EmbeddedMetastore | FakeMetastore:
     """The metastore, once per version."""
     kind, version = f"hms {request.param}".split()[-2:]
     return request.getfixturevalue(f"{kind}{version[0]}")
+
+
+@pytest.fixture(scope="session")
+def hdfs(fast_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    """An HDFS, whose settings every client in this process finds."""
+    with (
+        Hdfs(tmp_path_factory.mktemp("hdfs")) as cluster,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("HADOOP_CONF_DIR", str(cluster.conf))
+        yield cluster
+
+
+@pytest.fixture
+def hdfs_folder(hdfs: Hdfs, tmp_path: Path) -> str:
+    """The location of a folder of the test's own, which is not there yet."""
+    return f"{hdfs.uri}{tmp_path}"
 
 
 @pytest.fixture

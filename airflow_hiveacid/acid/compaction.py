@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Literal
 
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.names import (
@@ -16,6 +17,9 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.trino import RIGHT, Misread, overlap
 from airflow_hiveacid.errors import CorruptFile, NothingToCompact, SnapshotMoved, UnsupportedFile
+
+# What people write, which editors complete.
+CompactionTypeName = Literal["minor", "major", "rebalance"]
 
 
 class CompactionType(StrEnum):

@@ -1,16 +1,16 @@
 """The thresholds of automatic compaction: Hive's, and the time-based ones that Hive lacks."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar, get_args
 
 from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.errors import InvalidJob
 
-MEASURES = ("bytes", "rows")
-ENGINES = ("trino",)
+Measure = Literal["bytes", "rows"]
+Engine = Literal["trino"]
 USUAL_DELTAS = 10
 
 _THRESHOLD = "compactorthreshold.hive.compactor.delta."
@@ -43,24 +43,18 @@ class CompactionPolicy:
 
     max_deltas: int | None = USUAL_DELTAS
     max_delta_ratio: float | None = 0.1
-    measure: str = "bytes"
+    measure: Measure | str = "bytes"
     max_aborted: int | None = 1000
     max_aborted_age_hours: float | None = 12.0
     major_after_hours: float | None = None
     quiet_hours: str | None = None
-    right_for: str | None = None
+    right_for: Engine | str | None = None
 
     def validate(self) -> None:
         """Raise InvalidJob when a threshold makes no sense."""
-        if self.measure not in MEASURES:
-            raise InvalidJob(
-                f"policy.measure: {self.measure!r} is none of {', '.join(MEASURES)}.",
-                remedy=did_you_mean(self.measure, MEASURES),
-            )
-        if self.right_for is not None and self.right_for not in ENGINES:
-            raise InvalidJob(
-                f"policy.right_for: {self.right_for!r} is none of {', '.join(ENGINES)}."
-            )
+        _require_one_of(get_args(Measure), self.measure, "measure")
+        if self.right_for is not None:
+            _require_one_of(get_args(Engine), self.right_for, "right_for")
         if self.max_deltas is not None and self.max_deltas < 1:
             raise InvalidJob(
                 f"policy.max_deltas must be at least 1, not {self.max_deltas}.",
@@ -158,3 +152,11 @@ def _table_number(parameters: Mapping[str, str], name: str, type_: Callable[[str
             remedy="Set it to a number with ALTER TABLE ... SET TBLPROPERTIES, or unset it.",
         ) from error
     return number
+
+
+def _require_one_of(words: Sequence[str], given: str, name: str) -> None:
+    if given not in words:
+        raise InvalidJob(
+            f"policy.{name}: {given!r} is none of {', '.join(words)}.",
+            remedy=did_you_mean(given, words),
+        )

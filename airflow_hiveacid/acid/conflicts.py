@@ -9,23 +9,14 @@ MaxCompute, which has it for the same kinds of writers.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from airflow_hiveacid.acid.locks import Operation
 
-
-class ConflictPolicy(StrEnum):
-    """What becomes of a write while which others have committed.
-
-    Attributes:
-        HIVE: What the metastore decides, by locks and by its check at commit.
-        STRICT: What the matrix decides, on top of that.
-        ROWS: Changes of a partition are worked out side by side, and those of different rows
-            succeed.
-    """
-
-    HIVE = "hive"
-    STRICT = "strict"
-    ROWS = "rows"
+# What becomes of a write while which others have committed: "hive" is what the metastore decides, by
+# locks and by its check at commit; "strict" what the matrix decides, on top of that. With "rows",
+# changes of a partition are worked out side by side, and those of different rows succeed.
+ConflictPolicy = Literal["hive", "strict", "rows"]
 
 
 class WriteKind(StrEnum):

@@ -61,10 +61,12 @@ def main(argv: Sequence[str]) -> int:
         finally:
             loading.join()
         from airflow_hiveacid.engine.run import run
+        from airflow_hiveacid.metastore.delegation import TokenKeeper
 
         start.done("import")
         files = files.of(spark.sparkContext.applicationId)
-        report = run(spark, job, [StartedReporter(files, spark)])
+        with TokenKeeper(job.metastore):
+            report = run(spark, job, [StartedReporter(files, spark)])
     except Exception as error:  # noqa: BLE001 - whatever it is, the report must say so
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
         if ours is not error:

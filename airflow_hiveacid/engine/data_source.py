@@ -48,6 +48,10 @@ from airflow_hiveacid.scan.table_part import TablePart
 from airflow_hiveacid.scan.table_scan import columns_of
 from airflow_hiveacid.scan.visible_table import see_table
 
+_OF_METASTORE = (
+    *("user", "token_env", "tls_ca_file", "auth_mechanism", "kerberos_service_name"),
+    *("kerberos_principal", "kerberos_keytab", "kerberos_ccache"),
+)
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _OPERATORS: Mapping[type[Filter], str] = {
     EqualTo: "in",
@@ -70,7 +74,8 @@ class HiveAcidDataSource(DataSource):
 
     Options:
         table: The table, "database.table".
-        metastore: The metastore's uri. "user", "token_env" and "tls_ca_file" as in MetastoreOptions.
+        metastore: The metastore's uri. "user", "token_env", "tls_ca_file", "auth_mechanism" and those of
+            Kerberos as in MetastoreOptions.
         columns: The names of the columns, with commas; all by default.
         asOfWriteId, asOfTime: Which version is read.
     """
@@ -115,7 +120,7 @@ class HiveAcidDataSource(DataSource):
 
     @property
     def _metastore(self) -> MetastoreOptions:
-        given = {name: self.options.get(name) for name in ("user", "token_env", "tls_ca_file")}
+        given = {name: self.options.get(name) for name in _OF_METASTORE}
         known: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return MetastoreOptions.of(MetastoreOptions(uris=self._required("metastore"), **known))
 
@@ -217,7 +222,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 def _opened(client: MetastoreClient) -> int:
     """A transaction that does nothing but to be there."""
-    owner = Owner.of(None, client.options.user)
+    owner = Owner.of(None, client.user)
     return client.open_txn(owner.user, owner.txn_host, owner.agent_info, TxnType.READ_ONLY)
 
 

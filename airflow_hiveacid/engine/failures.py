@@ -134,6 +134,6 @@ def _kind_of(file: str) -> str | None:
     """What a file is by its first bytes; None if they do not tell, or the driver does not see it."""
     with suppress(HiveAcidError), in_our_words(file):
         filesystem, path = filesystem_of(file)
-        with filesystem.open_input_stream(path, compression=None) as source:
+        with filesystem.open_input_file(path) as source:
             return kind_of_file(source.read(HEAD))
     return None

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
+from airflow_hiveacid.jobs.job import OrcCodec
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -88,7 +89,7 @@ class MultiTableTransaction:
                     self._spark, self._client, self._options, self._observers, self._statements
                 )
 
-    def table(self, name: str, *, orc_codec: str | None = None) -> TableInTransaction:
+    def table(self, name: str, *, orc_codec: OrcCodec | None = None) -> TableInTransaction:
         """A table to change.
 
         Args:

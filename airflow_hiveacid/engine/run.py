@@ -1,6 +1,7 @@
 """Running one job, whatever it is."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -9,11 +10,13 @@ from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.export import export_changes
 from airflow_hiveacid.engine.pulse import Pulse
 from airflow_hiveacid.engine.statements.from_job import statement_of
+from airflow_hiveacid.engine.statements.table_of_query import create_table_of
 from airflow_hiveacid.engine.streams import StreamRun
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs.changes_range import ranges_of
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
@@ -81,15 +84,42 @@ def _run_one(
     watching = [*observers, PhaseLog(about), *([fault] if fault else [])]
     if isinstance(job, CompactJob):
         return _compact(spark, metastore, job, watching)
+    if isinstance(job, CreateTableAsJob):
+        return _create_as(spark, metastore, job, watching)
     if isinstance(job, ExportChangesJob):
         with MetastoreClient(metastore) as client:
             return export_changes(spark, client, job, watching)
-    done = _write(spark, metastore, job, watching)
+    return _told(_write(spark, metastore, job, watching), watching)
+
+
+def _told(done: RunReport, watching: Sequence[PhaseObserver]) -> RunReport:
+    """Tell of a transaction that an earlier try has committed, as if this one had."""
     if done.already_done and done.txn_id is not None:
-        # What an earlier try has done is told as if this one had: nobody may have heard of it.
+        # Nobody may have heard of it.
         for observer in watching:
             observer.opened(done.txn_id, done.write_ids)
     return done
+
+
+def _create_as(
+    spark: SparkSession,
+    metastore: MetastoreOptions,
+    job: CreateTableAsJob,
+    observers: Sequence[PhaseObserver],
+) -> RunReport:
+    with MetastoreClient(metastore) as client:
+        left = create_table_of(spark, client, job)
+    if left is not None:
+        return left
+    try:
+        done = _told(_write(spark, metastore, job.insert, observers), observers)
+    except HiveAcidError as error:
+        again = (
+            "another try of the run goes on with it" if job.run_token else "drop it to try again"
+        )
+        error.remedy = f"{error.remedy} {job.target} has been created: {again}.".lstrip()
+        raise
+    return replace(done, job="create_table")
 
 
 def _write(
@@ -98,14 +128,7 @@ def _write(
     job: Job,
     observers: Sequence[PhaseObserver],
 ) -> RunReport:
-    options = WriteOptions(
-        run_token=job.token,
-        lock_wait_seconds=job.lock_wait_seconds,
-        max_restarts=job.max_restarts,
-        conflict_policy=job.conflict_policy,
-        orc_codec=job.orc_codec,
-        changes=ranges_of(job),
-    )
+    options = WriteOptions.of(job, job.token, ranges_of(job))
     jobs = job.statements if isinstance(job, MultiTableJob) else [job]
     with MetastoreClient(metastore) as client:
         statements = [statement_of(change, job.orc_codec) for change in jobs]

@@ -217,13 +217,7 @@ class StreamRun:
             assert self._query_id is not None
             token = stream_token(self._job.name, self._query_id, batch_id)
             transaction = self._job.transaction
-            options = WriteOptions(
-                run_token=token,
-                lock_wait_seconds=transaction.lock_wait_seconds,
-                max_restarts=transaction.max_restarts,
-                orc_codec=transaction.orc_codec,
-                conflict_policy=transaction.conflict_policy,
-            )
+            options = WriteOptions.of(transaction, token)
             statements = [
                 statement_of(change, transaction.orc_codec) for change in transaction.statements
             ]

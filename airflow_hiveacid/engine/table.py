@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.compaction import CompactionTypeName
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.text_table import html_table
@@ -303,7 +304,7 @@ class AcidTable(TableChanges[RunReport]):
 
     def compact(
         self,
-        type: str | None = None,
+        type: CompactionTypeName | None = None,
         *,
         partitions: Sequence[str] | None = None,
         order_by: Sequence[str] = (),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import parse_type
@@ -10,7 +11,8 @@ from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.write_jobs import PartitionSpec
 
-FORMATS = ("ORC", "PARQUET", "TEXTFILE", "CSV", "JSON")
+TableFormat = Literal["ORC", "PARQUET", "TEXTFILE", "CSV", "JSON"]
+FORMATS = get_args(TableFormat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class CreateTableJob(CatalogJob):
     bucket_columns: Sequence[str] = ()
     num_buckets: int = -1
     insert_only: bool = False
-    format: str = "ORC"
+    format: TableFormat | str = "ORC"
     serde_parameters: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str | None = None

@@ -1,14 +1,15 @@
 """The job that writes what was changed in a table to files."""
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.sources import ChangesSource
 
-_FORMATS = frozenset({"parquet", "json", "csv"})
-_ENVELOPES = frozenset({"flat", "debezium"})
+ExportFormat = Literal["parquet", "json", "csv"]
+Envelope = Literal["flat", "debezium"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,8 @@ class ExportChangesJob(Job):
     target: str = ""
     source: ChangesSource
     path: str
-    format: str = "parquet"
-    envelope: str = "flat"
+    format: ExportFormat | str = "parquet"
+    envelope: Envelope | str = "flat"
 
     def __post_init__(self) -> None:
         if not self.target and isinstance(self.source, ChangesSource):
@@ -55,8 +56,8 @@ class ExportChangesJob(Job):
                 f"path {self.path!r} does not say on which file system it is.",
                 remedy=f"Write file:{self.path}, for example.",
             )
-        require_choice(self.format, _FORMATS, "format")
-        require_choice(self.envelope, _ENVELOPES, "envelope")
+        require_choice(self.format, get_args(ExportFormat), "format")
+        require_choice(self.envelope, get_args(Envelope), "envelope")
         if self.target != self.source.name and not is_template(self.target):
             raise InvalidJob("target is the table of the source; leave it out.")
         if self.envelope == "debezium" and self.format == "csv":

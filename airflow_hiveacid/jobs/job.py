@@ -7,7 +7,7 @@ template is checked again when it has been rendered.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.errors import InvalidJob
@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.field_checks import (
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.run_token import marked_token, source_token
 
-ORC_CODECS = frozenset({"none", "zlib", "snappy", "lz4", "zstd"})
+OrcCodec = Literal["none", "zlib", "snappy", "lz4", "zstd"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,8 @@ class Job:
     run_token: str | None = None
     lock_wait_seconds: float = 300
     max_restarts: int = 5
-    conflict_policy: str = ConflictPolicy.HIVE.value
-    orc_codec: str | None = None
+    conflict_policy: ConflictPolicy | str = "hive"
+    orc_codec: OrcCodec | str | None = None
 
     def __str__(self) -> str:
         """The job as YAML, as Airflow shows it among the rendered templates."""
@@ -65,9 +65,9 @@ class Job:
             raise InvalidJob("lock_wait_seconds must not be negative.")
         if self.max_restarts < 0:
             raise InvalidJob("max_restarts must not be negative.")
-        require_choice(self.conflict_policy, list(ConflictPolicy), "conflict_policy")
+        require_choice(self.conflict_policy, get_args(ConflictPolicy), "conflict_policy")
         if self.orc_codec is not None:
-            require_choice(self.orc_codec, ORC_CODECS, "orc_codec")
+            require_choice(self.orc_codec, get_args(OrcCodec), "orc_codec")
         self._validate_own()
 
     @property

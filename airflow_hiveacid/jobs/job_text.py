@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
@@ -46,6 +47,9 @@ def _plain(value: Any) -> Any:
         told = {f.name: getattr(value, f.name) for f in fields(value) if not _is_usual(value, f)}
         if "options" in told:
             told["options"] = without_secrets(told["options"])
+        if isinstance(told.get("sql"), str):
+            # As it stands in a DAG file, it is indented and begins with an empty line.
+            told["sql"] = textwrap.dedent(told["sql"]).strip("\n ")
         return codec.tag_of(value) | {name: _plain(entry) for name, entry in told.items()}
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
-from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.compaction import CompactionType, CompactionTypeName
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.acid.sort_order import SortColumn
 from airflow_hiveacid.errors import InvalidJob
@@ -17,7 +17,7 @@ from airflow_hiveacid.jobs.field_checks import (
 )
 from airflow_hiveacid.jobs.job import Job, freeze
 
-MODES = ("auto", "queue", "worker")
+CompactionMode = Literal["auto", "queue", "worker"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,9 @@ class CompactJob(Job):
     """
 
     partitions: Sequence[str] | None = None
-    type: str | None = None
+    type: CompactionTypeName | str | None = None
     order_by: Sequence[str] = ()
-    mode: str = "auto"
+    mode: CompactionMode | str = "auto"
     policy: CompactionPolicy = field(default_factory=CompactionPolicy)
     budget: Budget = field(default_factory=Budget)
     reason: str = ""
@@ -69,7 +69,7 @@ class CompactJob(Job):
             raise InvalidJob("order_by must be a list of names of columns.")
         for column in self.order_by:
             SortColumn.parse(column)
-        require_choice(self.mode, MODES, "mode")
+        require_choice(self.mode, get_args(CompactionMode), "mode")
         policy = self.policy
         texts = (policy.measure, policy.quiet_hours or "", policy.right_for or "")
         if not any(map(is_template, texts)):
@@ -83,7 +83,7 @@ class CompactJob(Job):
             raise InvalidJob(
                 "A worker serves what the requests ask for; it takes no partitions and no type."
             )
-        if self.conflict_policy == ConflictPolicy.STRICT and self.mode == "worker":
+        if self.conflict_policy == "strict" and self.mode == "worker":
             raise InvalidJob("A worker compacts for others, who have chosen no conflict_policy.")
         if self.pool is not None and self.mode in ("auto", "queue"):
             raise InvalidJob("pool says whose requests a worker serves; it needs mode='worker'.")

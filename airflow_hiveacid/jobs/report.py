@@ -1,5 +1,6 @@
 """What a run did: the answer of the Spark application, and the operator's XCom value."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -7,8 +8,8 @@ from typing import Any, Self
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
 
-# Where every kind of error has a section of its own.
-_ERRORS_PAGE = "https://github.com/airflow-hiveacid/airflow-hiveacid/blob/main/docs/errors.md"
+# The address of the site of the docs, as `make docs` builds it.
+DOCS_VARIABLE = "HIVEACID_DOCS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +45,14 @@ class ErrorReport:
 
     def __str__(self) -> str:
         told = f"{self.id}: {self.message} {self.remedy}".strip()
-        return f"{told} {self.link}"
+        return f"{told} See {self.link}"
 
     @property
     def link(self) -> str:
-        """The address of the page that says more about this kind of error."""
-        return f"{_ERRORS_PAGE}#{self.id.lower()}"
+        """What says more about this kind of error: by its address, if HIVEACID_DOCS has that of the site."""
+        site = os.environ.get(DOCS_VARIABLE, "").rstrip("/")
+        page = f"{site}/docs/errors.html" if site else "docs/errors.md"
+        return f"{page}#{self.id.lower()}"
 
 
 class Report:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.errors import InvalidJob
@@ -17,7 +18,8 @@ from airflow_hiveacid.jobs.field_checks import (
 )
 from airflow_hiveacid.jobs.job import freeze
 
-PATH_FORMATS = frozenset({"orc", "parquet", "csv", "json"})
+PathFormat = Literal["orc", "parquet", "csv", "json"]
+PATH_FORMATS = frozenset(get_args(PathFormat))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class PathSource:
     """
 
     path: str
-    format: str
+    format: PathFormat | str
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
+from typing import Literal
 
 from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.errors import InvalidJob
@@ -12,7 +13,13 @@ from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob, RowJob
 from airflow_hiveacid.jobs.run_token import statement_token
 from airflow_hiveacid.jobs.secret_options import without_secrets
-from airflow_hiveacid.jobs.sources import PATH_FORMATS, BatchSource, ChangesSource, TableSource
+from airflow_hiveacid.jobs.sources import (
+    PATH_FORMATS,
+    BatchSource,
+    ChangesSource,
+    PathFormat,
+    TableSource,
+)
 
 AVAILABLE_NOW = "available_now"
 # Spark properties that begin so are options of the source, too. Spark shows no "secret" anywhere.
@@ -38,7 +45,7 @@ class StreamSource:
         schema: Columns as DDL text; files need it.
     """
 
-    format: str
+    format: PathFormat | Literal["kafka", "text", "rate"] | str
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
 

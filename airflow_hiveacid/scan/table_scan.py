@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pyarrow as pa  # noqa: TID253
 
@@ -15,7 +15,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import snapshot_of
 
-_UNITS = ("us", "ns")
+Unit = Literal["us", "ns"]
 
 
 class TableScan:
@@ -52,10 +52,12 @@ class TableScan:
         partitions: Sequence[str] | None = None,
         as_of_write_id: int | None = None,
         as_of_time: datetime | str | None = None,
-        timestamps: str = "us",
+        timestamps: Unit = "us",
     ) -> None:
-        if timestamps not in _UNITS:
-            raise UserError(f"Timestamps are counted in {' or '.join(_UNITS)}, not {timestamps!r}.")
+        if timestamps not in get_args(Unit):
+            raise UserError(
+                f"Timestamps are counted in {' or '.join(get_args(Unit))}, not {timestamps!r}."
+            )
         if columns is not None and not columns:
             raise UserError("Rows without any column cannot be counted.", remedy="Name one.")
         self.ref = TableRef.parse(name)

@@ -1,9 +1,10 @@
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType, plan_compaction
+from airflow_hiveacid.acid.compaction import CompactionType, CompactionTypeName, plan_compaction
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
@@ -246,3 +247,7 @@ def test_a_rebalance_takes_no_row_ids_that_deletes_above_it_name(delete):
     assert plan(MAJOR, *directories, write_ids="t:6:5:5:").named(0) == ("base_0000002", None)
     appended = [*directories[:2], "delta_6_6_0"]
     assert plan(REBALANCE, *appended, write_ids="t:6:5:5:").named(0) == ("base_0000002", None)
+
+
+def test_editors_complete_the_names_of_all_types():
+    assert get_args(CompactionTypeName) == tuple(CompactionType)

@@ -141,7 +141,7 @@ def test_a_checkpoint_has_one_stream_and_a_name_one_query(stream: StreamCase) ->
     assert stream.rows(stream.events) == stream.every
 
 
-@pytest.mark.parametrize("policy", [ConflictPolicy.STRICT, ConflictPolicy.ROWS])
+@pytest.mark.parametrize("policy", ["strict", "rows"])
 def test_every_conflict_policy_is_one_for_streams(
     stream: StreamCase, policy: ConflictPolicy
 ) -> None:

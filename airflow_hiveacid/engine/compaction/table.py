@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_decision import choose
-from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sort_order import split_order_by
@@ -84,7 +83,7 @@ class TableCompactor:
             done = list(self._serve())
         else:
             table = compactable(self._client, self._ref)
-            if job.conflict_policy == ConflictPolicy.STRICT:
+            if job.conflict_policy == "strict":
                 self._overlaps = self._watch(table)
             if job.type == CompactionType.REBALANCE:
                 RowOrder(job.order_by).require_possible(table, self._client.version)

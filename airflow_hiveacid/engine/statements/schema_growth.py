@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.types import DataType, StructType
 
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import (
     MAX_DECIMAL_PRECISION,
     Decimal,
@@ -56,8 +57,18 @@ def grown_columns(
         for column in table.columns
     ]
     known = {column.name.lower() for column in (*table.columns, *table.partition_keys)}
-    columns += [_new(table, name, type_) for name, type_ in given.items() if name not in known]
+    columns += [_new(table.ref, name, type_) for name, type_ in given.items() if name not in known]
     return tuple(columns)
+
+
+def new_columns(ref: TableRef, source: StructType) -> tuple[HiveColumn, ...]:
+    """The columns of a table that is created for all that a source has.
+
+    Raises:
+        TypeMismatch: A column of the source has a type that Hive lacks.
+        UnknownColumn: A column has a name that Hive does not allow everywhere.
+    """
+    return tuple(_new(ref, field.name.lower(), field.dataType) for field in source.fields)
 
 
 @dataclass(frozen=True)
@@ -102,10 +113,10 @@ class SchemaGrowth:
         return grown_columns(table, self.source, self.only)
 
 
-def _new(table: HiveTable, name: str, given: DataType) -> HiveColumn:
+def _new(ref: TableRef, name: str, given: DataType) -> HiveColumn:
     if not re.fullmatch(r"\w+", name):
         raise UnknownColumn(
-            f"{table.ref.full_name} gets no column {name!r}: not every engine reads such a name.",
+            f"{ref.full_name} gets no column {name!r}: not every engine reads such a name.",
             remedy="Give it a name of letters, digits and underscores in the source.",
         )
     return HiveColumn(name, str(hive_type(given, name)))

@@ -1,6 +1,5 @@
 """The transaction of a write: statements are run in it, published and committed together."""
 
-import getpass
 import os
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.conflicts import ConflictPolicy, kind_of
+from airflow_hiveacid.acid.conflicts import kind_of
 from airflow_hiveacid.acid.locks import TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.read.kept_rows import SharedRows
@@ -74,7 +73,7 @@ def run_statements(
     )
     targets = dict.fromkeys(statement.target for statement in statements)
     overlaps = None
-    if options.conflict_policy == ConflictPolicy.STRICT:
+    if options.conflict_policy == "strict":
         overlaps = Overlaps.since_now(client, options.run_token, options.lock_wait_seconds, targets)
     try:
         earlier = None
@@ -116,7 +115,7 @@ class AtomicWrite:
         Args:
             locks: The partitions to lock for each statement; None is the whole table.
         """
-        rows = self.options.conflict_policy == ConflictPolicy.ROWS
+        rows = self.options.conflict_policy == "rows"
         if rows and all(statement.changes_single_rows for statement in self.statements):
             return self._run_beside_others(locks)
         # Entering it opens it, ends the earlier tries, locks, and takes the snapshot.
@@ -156,9 +155,7 @@ class AtomicWrite:
             # Who waits for the reader, to replace what it has read, must not be waited for.
             with self._transaction(locks) as txn:
                 self._require_same_tables(txn)
-                by = written_by(
-                    self.options.run_token, self.client.options.user or getpass.getuser()
-                )
+                by = written_by(self.options.run_token, self.client.user)
                 overlaps = RowOverlaps(self.client, by, since, txn)
                 for part in staged:
                     overlaps.require_none(part)

@@ -5,7 +5,6 @@ two calls. Else the folders of the partitions that the job writes tell which of 
 there, and the notes in new directories tell whose they are.
 """
 
-import getpass
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -74,7 +73,7 @@ class Overlaps:
             limit_seconds: How long to wait for others who are about to commit.
             tables: What the job is going to write.
         """
-        by = written_by(run_token, client.options.user or getpass.getuser())
+        by = written_by(run_token, client.user)
         return cls(client, by, limit_seconds, Snapshot.take(client, [*tables]))
 
     def compacting(self, table: TableRef, partitions: Collection[str | None]) -> Self:

@@ -1,12 +1,11 @@
 """The second commit of files whose first transaction was lost when they were all there."""
 
-import getpass
 import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from airflow_hiveacid.acid.conflicts import ConflictPolicy, WriteKind
+from airflow_hiveacid.acid.conflicts import WriteKind
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import AcidFile
@@ -94,10 +93,10 @@ class SecondCommit:
             for part in kept:
                 for snapshot in (*part.output.read, *part.context.reader.snapshots):
                     self._require_that_all_was_there(txn, snapshot)
-        if self.options.conflict_policy == ConflictPolicy.ROWS and all(
+        if self.options.conflict_policy == "rows" and all(
             part.statement.changes_single_rows for part in kept
         ):
-            by = written_by(self.options.run_token, self.client.options.user or getpass.getuser())
+            by = written_by(self.options.run_token, self.client.user)
             overlaps = RowOverlaps(self.client, by, self.since, txn)
             for part in kept:
                 if part.statement.minds_new_rows and (new := self._new(txn, part.ref)):

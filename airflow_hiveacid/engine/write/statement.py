@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import cast, get_args
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -14,7 +15,7 @@ from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.field_checks import require_choice
-from airflow_hiveacid.jobs.job import ORC_CODECS
+from airflow_hiveacid.jobs.job import Job, OrcCodec
 from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -36,12 +37,27 @@ class WriteOptions:
     run_token: str | None = None
     lock_wait_seconds: float = 300
     max_restarts: int = 5
-    conflict_policy: str = ConflictPolicy.HIVE.value
-    orc_codec: str | None = None
+    conflict_policy: ConflictPolicy = "hive"
+    orc_codec: OrcCodec | None = None
     changes: tuple[ChangesRange, ...] = ()
 
+    @classmethod
+    def of(
+        cls, job: Job, run_token: str | None, changes: tuple[ChangesRange, ...] = ()
+    ) -> "WriteOptions":
+        """The options of a job that has been checked."""
+        return cls(
+            run_token=run_token,
+            lock_wait_seconds=job.lock_wait_seconds,
+            max_restarts=job.max_restarts,
+            # In a DAG they may be templates.
+            conflict_policy=cast("ConflictPolicy", job.conflict_policy),
+            orc_codec=cast("OrcCodec | None", job.orc_codec),
+            changes=changes,
+        )
+
     def __post_init__(self) -> None:
-        require_choice(self.conflict_policy, list(ConflictPolicy), "conflict_policy")
+        require_choice(self.conflict_policy, get_args(ConflictPolicy), "conflict_policy")
 
 
 @dataclass(frozen=True)
@@ -157,10 +173,10 @@ class Statement(ABC):
         """
         given = self.orc_codec or self.table.orc_codec
         codec = given.lower()
-        if codec not in ORC_CODECS:
+        if codec not in get_args(OrcCodec):
             raise UserError(
                 f"{self.target.full_name}: {given!r} is no codec we can write.",
-                remedy=f"Use one of {', '.join(sorted(ORC_CODECS))}.",
+                remedy=f"Use one of {', '.join(sorted(get_args(OrcCodec)))}.",
             )
         if codec == "zstd" and version is MetastoreVersion.HMS3:
             raise UserError(
