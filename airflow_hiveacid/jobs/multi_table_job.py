@@ -25,16 +25,11 @@ RowJob = InsertJob | UpdateJob | DeleteJob | MergeJob | RestoreJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultiTableJob(Job):
-    """Change several tables, or one by several statements, so that all of it shows or nothing.
-
-    All sources are read as they were when the transaction began: no statement sees what another
-    one writes. A table can be inserted into by several statements, but only one may update, delete
-    or merge in it, or restore it. What is common to the statements (metastore, waiting, codec) is
-    said once, here.
+class StatementsJob(Job):
+    """What jobs of several statements have in common.
 
     Attributes:
-        statements: What to do, in the order in which Hive would number them.
+        statements: What is done in one transaction.
         target: The table of the first statement, which is filled in.
     """
 
@@ -53,6 +48,21 @@ class MultiTableJob(Job):
     def tables(self) -> tuple[str, ...]:
         """The tables that the job writes, by their full names."""
         return tuple(statement.target for statement in self.statements)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiTableJob(StatementsJob):
+    """Change several tables, or one by several statements, so that all of it shows or nothing.
+
+    All sources are read as they were when the transaction began: no statement sees what another
+    one writes. A table can be inserted into by several statements, but only one may update, delete
+    or merge in it, or restore it. What is common to the statements (metastore, waiting, codec) is
+    said once, here.
+
+    Attributes:
+        statements: What to do, in the order in which Hive would number them.
+        target: The table of the first statement, which is filled in.
+    """
 
     @property
     def keeps_source(self) -> bool:

@@ -1,7 +1,7 @@
 """The job that writes a stream into tables, one transaction for each micro-batch."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from typing import Literal
@@ -9,8 +9,8 @@ from typing import Literal
 from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_mapping, require_text
-from airflow_hiveacid.jobs.job import Job, freeze
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob, RowJob
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob, StatementsJob
 from airflow_hiveacid.jobs.run_token import statement_token
 from airflow_hiveacid.jobs.secret_options import without_secrets
 from airflow_hiveacid.jobs.sources import (
@@ -72,7 +72,7 @@ class StreamSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamJob(Job):
+class StreamJob(StatementsJob):
     """Write a stream into one table or several, each micro-batch in one transaction, exactly once.
 
     What is done with the rows of a batch is said by ordinary jobs that read a BatchSource: inserts,
@@ -94,26 +94,12 @@ class StreamJob(Job):
         target: The table of the first statement, which is filled in.
     """
 
-    target: str = ""
     name: str
     source: StreamSource
-    statements: Sequence[RowJob]
     checkpoint: str
     trigger: str = "10 s"
     run_for: str | None = None
     begin_anew: str | None = None
-
-    def __post_init__(self) -> None:
-        freeze(self, "statements")
-        statements = self.statements
-        listed = isinstance(statements, tuple) and statements
-        if not self.target and listed and isinstance(statements[0], Job):
-            object.__setattr__(self, "target", statements[0].target)
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """The tables that the job writes, by their full names."""
-        return tuple(statement.target for statement in self.statements)
 
     @property
     def transaction(self) -> MultiTableJob:
