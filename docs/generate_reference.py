@@ -323,7 +323,8 @@ def _defaults(thing: Any) -> dict[str, str]:
 def _inherited(thing: Any) -> list[str]:
     if not _is_dataclass(thing):
         return []
-    bases = [base.__name__ for base in thing.__mro__[1:] if _is_dataclass(base)]
+    described = {_load(path) for _, _, bases in PAGES.values() for path in bases}
+    bases = [base.__name__ for base in thing.__mro__[1:] if base in described]
     return [f"On top of the fields of {bases[0]}:", ""] if bases else []
 
 
