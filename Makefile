@@ -9,6 +9,8 @@ VENV := .venv$(if $(AIRFLOW),-airflow-$(AIRFLOW))
 BIN := $(VENV)/bin
 # spark-submit and airflow are looked up on PATH, by Airflow as well as by the tests.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH"
+# Images of containers like to set it: then each of some hundred processes compiles Airflow anew.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALLED := $(VENV)/.installed
 # What it takes to run the package, which is less than developing it does.
 RUNNABLE := $(VENV)/.runnable
