@@ -30,7 +30,7 @@ UNIT := not snippets and not server and not interop and not live and not differe
 .PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation streams protocol hdfs secure fuzz live snippets bench system matrix cell docs lock clean
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## Create .venv with everything that development needs
 
@@ -127,7 +127,7 @@ hdfs: setup ## Run, kill and starve all operations on a real HDFS (minutes)
 secure: setup ## Log in to a KDC and metastores that ask for Kerberos; outlive tickets (minutes)
 	@$(RUN) python -m pytest -m secure tests/secure
 
-system: setup ## Run the DAGs of tests/system in the environment that AIRFLOW_CONN_... names, or a new one
+system: setup ## Run the DAGs of tests/system where AIRFLOW_CONN_... says, or in an Airflow of their own
 	@$(RUN) python -m pytest -m system tests/system
 
 matrix: ## Try each Python with each Airflow: DAGs, operators; each Python with Spark (half an hour)
@@ -137,7 +137,7 @@ matrix: ## Try each Python with each Airflow: DAGs, operators; each Python with 
 			JOB=$$(test $$airflow != $(lastword $(AIRFLOWS)) || echo $(JOB)); \
 	done; done
 
-cell: setup
+cell: setup ## Try one of these pairs: PYTHON=python3.13 AIRFLOW=3.2
 	@$(BIN)/python -c 'import sys; from importlib.metadata import version; print("Python", \
 		sys.version.split()[0], *(f"{name} {version(name)}" for name in \
 		("apache-airflow", "apache-airflow-providers-apache-spark", "pyspark", "pyarrow")), sep=" | ")'

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import (
     LockType,
     Operation,
@@ -13,19 +12,19 @@ from airflow_hiveacid.acid.locks import (
 from airflow_hiveacid.acid.merge import NotMatchedBySourceDelete, NotMatchedBySourceUpdate
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.answers import Answer, Cell, Rows
+from airflow_hiveacid.cli.answers import Answer, Cell
+from airflow_hiveacid.cli.explained_partitions import partitions_to_read
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import NotTransactional, TableExists
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.lock_request import collides, describe
 from airflow_hiveacid.sql.partition_conditions import named_partitions, possible_partitions
 from airflow_hiveacid.sql.questions import Explained, RowChange
+from airflow_hiveacid.sql.tied_partitions import ties_partitions
 
 _BY_SOURCE = (NotMatchedBySourceDelete, NotMatchedBySourceUpdate)
 Values = Mapping[str, Mapping[str, str | None]]
@@ -66,8 +65,8 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
     }
     if waits := _in_the_way(client, job, operation, bool(keys)):
         details["in the way now"] = waits
-    columns = ("partition", "base", "base_bytes", "deltas", "delta_bytes")
-    return Answer(columns, _sizes(client, table, touched if keys else None), details)
+    read = partitions_to_read(client, table, touched if keys else None)
+    return Answer(read.columns, read.rows, {**details, **read.details})
 
 
 def _creation(client: MetastoreClient, job: CreateTableAsJob) -> Answer:
@@ -147,9 +146,7 @@ def _locks(
     type_ = lock_components(client.version, operation, ref, bool(keys))[0].type
     where = "on the table"
     if keys and isinstance(job, MergeJob):
-        where = (
-            "on the partitions that the source has rows for, if ON ties all keys; else on the table"
-        )
+        where = _where_a_merge_locks(client, job, keys)
     elif keys and isinstance(job, InsertJob) and (job.partitions or job.static):
         where = "on the partitions that it names"
     elif keys and isinstance(job, TruncateJob) and job.partition:
@@ -160,6 +157,19 @@ def _locks(
         if source != ref and client.get_table(source).kind is not TableKind.NOT_ACID:
             locks.append((source.full_name, f"{LockType.SHARED_READ.name} on the table"))
     return locks
+
+
+def _where_a_merge_locks(client: MetastoreClient, job: MergeJob, keys: Mapping[str, str]) -> str:
+    types = None
+    if isinstance(job.source, TableSource):
+        source = client.get_table(TableRef.parse(job.source.name))
+        types = {each.name: each.type for each in (*source.columns, *source.partition_keys)}
+    table = client.get_table(TableRef.parse(job.target))
+    tied = ties_partitions(job, [column.name for column in table.columns], keys, types)
+    if tied is False:
+        return "on the table: ON and the clauses do not tie every partition key to the source"
+    partitions = "on the partitions that the source has rows for"
+    return partitions if tied else f"{partitions}, if its types allow that; else on the table"
 
 
 def _in_the_way(
@@ -174,24 +184,6 @@ def _in_the_way(
     locks = [lock for each in refs for lock in client.show_locks(each)]
     waits = [lock for lock in locks if collides(client.version, lock, asked)]
     return {f"lock {lock.lock_id}": describe(lock) for lock in waits}
-
-
-def _sizes(client: MetastoreClient, table: HiveTable, names: Sequence[str] | None) -> Rows:
-    if names is not None and not names:
-        return []
-    decisions = Survey(client, CompactionPolicy()).survey([table.ref], names)
-    return [
-        (
-            size.partition or "",
-            size.base or ("original files" if size.has_originals else None),
-            size.base_bytes,
-            len(size.deltas),
-            size.delta_bytes,
-        )
-        for size in sorted(
-            (decision.size for decision in decisions), key=lambda size: size.partition or ""
-        )
-    ]
 
 
 def _buckets(columns: Sequence[str], number: int) -> str:

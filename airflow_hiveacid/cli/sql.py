@@ -72,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = list(group)
         if asks:
             for question in found:
+                if results and not arguments.json:
+                    print()
                 _answer(question, arguments, results)  # type: ignore[arg-type]
         elif status := _work(found, number, arguments, results):  # type: ignore[arg-type]
             _print_json(results, arguments)

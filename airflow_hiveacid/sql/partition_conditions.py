@@ -39,13 +39,28 @@ def possible_partitions(
     ]
 
 
+def condition_tree(condition: str) -> exp.Expr:
+    """A condition or an expression, read."""
+    tree: exp.Expr = parse_one(f"SELECT 1 WHERE {condition}", read=HiveAcidSql)
+    where: exp.Expr = tree.args["where"].this
+    return where
+
+
+def conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The parts of a condition that are connected by AND, in their order."""
+    node = tree.unnest()
+    if isinstance(node, exp.And):
+        yield from conjuncts(node.this)
+        yield from conjuncts(node.expression)
+    else:
+        yield node
+
+
 def _fixed(
     condition: str, alias: str, keys: Mapping[str, str], qualified: bool
 ) -> Iterator[tuple[str, frozenset[str]]]:
     """The values that a key can have; of several such parts of a condition, the last one counts."""
-    where = parse_one(f"SELECT 1 WHERE {condition}", read=HiveAcidSql).args["where"].this.unnest()
-    for part in where.flatten() if isinstance(where, exp.And) else [where]:
-        node = part.unnest()
+    for node in conjuncts(condition_tree(condition)):
         if isinstance(node, exp.EQ):
             column, values = node.this, [node.expression]
             if not isinstance(column, exp.Column):

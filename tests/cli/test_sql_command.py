@@ -62,12 +62,14 @@ def test_databases_and_tables_are_shown_in_milliseconds(hiveacid, client, databa
     status, said = hiveacid("sql", sql, "--database", database)
     assert status == 0
     lines = [line.split() for line in said.splitlines()]
-    assert lines[:3] == [
+    assert lines[:5] == [
         ["1.", "create_table", f"{database}.orders:", "done"],
+        [],
         ["tab_name"],
         ["orders"],
+        [],
     ]
-    assert lines[3:7] == [
+    assert lines[5:9] == [
         ["col_name", "data_type", "comment"],
         ["id", "int", "k"],
         ["note", "string"],
@@ -118,10 +120,10 @@ def test_a_statement_is_explained_without_spark(hiveacid, client, database) -> N
     assert status == 0
     told = json.loads(said)
     assert [row["partition"] for row in told["rows"]] == [f"day={days[0]}"]
+    assert [told["rows"][0][what] for what in ("base", "deltas", "files")] == [None, 0, 0]
     assert told["statement"]["partitions"] == "at most 1 of 2"
-    assert told["locks"][ref.full_name].startswith(
-        "EXCL_WRITE on the partitions that the source has"
-    )
+    where = "EXCL_WRITE on the partitions that the source has rows for"
+    assert told["locks"][ref.full_name] == where
     assert told["locks"][f"{database}.s"] == "SHARED_READ on the table"
     (waits,) = told["in the way now"].values()
     assert f"transaction {txn.txn_id} (user ann" in waits
@@ -135,6 +137,43 @@ def test_a_statement_is_explained_without_spark(hiveacid, client, database) -> N
     assert told["locks"][ref.full_name] == "SHARED_READ on the table"
     assert list(told["locks"]) == [f"{database}.new", ref.full_name]
     assert "new" not in client.get_tables(database)
+
+
+def test_an_explained_statement_has_its_files_and_buckets(hiveacid, client, database) -> None:
+    ref = TableRef(database, "t")
+    merge = f"EXPLAIN MERGE INTO {ref} t USING {ref} s ON t.a = s.a WHEN MATCHED THEN DELETE"
+    columns = [HiveColumn("a", "int"), HiveColumn("b", "string")]
+    client.create_table(HiveTable.new(ref, columns, bucket_columns=["a"], num_buckets=2))
+    root = path_of(client.get_table(ref).folder)
+    shutil.copytree(HIVE_WRITTEN / "hive4", root, dirs_exist_ok=True)
+    shutil.rmtree(root / "base_0000003")
+    for _ in range(2):
+        txn = client.open_txn("tests", "localhost", None)
+        client.allocate_write_id(txn, ref)
+        client.commit_txn(txn)
+    written = [*root.glob("*/bucket_0*")]
+    told = json.loads(hiveacid("sql", merge, "--json")[1])
+    assert told["statement"]["buckets"] == "2 by a"
+    assert told["locks"] == {ref.full_name: "EXCL_WRITE on the table"}
+    (row,) = told["rows"]
+    assert (row["partition"], row["base"], row["deltas"], row["files"]) == ("", None, 3, 3)
+    assert row["delta_bytes"] == sum(file.stat().st_size for file in written)
+    assert row["buckets"] == "1"
+    # What the statement could not read is told before it fails.
+    (root / "base_0000002").mkdir()
+    (root / "base_0000002" / "_metadata_acid").write_text("{}")
+    (root / "base_0000002" / "bucket_00000").write_text("ORC")
+    told = json.loads(hiveacid("sql", merge, "--json")[1])
+    assert told["rows"] == []
+    assert "marker file" in told["cannot be read"]["table"]
+
+
+def test_answers_of_one_command_stand_apart(hiveacid, client, database, capsys) -> None:
+    sql = f"SHOW TABLES IN {database}; SHOW DATABASES LIKE '{database}'"
+    main(["sql", sql, "--metastore", client.options.uris])
+    assert [*map(str.strip, capsys.readouterr().out.split("\n"))][:-1] == [
+        *("tab_name", "", "database_name", database)
+    ]
 
 
 def test_rows_of_a_table_are_selected_without_spark(hiveacid, client, database, capsys) -> None:

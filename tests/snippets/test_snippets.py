@@ -36,6 +36,8 @@ def page_run(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[PageRun]:
     world = WORLDS.get(page_id(page), World())
+    # What a page makes where one stands.
+    monkeypatch.chdir(tmp_path)
     with FakeMetastore("4.0.1", directory=tmp_path / "metastore") as metastore:
         run = PageRun(world, metastore, spark.newSession(), tmp_path, monkeypatch)
         yield run

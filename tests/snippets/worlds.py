@@ -15,6 +15,9 @@ ADDRESSES = {
 CANNOT_RUN = {
     "pip install": "wants a fresh environment; bench/first_hour.py installs the package in one",
     "make quickstart": "tests/airflow/test_quickstart.py runs it",
+    "make playground": "tests/live/test_playground.py runs it",
+    "hiveacid demo": "tests/live/test_playground.py runs it",
+    "hiveacid metastore": "goes on until Ctrl-C; tests/metastore/test_embedded.py runs it",
     "docker compose": "wants Docker; tests/live/test_deploy.py runs it where there is some",
     "GSSAPI": "wants a Kerberos realm; make secure has one",
     "venv-pack": "wants the files of a cluster",
