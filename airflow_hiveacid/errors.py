@@ -379,3 +379,14 @@ class PermissionRefused(StorageError):
     """The file system refuses access."""
 
     default_remedy = "Give the user who runs the job access to the table's folder."
+
+
+class StorageLoginFailed(StorageError):
+    """The file system does not know who asks for files: there is no valid ticket or token."""
+
+    retryable = True
+    default_remedy = (
+        "On a worker, get a Kerberos ticket with kinit, or let airflow kerberos renew it, and check "
+        "KRB5CCNAME. In a cluster, Spark brings a token for each file system in "
+        "spark.kerberos.access.hadoopFileSystems."
+    )

@@ -14,8 +14,9 @@ from pathlib import PurePosixPath
 import pyarrow as pa  # noqa: TID253
 from pyarrow import fs  # noqa: TID253
 
-from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
+from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError, StorageLoginFailed
 from airflow_hiveacid.hdfs import HdfsFileSystem, hdfs_of
+from airflow_hiveacid.hdfs_login import LoginRefused
 
 _LOCATION = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
@@ -82,6 +83,8 @@ def storage_error(error: OSError, path: str) -> StorageError:
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(f"{path} cannot be written: {reason}.")
+    if isinstance(error, LoginRefused):
+        return StorageLoginFailed(f"{path} cannot be reached without logging in: {reason}.")
     if error.errno in (errno.EACCES, errno.EPERM):
         return PermissionRefused(f"Access to {path} is refused: {reason}.")
     return StorageError(f"{path}: {reason}.")

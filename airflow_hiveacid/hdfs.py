@@ -8,6 +8,8 @@ Spark reads and writes by Hadoop's own client, in its JVM.
 
 The client waits for a NameNode that restarts, or for another one that takes over, as long as
 ``dfs.client.failover.*`` of hdfs-site.xml say. Safe mode is waited for here.
+
+Where HDFS asks for Kerberos, each new connection looks for a delegation token, then for a ticket.
 """
 
 import errno
@@ -22,6 +24,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.errors import StorageError
+from airflow_hiveacid.hdfs_login import as_in_token, login_refused, who
 
 T = TypeVar("T")
 
@@ -32,9 +35,6 @@ _PAUSE_SECONDS = 0.5
 _READ_AHEAD = 64 << 10
 _WRITE_BUFFER = 1 << 20
 _COPY_BLOCK = 8 << 20
-
-# Who somebody is, and where a cluster is described.
-_VARIABLES = ("HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_USER_NAME", "HADOOP_PROXY_USER")
 
 _EXCEPTION = re.compile(r'(?:Fatal)?RPCError\("(?:\w+[.$])*(?P<name>\w+)", "(?P<text>.*)"\)', re.S)
 _PASSES = frozenset({"SafeModeException", "RetriableException"})
@@ -49,7 +49,6 @@ _ERRNO = {
     "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
     "InvalidPathException": errno.EINVAL,
 }
-_CREDENTIALS = re.compile(r"SASLError|GSSAPIError|NoSASLMechanism")
 
 
 def hdfs_of(url: str, folder: str) -> "HdfsFileSystem":
@@ -60,7 +59,7 @@ def hdfs_of(url: str, folder: str) -> "HdfsFileSystem":
         folder: The folder that is opened there.
     """
     # Connections do not outlive a fork.
-    return HdfsFileSystem(_client(url, os.getpid(), *map(os.environ.get, _VARIABLES)), folder)
+    return HdfsFileSystem(_client(as_in_token(url), os.getpid(), *who()), folder)
 
 
 @lru_cache(maxsize=16)
@@ -349,8 +348,10 @@ def _in_words(error: OSError | RuntimeError) -> OSError:
     if isinstance(error, RuntimeError):
         if match := _EXCEPTION.search(text):
             said = match["text"].replace('\\"', '"').split("\\n")[0]
-            return OSError(_ERRNO.get(match["name"], errno.EIO), f"{match['name']}: {said}")
-        return OSError(errno.EACCES if _CREDENTIALS.search(text) else errno.EIO, text)
+            said = f"{match['name']}: {said}"
+            number = _ERRNO.get(match["name"], errno.EIO)
+            return login_refused(said) or OSError(number, said)
+        return login_refused(text) or OSError(errno.EIO, text)
     if isinstance(error, FileExistsError):
         return FileExistsError(errno.EEXIST, "exists already")
     if isinstance(error, FileNotFoundError):

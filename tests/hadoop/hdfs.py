@@ -34,6 +34,7 @@ class Hdfs:
         self,
         directory: Path,
         *,
+        host: str = HOST,
         core: Mapping[str, str] | None = None,
         hdfs: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
@@ -43,6 +44,7 @@ class Hdfs:
 
         Args:
             directory: Keeps everything that it stores.
+            host: What this machine is called in the location.
             core: Further settings of core-site.xml, like those of Kerberos.
             hdfs: Further settings of hdfs-site.xml.
             java_options: Further options for Java.
@@ -57,7 +59,7 @@ class Hdfs:
             name: free_port()
             for name in ("namenode", "namenode_http", "datanode", "datanode_http", "datanode_ipc")
         }
-        self.uri = f"hdfs://{HOST}:{self._ports['namenode']}"
+        self.uri = f"hdfs://{host}:{self._ports['namenode']}"
         self._daemons: dict[str, ProcessGroup] = {}
 
     def __enter__(self) -> Self:
@@ -124,6 +126,15 @@ class Hdfs:
             return False
 
         wait_until("HDFS takes files", usable, START_SECONDS, every=0.1)
+
+    def calls(self, method: str) -> int:
+        """How often the NameNode has been called, since it has started.
+
+        Args:
+            method: Its name, like RenewDelegationToken.
+        """
+        port = self._ports["namenode"]
+        return int(self._bean(f"RpcDetailedActivityForPort{port}").get(f"{method}NumOps", 0))
 
     def _bean(self, name: str) -> dict[str, Any]:
         query = f"jmx?qry=Hadoop:service=NameNode,name={name}"

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import urllib.request
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -36,8 +37,23 @@ class Yarn:
         address: Where the ResourceManager's REST API answers.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        sites: Mapping[str, Mapping[str, str]] | None = None,
+        java_options: Sequence[str] = (),
+    ) -> None:
+        """Describe a YARN; nothing runs before start().
+
+        Args:
+            directory: Keeps everything that it stores.
+            sites: Further settings by file, like those of Kerberos, or of an HDFS as its file system.
+            java_options: Further options for Java, also for that of the applications.
+        """
         self.directory = directory.absolute()
+        self._sites = sites or {}
+        self._java_options = java_options
         self._ports = {
             name: free_port()
             for name in (
@@ -87,8 +103,8 @@ class Yarn:
             "spark.yarn.scheduler.heartbeat.interval-ms": "200",
             "spark.pyspark.python": sys.executable,
             # Compiling thoroughly what soon ends would take most of the time.
-            "spark.driver.extraJavaOptions": _SMALL_JAVA,
-            "spark.executor.extraJavaOptions": _SMALL_JAVA,
+            "spark.driver.extraJavaOptions": " ".join((_SMALL_JAVA, *self._java_options)),
+            "spark.executor.extraJavaOptions": " ".join((_SMALL_JAVA, *self._java_options)),
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
             "spark.executor.instances": "1",
@@ -110,7 +126,7 @@ class Yarn:
 
     def start_daemon(self, name: str) -> None:
         """Start ``resourcemanager`` or ``nodemanager``, without waiting for it."""
-        command = java_command(self.directory / "conf", _MAINS[name])
+        command = java_command(self.directory / "conf", _MAINS[name], options=self._java_options)
         log = self.directory / f"{name}.log"
         self._daemons[name] = ProcessGroup(command, log=log, environment=os.environ)
 
@@ -188,7 +204,10 @@ class Yarn:
             "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
             "yarn.scheduler.minimum-allocation-mb": "128",
         }
-        write_configuration(self.directory / "conf", {"core-site.xml": core, "yarn-site.xml": yarn})
+        sites = {"core-site.xml": core, "yarn-site.xml": yarn}
+        for name, settings in self._sites.items():
+            sites[name] = {**sites.get(name, {}), **settings}
+        write_configuration(self.directory / "conf", sites)
 
 
 def spark_home() -> Path:

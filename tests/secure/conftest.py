@@ -11,6 +11,8 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.conftest import VERSIONS
+from tests.hadoop.hdfs import Hdfs
+from tests.secure.hadoop import secured_hdfs
 from tests.secure.kdc import Kdc
 
 PROTECTIONS = ("authentication", "integrity", "privacy")
@@ -67,3 +69,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{cache}")
     assert os.environ["KRB5CCNAME"]
     return cache
+
+
+@pytest.fixture(scope="module", params=PROTECTIONS)
+def kept_hdfs(
+    request: pytest.FixtureRequest, kdc: Kdc, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Hdfs]:
+    """An HDFS that asks for Kerberos, once per protection, whose settings all clients find."""
+    directory = tmp_path_factory.mktemp("kept-hdfs")
+    with (
+        secured_hdfs(kdc, directory, request.param) as hdfs,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("HADOOP_CONF_DIR", str(hdfs.conf))
+        yield hdfs

@@ -1,0 +1,53 @@
+"""As whom a process asks an HDFS with Kerberos, and the error of whoever is not let in."""
+
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.errors import StorageLoginFailed
+from airflow_hiveacid.filesystems import storage_error
+from airflow_hiveacid.hdfs_login import as_in_token, login_refused
+
+
+@pytest.mark.parametrize(
+    ("service", "url", "asked"),
+    [
+        ("127.0.0.1:8020", "hdfs://localhost:8020", "hdfs://127.0.0.1:8020"),
+        ("127.0.0.1:8020", "hdfs://localhost:18020", "hdfs://localhost:18020"),
+        ("localhost:8020", "hdfs://localhost:8020", "hdfs://localhost:8020"),
+        ("ha-hdfs:prod", "hdfs://prod", "hdfs://prod"),
+        ("127.0.0.1:8020", "hdfs://no.such.host.invalid:8020", "hdfs://no.such.host.invalid:8020"),
+    ],
+)
+def test_a_namenode_is_asked_as_the_token_calls_it(
+    service: str, url: str, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "container_tokens"
+    kind = b"\x15HDFS_DELEGATION_TOKEN"
+    file.write_bytes(b"HDTS\x00\x01..." + kind + bytes([len(service)]) + service.encode())
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
+    assert as_in_token(url) == asked
+
+
+@pytest.mark.parametrize("file", [None, "gone"])
+def test_without_a_token_the_url_stays(
+    file: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION", raising=False)
+    if file is not None:
+        monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(tmp_path / file))
+    assert as_in_token("hdfs://localhost:8020") == "hdfs://localhost:8020"
+
+
+def test_whoever_is_not_let_in_is_told_how_to_log_in() -> None:
+    said = "No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0)"
+    refused = login_refused(f'GSSAPIError(GssMajorCodes {{ raw: "0x1" }}, 2529639053, "{said}")')
+    assert refused is not None
+    error = storage_error(refused, "hdfs://nn:8020/t")
+    assert isinstance(error, StorageLoginFailed)
+    assert error.retryable
+    assert said in str(error)
+    assert "GssMajorCodes" not in str(error)
+    assert "kinit" in str(error)
+    assert login_refused("InvalidToken: token (token for etl: ...) is expired") is not None
+    assert login_refused("AccessControlException: Permission denied: user=bob") is None
