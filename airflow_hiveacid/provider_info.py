@@ -132,6 +132,15 @@ def _options() -> dict[str, Any]:
             "example": None,
             "default": "60",
         },
+        "page_dag": {
+            "description": "The DAG that the buttons of the page start, for whoever may trigger it: "
+            "the example `compact_or_clean`, or one with the same parameters. Nothing means that "
+            "there are no buttons.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "compact_or_clean",
+            "default": "",
+        },
         "page_policy": {
             "description": "When the page takes a partition for worth compacting: the fields of "
             "CompactionPolicy that differ from Hive's rules, as JSON.",

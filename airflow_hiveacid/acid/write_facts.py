@@ -42,6 +42,7 @@ class WriteFacts:
         partition_count: How many they were.
         txn_id: The transaction.
         run_token: "dag/run/task/map index" of the Airflow task.
+        run_id: The run of the DAG, where something else stands for it in run_token.
         user: Who wrote it.
     """
 
@@ -58,6 +59,7 @@ class WriteFacts:
     partition_count: int | None = None
     txn_id: int | None = None
     run_token: str | None = None
+    run_id: str | None = None
     user: str | None = None
 
     @property
@@ -115,6 +117,7 @@ class WriteFacts:
             "seconds": _duration(who.get("seconds")),
             "txn_id": whole(who.get("txn_id")),
             "run_token": text(who.get("run_token")),
+            "run_id": text(who.get("run_id")),
             "user": text(who.get("user")),
             **{
                 name: whole(what.get(name))

@@ -326,6 +326,7 @@ class AcidTable(TableChanges[RunReport]):
             partitions=partitions,
             order_by=order_by,
             run_token=self._options.run_token,
+            run_id=self._options.run_id,
             lock_wait_seconds=self._options.lock_wait_seconds,
             conflict_policy=self._options.conflict_policy,
         )

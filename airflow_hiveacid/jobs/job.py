@@ -30,6 +30,7 @@ class Job:
         target: The table, "database.table".
         metastore: How the metastore is reached; the operator fills it from its connection.
         run_token: Identifies the task instance, so that a retry finds its earlier transaction.
+        run_id: The run of the DAG, where once_per stands for it in run_token; for people only.
         lock_wait_seconds: How long to wait for locks.
         max_restarts: How often to begin again when the table moved before the work began.
         conflict_policy: What becomes of the job when others commit in the same partitions meanwhile:
@@ -42,6 +43,7 @@ class Job:
     target: str
     metastore: MetastoreOptions | None = None
     run_token: str | None = None
+    run_id: str | None = None
     lock_wait_seconds: float = 300
     max_restarts: int = 5
     conflict_policy: ConflictPolicy | str = "hive"
@@ -61,6 +63,8 @@ class Job:
             self.metastore.validate()
         if self.run_token is not None:
             require_text(self.run_token, "run_token")
+        if self.run_id is not None:
+            require_text(self.run_id, "run_id")
         if self.lock_wait_seconds < 0:
             raise InvalidJob("lock_wait_seconds must not be negative.")
         if self.max_restarts < 0:

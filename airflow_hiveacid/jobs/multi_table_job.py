@@ -17,7 +17,14 @@ from airflow_hiveacid.jobs.write_jobs import (
 )
 
 # Known for the transaction as a whole.
-_COMMON = ("metastore", "run_token", "lock_wait_seconds", "max_restarts", "conflict_policy")
+_COMMON = (
+    "metastore",
+    "run_token",
+    "run_id",
+    "lock_wait_seconds",
+    "max_restarts",
+    "conflict_policy",
+)
 # A row id has room for no more.
 MAX_STATEMENTS = 4096
 

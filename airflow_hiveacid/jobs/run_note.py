@@ -28,6 +28,7 @@ class RunNote:
         operation: What it does.
         time: When, in ISO format.
         user: Who ran it.
+        run_id: The run of the DAG, where once_per stands for it in run_token.
         report: What it will have done.
     """
 
@@ -39,6 +40,7 @@ class RunNote:
     operation: str = ""
     time: str | None = None
     user: str = ""
+    run_id: str | None = None
 
     @property
     def wrote_nothing(self) -> bool:

@@ -76,6 +76,7 @@ class ScriptJob(Job):
                 job,
                 metastore=self.metastore,
                 run_token=self.run_token and statement_token(self.run_token, number),
+                run_id=self.run_id,
                 lock_wait_seconds=self.lock_wait_seconds,
                 max_restarts=self.max_restarts,
                 conflict_policy=self.conflict_policy,

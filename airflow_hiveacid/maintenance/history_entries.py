@@ -74,6 +74,7 @@ class HistoryEntry:
         partition_count: How many they were.
         txn_id: The transaction.
         run_token: "dag/run/task/map index" of the Airflow task.
+        run_id: The run of the DAG, where something else stands for it in run_token.
         user: Who did it.
         merged: The write ids that a compaction has merged: the first and the last of each range.
         proof: What a compaction of ours counted before anybody could see it, in a sentence.
@@ -97,6 +98,7 @@ class HistoryEntry:
     partition_count: int = 0
     txn_id: int | None = None
     run_token: str | None = None
+    run_id: str | None = None
     user: str | None = None
     merged: tuple[tuple[int, int], ...] = ()
     proof: str | None = None
@@ -171,6 +173,7 @@ def write_entry(
         partition_count=max(len(partitions), told.partition_count or 0),
         txn_id=told.txn_id,
         run_token=told.run_token,
+        run_id=told.run_id,
         user=told.user,
         directory_count=len(trace.directories),
     )
@@ -204,6 +207,8 @@ def compaction_entry(
         partitions=() if first.partition is None else (first.partition,),
         partition_count=0 if first.partition is None else 1,
         txn_id=whole(said.get("txn_id")) or (parsed and parsed.visibility_txn) or None,
+        run_token=text(said.get("run_token")),
+        run_id=text(said.get("run_id")),
         user=text(said.get("user")),
         merged=merged_ranges(first.name, said),
         proof=_proof(said.get("proof")),

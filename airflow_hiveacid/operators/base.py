@@ -31,7 +31,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
     The job is checked while the DAG is parsed, without a server.
 
     :param job: What to do. Every text in it is a template. (templated)
-    :param metastore_conn_id: The metastore, unless the job names one itself.
+    :param metastore_conn_id: The metastore, unless the job names one itself. (templated)
     :param once_per: What is applied only once, however often it is run: by default the run of the
         DAG. Airflow makes new runs when it reprocesses partitions; ``{{ partition_key }}`` then
         says that they are the same. (templated)
@@ -39,7 +39,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
     job_type: ClassVar[type[Job]]
 
-    template_fields: Sequence[str] = ("job", "once_per")
+    template_fields: Sequence[str] = ("job", "once_per", "metastore_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"job": "yaml", "job.source.sql": "sql"}
     ui_color = "#fde8c9"
 
@@ -141,7 +141,12 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         metastore = job.metastore
         if metastore is None:
             metastore = HiveAcidMetastoreHook(self.metastore_conn_id).options()
-        job = dataclasses.replace(job, metastore=metastore, run_token=self._run_token(context))
+        job = dataclasses.replace(
+            job,
+            metastore=metastore,
+            run_token=self._run_token(context),
+            run_id=None if self.once_per is None else context["ti"].run_id,
+        )
         job.validate()
         return job
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from airflow_hiveacid.cli.target import METASTORE_VARIABLE
+from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
 from airflow_hiveacid.playground import shop
 from airflow_hiveacid.playground.local_airflow import LocalAirflow
@@ -17,6 +18,7 @@ DAGS = Path(__file__).parent / "dags"
 _MASTER = "local[2]"
 _METASTORE_PORT = 9083
 _LOOK_SECONDS = 1
+_PAGE_DAG = "compact_or_clean"
 _WORDS = """
 The playground is up.
 
@@ -103,7 +105,7 @@ class Playground:
     def _airflow(self, metastore: EmbeddedMetastore) -> LocalAirflow:
         dags = self._folder / "dags"
         dags.mkdir(exist_ok=True)
-        for file in DAGS.glob("shop_*.py"):
+        for file in (*DAGS.glob("shop_*.py"), example_dags() / f"{_PAGE_DAG}.py"):
             # What somebody has changed there stays.
             if not (dags / file.name).exists():
                 shutil.copy(file, dags)
@@ -117,6 +119,7 @@ class Playground:
                 "CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
                 "DAG_PROCESSOR__REFRESH_INTERVAL": 30,
                 "HIVE_ACID__JAVA_ARCHIVE": self._folder / "java",
+                "HIVE_ACID__PAGE_DAG": _PAGE_DAG,
                 "HIVE_ACID__PAGE_REFRESH_SECONDS": 10,
             },
         )

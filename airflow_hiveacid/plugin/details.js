@@ -11,6 +11,7 @@ function details(health, close) {
         make("span", { class: "database" }, health.table.slice(0, dot + 1)), health.table.slice(dot + 1)),
       make("button", { type: "button", class: "close", "aria-label": "Close", onclick: close }, "✕")),
     make("p", { class: "verdict" }, health.verdict),
+    make("section", { id: "maintenance", hidden: true }),
     make("section", { class: "points" },
       make("p", {}, score(health.score), " of 100"),
       health.penalties.length
@@ -21,7 +22,7 @@ function details(health, close) {
       make("h3", {}, "History"), make("div", { class: "picture waiting" }, "Reading the history…")),
     make("section", { id: "streams" }),
     make("section", {}, make("h3", {}, "Figures"), facts(health)),
-    owner(health.oldest_txn),
+    owner(health.oldest_txn, health.instance),
     queue(health.queue),
     needs(health.needs),
     make("section", { id: "versions" }),
@@ -39,22 +40,21 @@ function facts(health) {
     ["Obsolete", `${size(health.obsolete_bytes)} in ${plural(health.obsolete_directories, "directory", "directories")}`],
     ...(health.retained_directories ? [["Retained", `${size(health.retained_bytes)} in ${plural(health.retained_directories, "directory", "directories")}, for earlier versions`]] : []),
     ["Aborted", plural(health.aborted_directories, "directory", "directories")],
-    ["Kind", health.kind === "full_acid" ? "full ACID" : health.kind.replace("_", "-")],
+    ["Kind", kindName(health.kind)],
     ["Measured", clock.format(health.measured_at * 1000)],
   ];
   return make("dl", { class: "facts" }, rows.map(([name, value]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, value))));
 }
 
-function owner(txn) {
+function owner(txn, instance) {
   if (txn === null) return null;
   const what = txn.txn_id === null ? "A lock" : `Transaction ${txn.txn_id}`;
   const opened = txn.opened_at === null ? "" : `, for ${age(txn.opened_at)}`;
-  const task = txn.run_token ? run(txn.run_token) : null;
   return make("section", {},
     make("h3", {}, "At work the longest"),
     make("p", {}, `${what} of ${txn.user} on ${txn.host}${opened}.`),
-    task && make("p", {}, `It is the Airflow task ${task.task}${task.run ? ` of run ${task.run}` : ""}.`));
+    txn.run_token ? make("p", { class: "by" }, "It is the Airflow task ", ...[runLinks(txn.run_token, instance)].flat()) : null);
 }
 
 function queue(entries) {
@@ -78,14 +78,14 @@ function needs(wanted) {
     more > 0 ? make("p", { class: "quiet" }, `And ${plural(more, "more partition", "more partitions")}.`) : null);
 }
 
-const VERSION_HEADS = ["Version", "Written", "What", "By", "Inserted", "Updated", "Deleted", "Partitions", "Size", "Took", "State"];
-const COUNTS = [4, 5, 6, 8, 9];
+const VERSION_HEADS = ["Version", "Written", "What", "Rows", "Partitions", "Size", "Took", "State"];
+const COUNTS = [5, 6];
 
 function versions(history, ask) {
   const body = make("tbody");
   const show = (from) => {
     const next = history.entries.slice(from, from + SHOWN_VERSIONS);
-    body.append(...next.map((entry) => versionRow(entry, history.instance, ask)));
+    body.append(...next.flatMap((entry) => versionRows(entry, history.instance, ask)));
     more.hidden = from + SHOWN_VERSIONS >= history.entries.length;
     more.onclick = () => show(from + SHOWN_VERSIONS);
   };
@@ -102,21 +102,31 @@ function versions(history, ask) {
   ];
 }
 
-function versionRow(entry, instance, ask) {
+// Who wrote it has a line of its own, where the name of a run has room.
+function versionRows(entry, instance, ask) {
   const name = entry.write_id === null ? "compaction" : number.format(entry.write_id);
   const cells = [
     entry.directory_count ? opener(name, (row) => toggle(row, entry, ask)) : name,
     timestamp(entry.time) || "—",
     entry.operation || entry.kinds.join(", ") || "—",
-    entry.run_token ? runLink(entry.run_token, instance) : entry.user || "—",
-    ...[entry.rows_inserted, entry.rows_updated, entry.rows_deleted].map((rows) => (rows === null ? "" : number.format(rows))),
+    rowsOf(entry),
     partitionsOf(entry),
     entry.bytes === null ? "" : size(entry.bytes),
     entry.seconds === null ? "" : entry.seconds < 100 ? `${entry.seconds.toFixed(1)} s` : duration(entry.seconds),
     entry.state,
   ];
-  return make("tr", { class: entry.write_id === null ? "compaction" : null }, cells.map((cell, column) =>
-    make("td", { class: COUNTS.includes(column) ? "number" : null }, cell)));
+  const kind = entry.write_id === null ? "compaction" : null;
+  const row = make("tr", { class: kind }, cells.map((cell, column) =>
+    make("td", { class: COUNTS.includes(column) ? "number" : null, "data-head": VERSION_HEADS[column] }, cell)));
+  const by = entry.run_token ? [runLinks(entry.run_token, instance, entry.run_id)].flat() : entry.user ? [entry.user] : null;
+  return by === null ? [row] : [row, make("tr", { class: "by" }, make("td", { colspan: VERSION_HEADS.length }, "by ", ...by))];
+}
+
+function rowsOf(entry) {
+  const told = [["rows_inserted", "inserted"], ["rows_updated", "updated"], ["rows_deleted", "deleted"]]
+    .filter(([field]) => entry[field]);
+  if (told.length) return told.map(([field, what]) => `${number.format(entry[field])} ${what}`).join(", ");
+  return entry.rows_inserted === null ? "" : "none";
 }
 
 function opener(name, open) {
@@ -137,12 +147,14 @@ async function toggle(row, entry, ask) {
   const button = row.querySelector(".opener");
   const isOpen = button.getAttribute("aria-expanded") === "true";
   button.setAttribute("aria-expanded", String(!isOpen));
+  const by = row.nextElementSibling;
+  const above = by !== null && by.classList.contains("by") ? by : row;
   if (isOpen) {
-    row.nextElementSibling.remove();
+    above.nextElementSibling.remove();
     return;
   }
   const place = make("td", { colspan: VERSION_HEADS.length }, make("p", { class: "quiet" }, "Reading…"));
-  row.after(make("tr", { class: "below" }, place));
+  above.after(make("tr", { class: "below" }, place));
   // Of a compaction all is known already.
   const answer = entry.write_id === null
     ? { directories: entry.directories, error: null }
@@ -192,7 +204,7 @@ function showHistory(history, ask) {
   } else if (!history.entries.length) {
     place.append(make("p", { class: "picture waiting" }, "Nobody has written to it yet."));
   } else {
-    place.append(picture(history.entries), legend());
+    place.append(followedPicture(history.entries), legend());
     byId("versions").replaceChildren(...versions(history, ask));
   }
 }

@@ -48,42 +48,53 @@ const now = () => Date.now() / 1000;
 const age = (time) => (time === null ? "" : duration(now() - time));
 const timestamp = (time) => (time === null ? "" : calendar.format(time * 1000));
 
-// "dag/run/task/map index", behind "airflow:" where it has an id, before "#2" where a script has statements: only the first and the last two parts are sure to be free of slashes.
-function run(token) {
-  const parts = token.replace(/#\d+$/, "").split("/");
-  if (parts.length < 4) return { task: token, run: "" };
-  const index = parts[parts.length - 1] === "-1" ? "" : `[${parts[parts.length - 1]}]`;
+// "dag/run/task/map index", behind "airflow:" where it has an id, before "#2" where a script has statements: only the first and the last two parts are sure to be free of slashes. Where once_per stands for the run, a write tells the run beside it.
+function runOf(token, runId = null) {
+  const parts = token.replace(/^source of /, "").replace(/#\d+$/, "").split("/");
+  // The metastore keeps the beginning of a long one.
+  if (parts.length < 4 || /~[0-9a-f]{16}$/.test(token)) return null;
   const [dag, airflow] = parts[0].split(":").reverse();
+  const [task, index] = parts.slice(-2);
+  const told = parts.slice(1, -2).join("/");
   return {
-    task: `${airflow ? `${airflow}: ` : ""}${dag} › ${parts[parts.length - 2]}${index}`,
-    run: parts.slice(1, -2).join("/"),
+    dag, task, index, airflow: airflow || "", run: runId || told,
+    oncePer: runId === null || runId === told ? null : told,
+    name: `${airflow ? `${airflow}: ` : ""}${dag} › ${task}${index === "-1" ? "" : `[${index}]`}`,
   };
 }
 
-// Where Airflow shows the task: below the address that this page is below, too.
-function runAddress(token, instance) {
-  const parts = token.replace(/#\d+$/, "").split("/");
-  const [dag, airflow] = parts[0].split(":").reverse();
-  if (parts.length < 4 || (airflow || "") !== instance) return null;
-  const [task, index] = parts.slice(-2);
-  const steps = ["..", "dags", dag, "runs", parts.slice(1, -2).join("/"), "tasks", task];
-  if (index !== "-1") steps.push("mapped", index);
-  return new URL(steps.map((step) => (step === ".." ? step : encodeURIComponent(step))).join("/"), document.baseURI).href;
+const taskName = (token) => (runOf(token) || { name: token }).name;
+
+// Below the address that this page is below, too.
+const airflowAddress = (...steps) => new URL(`../${steps.map(encodeURIComponent).join("/")}`, document.baseURI).href;
+
+const airflowLink = (text, ...steps) => {
+  const address = airflowAddress(...steps);
+  return make("a", { href: address, target: "_top", title: text, onclick: (event) => leave(event, address) }, text);
+};
+
+// The task and its run, each with its page where it is one of this Airflow.
+function runLinks(token, instance, runId = null) {
+  const run = runOf(token, runId);
+  if (run === null) return token;
+  const own = run.airflow === instance;
+  const link = (text, ...steps) => (own ? airflowLink(text, ...steps) : text);
+  const mapped = run.index === "-1" ? [] : ["mapped", run.index];
+  const steps = ["dags", run.dag, "runs", run.run];
+  return [
+    link(run.name, ...steps, "tasks", run.task, ...mapped),
+    make("small", { class: "run" }, link(run.run, ...steps), run.oncePer === null ? "" : ` once per ${run.oncePer}`),
+  ];
 }
 
-function runLink(token, instance) {
-  const address = runAddress(token, instance);
-  if (address === null) return run(token).task;
-  return make("a", { href: address, target: "_top", title: run(token).run, onclick: (event) => leave(event, address) }, run(token).task);
-}
-
-// A frame of Airflow's may not turn the window to another page; a link of the window itself may.
-function leave(event, address) {
+// A frame of Airflow's may not turn the window to another page, or save a file; a link of the window itself may.
+function leave(event, address, download = null) {
   try {
     if (window.parent === window) return;
     const link = window.parent.document.createElement("a");
     link.href = address;
-    link.target = event.ctrlKey || event.metaKey || event.shiftKey ? "_blank" : "_self";
+    if (download !== null) link.download = download;
+    else link.target = event.ctrlKey || event.metaKey || event.shiftKey ? "_blank" : "_self";
     event.preventDefault();
     link.click();
   } catch {
@@ -91,27 +102,42 @@ function leave(event, address) {
   }
 }
 
-const holder = (txn) => (txn.run_token ? run(txn.run_token).task : txn.user);
+const holder = (txn) => (txn.run_token ? taskName(txn.run_token) : txn.user);
 
 function score(points) {
   const level = points >= 80 ? "good" : points >= 50 ? "fair" : "poor";
   return make("span", { class: `score ${level}` }, String(points));
 }
 
-async function ask(path) {
+async function ask(path, body = null) {
+  const headers = { Accept: "application/json" };
+  if (body !== null) headers["Content-Type"] = "application/json";
   let answer;
   try {
-    answer = await fetch(path, { credentials: "same-origin", headers: { Accept: "application/json" } });
+    answer = await fetch(path, {
+      credentials: "same-origin", headers,
+      ...(body === null ? {} : { method: "POST", body: JSON.stringify(body) }),
+    });
   } catch {
     throw { id: "NoAnswer", message: "Airflow does not answer.", remedy: "Check that its API server runs." };
   }
   if (answer.ok) return answer.json();
   const known = {
     401: { id: "NotSignedIn", message: "You are not signed in any more.", remedy: "Sign in to Airflow, then open this page again." },
-    403: { id: "Forbidden", message: "You may not look at these tables.", remedy: "Ask for the permission to read assets in Airflow." },
+    403: body === null
+      ? { id: "Forbidden", message: "You may not look at these tables.", remedy: "Ask for the permission to read assets in Airflow." }
+      : { id: "Forbidden", message: "You may not start this.", remedy: "Ask for the permission to trigger the DAG in Airflow." },
     404: { id: "NotFound", message: "It is not there (any more).", remedy: "" },
   };
-  throw known[answer.status] || { id: `Status ${answer.status}`, message: "Airflow could not answer.", remedy: "See the log of its API server." };
+  throw known[answer.status] || {
+    id: `Status ${answer.status}`, message: "Airflow could not answer.", remedy: await said(answer) || "See the log of its API server.",
+  };
+}
+
+// What Airflow has against a request.
+async function said(answer) {
+  const { detail } = await answer.json().catch(() => ({}));
+  return typeof detail === "string" ? detail : "";
 }
 
 const trouble = (error) => [

@@ -60,11 +60,17 @@ class Measuring:
         self._tried_at: float | None = None
         self._lock = threading.Lock()
 
-    def look(self) -> Measured:
-        """What is known; measures again in the background when that is too old."""
+    def look(self, *, anew: bool = False) -> Measured:
+        """What is known; measures again in the background when that is too old.
+
+        Args:
+            anew: Somebody wants it measured again, whatever its age. That is done as long as the
+                server is left alone for half of the time.
+        """
         with self._lock:
             now = self._clock()
-            due = self._tried_at is None or now - self._tried_at >= self._refresh_seconds
+            age = self._known.seconds or 0 if anew else self._refresh_seconds
+            due = self._tried_at is None or now - self._tried_at >= age
             if due and not self._known.running:
                 self._known = replace(self._known, running=True, done=0)
                 threading.Thread(target=self._run, name="hiveacid-health", daemon=True).start()

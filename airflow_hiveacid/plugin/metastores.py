@@ -142,6 +142,12 @@ def metastore_of(conn_id: str) -> Metastore:
     return Metastore(conn_id, conf.getfloat(_SECTION, "page_refresh_seconds", fallback=60.0))
 
 
+def page_dag() -> str | None:
+    """The DAG that the page's buttons start."""
+    configured: str = conf.get(_SECTION, "page_dag", fallback="")
+    return configured.strip() or None
+
+
 def instance_id() -> str:
     """How the tokens of this Airflow's runs begin, where several work on one metastore."""
     configured: str = conf.get(_SECTION, "instance_id", fallback="")

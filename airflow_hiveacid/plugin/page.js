@@ -1,17 +1,5 @@
 // The list of tables: what is asked for, how it is shown, and how it stays fresh.
 
-const COLUMNS = [
-  { sort: "score", head: "Score", hint: "0 to 100, the worst first", cell: (row) => score(row.score) },
-  { sort: "table", head: "Table", cell: nameCell },
-  { sort: "deltas", head: "Deltas", number: true, down: true, cell: deltasCell },
-  { sort: "bytes", head: "Size", number: true, down: true, cell: sizeCell },
-  { sort: "delete_ratio", head: "Deletes", hint: "Deletes, as a share of all that is read", number: true, down: true, cell: (row) => (row.broken ? "—" : percent(row.delete_ratio)) },
-  { sort: "base", head: "Base age", hint: "Age of the oldest base", number: true, cell: (row) => (row.base_written_at === null ? "—" : age(row.base_written_at)) },
-  { sort: "obsolete", head: "Obsolete", hint: "What waits to be cleaned", number: true, down: true, cell: (row) => (row.obsolete_bytes ? size(row.obsolete_bytes) : "—") },
-  { sort: "txn", head: "Oldest transaction", cell: txnCell },
-  { sort: "queue", head: "Queue", down: true, cell: queueCell },
-  { sort: null, head: "What the policy would do", cell: verdictCell },
-];
 const FILTERS = [["all", "All"], ["needs", "Worth compacting"], ["busy", "In use"], ["queued", "In the queue"], ["failed", "Failing"]];
 const SIZE = 50;
 const SOON = 1000;
@@ -62,63 +50,20 @@ function wearColours() {
   }
 }
 
-function nameCell(row) {
-  const dot = row.table.indexOf(".");
-  return make("button", { type: "button", class: "name", title: row.table, onclick: () => open(row.table) },
-    make("span", { class: "database" }, row.table.slice(0, dot + 1)), row.table.slice(dot + 1));
-}
-
-function deltasCell(row) {
-  if (row.broken) return "—";
-  const most = row.partitions > 1 ? `at most ${number.format(row.max_deltas)} in a partition` : null;
-  return make("span", { title: most }, number.format(row.deltas));
-}
-
-function sizeCell(row) {
-  if (row.broken) return "—";
-  const all = row.base_bytes + row.delta_bytes;
-  const share = all ? Math.round((40 * row.delta_bytes) / all) : 0;
-  return [
-    size(all),
-    draw("svg", { class: "share", viewBox: "0 0 40 4", "aria-hidden": "true" },
-      draw("title", {}, `${size(row.delta_bytes)} of it deltas`),
-      draw("rect", { class: "rest", width: 40, height: 4, rx: 2 }),
-      draw("rect", { class: "part", width: share, height: 4, rx: 2 })),
-  ];
-}
-
-function txnCell(row) {
-  const txn = row.oldest_txn;
-  if (txn === null) return "—";
-  const old = txn.opened_at !== null && now() - txn.opened_at > 3600;
-  return make("span", { class: "clamped" },
-    make("span", { class: old ? "warned" : "" }, age(txn.opened_at) || "?"), ` ${holder(txn)}`);
-}
-
-function queueCell(row) {
-  if (!row.failed && !row.unfinished) return "—";
-  const waiting = row.unfinished ? `${row.unfinished} waiting` : "";
-  const failed = row.failed ? make("span", { class: "warned" }, `${row.failed} failed`) : "";
-  return make("span", { class: "clamped" }, failed, failed && waiting ? ", " : "", waiting);
-}
-
-function verdictCell(row) {
-  const kind = row.broken ? "problem" : "quiet";
-  if (row.need === null) return make("span", { class: `clamped ${kind}`, title: row.verdict }, row.verdict);
-  const many = row.needs > 1 ? ` × ${number.format(row.needs)}` : "";
-  return make("span", { class: "clamped", title: row.verdict },
-    make("span", { class: "kind" }, `${row.need.type}${many}`), row.need.reason);
-}
-
 function heads() {
-  byId("head").replaceChildren(...COLUMNS.map((column) => {
+  const shown = columns();
+  const wide = widths(shown);
+  document.querySelector("#list > table").style.minWidth = wide.least;
+  byId("head").replaceChildren(...shown.map((column) => {
     const on = column.sort === state.sort;
     const sorted = on ? (state.descending ? "descending" : "ascending") : null;
-    return make("th", { scope: "col", "aria-sort": sorted, class: column.number ? "number" : null },
+    const head = make("th", { scope: "col", "aria-sort": sorted, class: column.number ? "number" : null },
       column.sort === null
         ? column.head
         : make("button", { type: "button", title: column.hint || null, "data-sort": column.sort, onclick: () => sortBy(column) },
           column.head, make("i", { "aria-hidden": "true" }, on ? (state.descending ? " ↓" : " ↑") : "")));
+    head.style.width = wide.of(column);
+    return head;
   }));
 }
 
@@ -138,12 +83,14 @@ function change(more) {
 const wanted = () =>
   new URLSearchParams(Object.entries(state).filter(([, value]) => value !== ""));
 
-async function load() {
+const address = (name) => `api/${dag ? `dags/${encodeURIComponent(dag)}/` : ""}${name}?${wanted()}`;
+
+async function load(anew = false) {
   clearTimeout(timer);
   const turn = (asked += 1);
   let wait = LATER;
   try {
-    const answer = await ask(`api/${dag ? `dags/${encodeURIComponent(dag)}/` : ""}tables?size=${SIZE}&${wanted()}`);
+    const answer = await ask(`${address("tables")}&size=${SIZE}${anew ? "&anew=true" : ""}`);
     if (turn !== asked) return;
     // Another process of Airflow answers, and has not measured yet: what is shown is better.
     if (answer.measured || shown === null || !shown.measured) show(answer);
@@ -207,16 +154,17 @@ function rows(listed) {
   byId("message").hidden = true;
   const focused = document.activeElement && document.activeElement.closest("tr");
   const name = focused && focused.dataset.table;
+  const shownColumns = columns();
   byId("rows").replaceChildren(...listed.map((row) =>
     make("tr", { "data-table": row.table, class: row.table === opened ? "opened" : null, onclick: (event) => event.target.closest("button") || open(row.table) },
-      COLUMNS.map((column) => make("td", { class: column.number ? "number" : null }, column.cell(row))))));
+      shownColumns.map((column) => make("td", { class: column.number ? "number" : null }, column.cell(row))))));
   if (name) (byId("rows").querySelector(`[data-table="${CSS.escape(name)}"] button`) || byId("list")).focus();
 }
 
 function waiting() {
   byId("message").hidden = true;
   byId("rows").replaceChildren(...Array.from({ length: 12 }, () =>
-    make("tr", { class: "waiting", "aria-hidden": "true" }, COLUMNS.map(() => make("td", {}, make("i"))))));
+    make("tr", { class: "waiting", "aria-hidden": "true" }, columns().map(() => make("td", {}, make("i"))))));
 }
 
 function message(error) {
@@ -283,6 +231,8 @@ async function open(name) {
     aside.hidden = false;
     aside.scrollTop = 0;
     aside.focus({ preventScroll: true });
+    ask(`api/maintenance`).then((known) => opened === name && maintenance(
+      byId("maintenance"), known, health, state.connection || shown.connections[0], () => opened === name && measureAnew()));
     followStreams(byId("streams"), () => ask(`${path}/streams${query}`), () => opened === name);
     const tableHistory = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));
     if (opened === name) showHistory(tableHistory, (writeId) => ask(`${path}/versions/${writeId}${query}`));
@@ -293,6 +243,26 @@ async function open(name) {
     make("p", { class: "problem" }, trouble(error)));
     aside.hidden = false;
   }
+}
+
+// All of it, be it old or not.
+function measureAnew() {
+  load(true);
+  if (opened !== null) open(opened);
+}
+
+// With other columns, or other room for them.
+function redraw() {
+  heads();
+  if (shown === null || !shown.measured) waiting();
+  else if (shown.rows.length) rows(shown.rows);
+}
+
+function save(event) {
+  const file = new URL(address("tables.csv"), document.baseURI).href;
+  leave(event, file, "hive-acid-tables.csv");
+  // Alone the page may save a file itself.
+  if (!event.defaultPrevented) event.currentTarget.href = file;
 }
 
 function close() {
@@ -326,7 +296,17 @@ function start() {
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
   byId("previous").addEventListener("click", () => change({ page: state.page - 1 }));
   byId("next").addEventListener("click", () => change({ page: state.page + 1 }));
-  document.addEventListener("keydown", (event) => event.key === "Escape" && opened !== null && close());
+  byId("refresh").addEventListener("click", measureAnew);
+  byId("save").addEventListener("click", save);
+  byId("column-choice").append(...columnChoice(redraw));
+  for (const query of [NARROW, LAPTOP]) query.addEventListener("change", redraw);
+  const choice = byId("columns");
+  document.addEventListener("click", (event) => choice.contains(event.target) || (choice.open = false));
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    if (choice.open) choice.open = false;
+    else if (opened !== null) close();
+  });
   document.addEventListener("visibilitychange", () => document.hidden || load());
   setInterval(() => shown && status(shown), 1000);
   heads();

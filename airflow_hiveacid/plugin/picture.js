@@ -1,20 +1,34 @@
 // The history of a table as a picture: over its write ids, what each has written, how many deltas a
 // reader of that version opens, and what the compactions have put together.
 
-const WIDTH = 640;
-const HEIGHT = 244;
+const HEIGHT = 256;
 const LEFT = 52;
 const RIGHT = 8;
-const BYTES = { top: 34, bottom: 128 };
-const DELTAS = { top: 148, bottom: 202 };
-const SPANS = 210;
+const BYTES = { top: 42, bottom: 136 };
+const DELTAS = { top: 160, bottom: 214 };
+const SPANS = 222;
 const POSITIONS = 150;
+const WIDEST_BAR = 28;
+const ROOM_FOR_TEXT = 64;
 
-function picture(entries) {
+// As wide as there is room, so that its texts keep their size.
+function followedPicture(entries) {
+  const frame = make("div", { class: "picture-frame" });
+  let drawn = 0;
+  new ResizeObserver(([{ contentRect }]) => {
+    const width = Math.round(contentRect.width);
+    if (!width || width === drawn) return;
+    drawn = width;
+    frame.replaceChildren(picture(entries, width));
+  }).observe(frame);
+  return frame;
+}
+
+function picture(entries, width) {
   const positions = [...new Set(entries.map((entry) => entry.last_write_id))]
     .sort((a, b) => a - b)
     .slice(-POSITIONS);
-  const step = Math.min(36, (WIDTH - LEFT - RIGHT) / positions.length);
+  const step = (width - LEFT - RIGHT) / positions.length;
   const inView = entries.filter((entry) => entry.last_write_id >= positions[0]);
   const shown = directories(inView).filter((directory) => directory.state !== "aborted");
   const chart = {
@@ -29,7 +43,7 @@ function picture(entries) {
   };
   const svg = draw("svg", {
     class: "picture",
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    viewBox: `0 0 ${width} ${HEIGHT}`,
     role: "img",
     "aria-label": `Bytes and deltas over ${plural(positions.length, "write id")}, listed below`,
   });
@@ -93,20 +107,23 @@ function bars(chart, entries) {
     }
   }
   shapes.push(draw("line", { class: "ground", x1: LEFT, x2: chart.right, y1: BYTES.bottom, y2: BYTES.bottom }));
-  const half = chart.step / 2;
   const gap = Math.min(3, chart.step / 6);
+  const thick = Math.min(WIDEST_BAR, chart.step - gap);
   for (const sum of all) {
     const index = chart.indexOf.get(sum.writeId);
     const y = scale(sum.bytes);
     if (sum.kind === "base") {
       const x = chart.middle(index);
-      const radius = Math.max(2.5, Math.min(4.5, half));
+      const radius = Math.max(2.5, Math.min(4.5, chart.step / 2));
       shapes.push(draw("path", { class: "compacted", d: `M${x} ${y - radius}l${radius} ${radius}l${-radius} ${radius}l${-radius} ${-radius}z` }));
       continue;
     }
     const both = sums.has(`${sum.writeId} ${sum.kind === "delete" ? "insert" : "delete"}`);
-    const x = chart.left(index) + gap / 2 + (both && sum.kind === "delete" ? half - gap / 2 : 0);
-    const width = (both ? half - gap / 2 : chart.step - gap);
+    const width = both ? thick / 2 : thick;
+    const x = chart.middle(index) - thick / 2 + (both && sum.kind === "delete" ? width : 0);
+    if (chart.step >= ROOM_FOR_TEXT && !(both && sum.kind === "delete")) {
+      shapes.push(draw("text", { class: "tick middle", x: x + width / 2, y: y - 4 }, size(sum.bytes)));
+    }
     shapes.push(draw("rect", {
       class: `${sum.kind}${sum.gone ? " gone" : ""}`, x, width: Math.max(1, width), y, height: Math.max(1, BYTES.bottom - y),
     }));
@@ -154,7 +171,7 @@ function steps(chart, entries) {
   const last = counts.pop();
   const line = `${counts.map((count, index) => `${index ? "V" : `M${LEFT} `}${scale(count)}H${chart.left(index + 1)}`).join("")}V${scale(last)}`;
   return [
-    draw("text", { class: "axis", x: 0, y: DELTAS.top - 7 }, "Deltas a reader opens"),
+    draw("text", { class: "axis", x: 0, y: DELTAS.top - 9 }, "Deltas a reader opens"),
     draw("line", { class: "grid", x1: LEFT, x2: chart.right, y1: DELTAS.top, y2: DELTAS.top }),
     draw("text", { class: "tick end", x: LEFT - 6, y: DELTAS.top + 3.5 }, number.format(most)),
     draw("text", { class: "tick end", x: LEFT - 6, y: DELTAS.bottom + 3.5 }, "0"),
@@ -180,12 +197,12 @@ function compactions(chart, entries) {
     const x = chart.left(index + 1);
     const begin = chart.left(chart.first(mark.first));
     shapes.push(
-      draw("line", { class: `mark ${mark.kind}`, x1: x, x2: x, y1: BYTES.top - 16, y2: SPANS + 8 }),
+      draw("line", { class: `mark ${mark.kind}`, x1: x, x2: x, y1: BYTES.top - 25, y2: SPANS + 8 }),
       draw("rect", { class: `span ${mark.kind}`, x: begin, width: Math.max(2, x - begin), y: SPANS + (mark.kind === "major" ? 5 : 0), height: 3.5, rx: 1.5 }),
     );
     // Names must not run into each other.
     if (labelled - x > 40) {
-      shapes.push(draw("text", { class: `label ${mark.kind} end`, x: x - 4, y: BYTES.top - 9 }, mark.kind));
+      shapes.push(draw("text", { class: `label ${mark.kind} end`, x: x - 4, y: BYTES.top - 18 }, mark.kind));
       labelled = x;
     }
   }
@@ -215,7 +232,7 @@ function hints(chart, entries) {
         ...[["rows_inserted", "inserted"], ["rows_updated", "updated"], ["rows_deleted", "deleted"]]
           .map(([field, what]) => (entry[field] ? `${number.format(entry[field])} ${what}` : "")),
         timestamp(entry.time),
-        entry.run_token ? run(entry.run_token).task : entry.user || "",
+        entry.run_token ? taskName(entry.run_token) : entry.user || "",
         entry.state === "current" ? "" : entry.state,
         entry.proof || "",
       ].filter(Boolean).join(", "));

@@ -29,11 +29,13 @@ class HiveAcidPlugin(AirflowPlugin):
     # Relative, so that it holds below Airflow's own path, if it has one.
     external_views = [  # noqa: RUF012 (Airflow declares it as an attribute of instances)
         {
-            "name": _NAME,
+            # There is no room for more.
+            "name": "Hive ACID",
             "href": "hiveacid/",
             "url_route": "hiveacid",
             "destination": "nav",
-            "category": "browse",
+            # Beside Dags and Assets, where Airflow knows of that, and whatever other plugins there are.
+            "nav_top_level": True,
             **_ICONS,
         },
         {

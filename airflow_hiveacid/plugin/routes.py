@@ -5,7 +5,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
-from airflow.api_fastapi.core_api.security import requires_access_asset, requires_access_dag
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import (
+    GetUserDep,
+    requires_access_asset,
+    requires_access_dag,
+)
+from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
@@ -20,9 +26,10 @@ from airflow_hiveacid.plugin.metastores import (
     connection_ids,
     instance_id,
     metastore_of,
+    page_dag,
 )
 from airflow_hiveacid.plugin.page import CONTENT_SECURITY_POLICY, page
-from airflow_hiveacid.plugin.table_list import Show, Sort, TableQuery, listing
+from airflow_hiveacid.plugin.table_list import Show, Sort, TableQuery, listing, table_csv
 
 # Annotations stay real objects here: FastAPI must not have to look up their names.
 app = FastAPI(
@@ -96,21 +103,68 @@ def show_page() -> str:
     return page()
 
 
+def _known(metastore: OfMetastore, anew: bool = False) -> Measured:
+    return metastore.measuring.look(anew=anew)
+
+
+Known = Annotated[Measured, Depends(_known)]
+
+
+def _of_dag(dag_id: str, query: WantedTables) -> TableQuery:
+    return replace(query, patterns=tables_of_dag(dag_id))
+
+
+WantedTablesOfDag = Annotated[TableQuery, Depends(_of_dag)]
+
+
 @app.get("/api/tables")
-def list_tables(metastore: OfMetastore, query: WantedTables) -> dict[str, Any]:
-    """All tables."""
-    return _list(metastore.measuring.look(), query)
+def list_tables(known: Known, query: WantedTables) -> dict[str, Any]:
+    """All tables; anew=true has them measured again whatever the age of the figures."""
+    return _list(known, query)
+
+
+@app.get("/api/tables.csv")
+def download_tables(known: Known, query: WantedTables) -> Response:
+    """All tables that fit, on whatever page, as a file."""
+    return _download(known, query)
 
 
 @app.get(
     "/api/dags/{dag_id}/tables",
     dependencies=[Depends(_dag_id), Depends(requires_access_dag("GET"))],
 )
-def list_tables_of_dag(dag_id: str, metastore: OfMetastore, query: WantedTables) -> dict[str, Any]:
+def list_tables_of_dag(known: Known, query: WantedTablesOfDag) -> dict[str, Any]:
     """The tables that a DAG works on; all of them when it does not tell."""
-    patterns = tables_of_dag(dag_id)
-    return _list(metastore.measuring.look(), replace(query, patterns=patterns)) | {
-        "patterns": patterns
+    return _list(known, query) | {"patterns": query.patterns}
+
+
+@app.get(
+    "/api/dags/{dag_id}/tables.csv",
+    dependencies=[Depends(_dag_id), Depends(requires_access_dag("GET"))],
+)
+def download_tables_of_dag(known: Known, query: WantedTablesOfDag) -> Response:
+    """The same as a file."""
+    return _download(known, query)
+
+
+@app.get("/api/maintenance")
+def show_maintenance(request: Request, user: GetUserDep) -> dict[str, Any]:
+    """Which DAG the buttons start, and whether this user may; Airflow's own API starts it."""
+    dag_id = page_dag()
+    if dag_id is None:
+        return {"dag_id": None}
+    dag = DagModel.get_dagmodel(dag_id)
+    try:
+        requires_access_dag("POST", DagAccessEntity.RUN, dag_id)(request, user)
+        allowed = True
+    except HTTPException:
+        allowed = False
+    return {
+        "dag_id": dag_id,
+        "allowed": allowed,
+        # Who may not start it is not told whether it is there.
+        "there": allowed and dag is not None and not dag.is_stale,
+        "paused": allowed and dag is not None and dag.is_paused,
     }
 
 
@@ -118,7 +172,7 @@ def list_tables_of_dag(dag_id: str, metastore: OfMetastore, query: WantedTables)
 def show_table(table: str, metastore: OfMetastore) -> dict[str, Any]:
     """All that is known of the health of a table."""
     health: dict[str, Any] = codec.encode(_health(metastore, table))
-    return health
+    return health | {"instance": instance_id()}
 
 
 @app.get("/api/tables/{table}/history")
@@ -162,6 +216,14 @@ def _health(metastore: Metastore, table: str) -> TableHealth:
         if health.table == table:
             return health
     raise HTTPException(404, "There is no such table, or it was not measured yet.")
+
+
+def _download(known: Measured, query: TableQuery) -> Response:
+    return Response(
+        table_csv(known.tables or (), query),
+        media_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": 'attachment; filename="hive-acid-tables.csv"'},
+    )
 
 
 def _list(known: Measured, query: TableQuery) -> dict[str, Any]:

@@ -38,7 +38,7 @@ function streamParts(stream, instance) {
   return [
     make("p", { class: "stream", title: `Writes ${stream.tables.join(", ")}` },
       make("b", {}, stream.name), " ", streamState(stream),
-      stream.run_token ? [", ", runLink(stream.run_token, instance)] : ""),
+      stream.run_token ? [", ", ...[runLinks(stream.run_token, instance)].flat()] : ""),
     make("dl", { class: "facts" }, rows.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))),
   ];
 }

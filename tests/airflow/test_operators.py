@@ -148,6 +148,9 @@ def test_what_is_applied_once_can_be_said(spark_submit, context):
     operator = HiveAcidDeleteOperator(task_id="t", job=DELETE, once_per="2026-11-20")
     operator.execute(context)
     assert spark_submit.seen.job["run_token"] == "d/2026-11-20/t/-1"
+    assert spark_submit.seen.job["run_id"] == context["ti"].run_id
+    HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
+    assert spark_submit.seen.job["run_id"] is None
 
 
 @pytest.mark.parametrize("once_per", ["", " ", "None"])

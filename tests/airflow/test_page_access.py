@@ -1,5 +1,7 @@
 """The page's routes in Airflow's own API server: who may see what, and what cannot break it."""
 
+import csv
+import io
 import json
 import socket
 from types import SimpleNamespace
@@ -8,12 +10,15 @@ from urllib.parse import quote
 import pytest
 from airflow.api_fastapi.app import create_app, get_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.models.dagbundle import DagBundleModel
 from airflow.utils.db import initdb
+from airflow.utils.session import create_session
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.stream_state import StreamState
@@ -23,6 +28,11 @@ from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.storage import Storage
+
+try:
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+except ImportError:  # Before Airflow 3.2.
+    from airflow.models.dagbag import DagBag, sync_bag_to_db
 
 pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
 
@@ -66,7 +76,7 @@ def unreachable(table, write_id=None):
 @pytest.fixture
 def measured(airflow):
     """A metastore whose tables are known, and that does not answer any more."""
-    known = SimpleNamespace(look=lambda: Measured(TABLES, 1.0, 0.5))
+    known = SimpleNamespace(look=lambda anew=False: Measured(TABLES, 1.0, 0.5))
     fake = SimpleNamespace(
         measuring=known, history=unreachable, directories=unreachable, streams=unreachable
     )
@@ -79,6 +89,7 @@ def test_airflow_mounts_the_page_and_shows_its_two_views(browser):
     answer = browser.get("/api/v2/plugins", headers=bearer("admin")).json()
     (plugin,) = [plugin for plugin in answer["plugins"] if plugin["name"] == "hiveacid"]
     assert [view["destination"] for view in plugin["external_views"]] == ["nav", "dag"]
+    assert plugin["external_views"][0]["nav_top_level"] is True
     # A path of the server would leave out the one that Airflow itself may have.
     assert all(not view["href"].startswith("/") for view in plugin["external_views"])
     assert plugin["fastapi_apps"][0]["url_prefix"] == "/hiveacid"
@@ -88,12 +99,16 @@ def test_the_page_has_these_routes_and_no_others():
     assert {route.path for route in page_routes.app.routes} == {
         "/",
         "/api/tables",
+        "/api/tables.csv",
         "/api/dags/{dag_id}/tables",
+        "/api/dags/{dag_id}/tables.csv",
+        "/api/maintenance",
         "/api/tables/{table}",
         "/api/tables/{table}/history",
         "/api/tables/{table}/streams",
         "/api/tables/{table}/versions/{write_id}",
     }
+    # What the buttons start is started by Airflow's own API: nothing here changes anything.
     assert {method for route in ROUTES for method in route.methods} == {"GET"}
 
 
@@ -156,6 +171,88 @@ def test_names_travel_as_json_and_never_as_markup(browser):
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["rows"][0]["table"] == "shop.<b>bold</b>"
     assert "bold" not in browser.get("/hiveacid/", headers=bearer("viewer")).text
+
+
+@pytest.fixture(scope="module")
+def buttons(airflow):
+    """The DAG of the buttons, as Airflow knows it."""
+    bag = DagBag(example_dags() / "compact_or_clean.py")
+    with create_session() as session:
+        session.merge(DagBundleModel(name="examples"))
+        session.commit()
+        sync_bag_to_db(bag, "examples", None, session=session)
+    return "compact_or_clean"
+
+
+@pytest.mark.parametrize(("role", "allowed"), [("viewer", False), ("user", True), ("admin", True)])
+def test_only_who_may_trigger_the_dag_has_buttons(browser, buttons, role, allowed, monkeypatch):
+    path, headers = "/hiveacid/api/maintenance", bearer(role)
+    assert browser.get(path, headers=headers).json() == {"dag_id": None}
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_DAG", buttons)
+    told = browser.get(path, headers=headers).json()
+    assert (told["dag_id"], told["allowed"], told["there"]) == (buttons, allowed, allowed)
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_DAG", "no_such_dag")
+    assert browser.get(path, headers=headers).json()["there"] is False
+    run = browser.post(
+        f"/api/v2/dags/{buttons}/dagRuns",
+        json={"logical_date": None, "conf": {"action": "clean", "table": "shop.orders"}},
+        headers=headers,
+    )
+    assert run.status_code == (200 if allowed else 403)
+
+
+@pytest.mark.parametrize(
+    ("conf", "status"),
+    [
+        ({"action": "compact", "table": "shop.orders", "type": "major"}, 200),
+        # What looks like code stays a name, which no table has.
+        ({"action": "clean", "table": "shop.{{ 7 + 7 }}'; DROP TABLE x --"}, 200),
+        ({"action": "clean", "table": "shop.*"}, 400),
+        ({"action": "clean", "table": "*.orders"}, 400),
+        ({"action": "clean", "table": "shop.[a-z]"}, 400),
+        ({"action": "drop", "table": "shop.orders"}, 400),
+        ({"action": "compact", "table": "shop.orders", "type": "{{ 1 }}"}, 400),
+        ({"action": "compact", "table": "shop.orders", "connection": "other"}, 400),
+    ],
+)
+def test_a_button_means_one_table_and_what_the_dag_allows(browser, buttons, conf, status):
+    path, body = f"/api/v2/dags/{buttons}/dagRuns", {"logical_date": None, "conf": conf}
+    answer = browser.post(path, json=body, headers=bearer("user"))
+    assert answer.status_code == status
+    if status == 200:
+        assert answer.json()["conf"] == conf
+
+
+def test_another_site_cannot_press_the_buttons(browser, buttons):
+    # All that a form of another site can send: a cookie, if the browser gave it away, and text.
+    browser.cookies.set("_token", token("user"))
+    body = '{"logical_date": null, "conf": {"action": "compact", "table": "shop.orders"}}'
+    path = f"/api/v2/dags/{buttons}/dagRuns"
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        answer = browser.post(path, content=body, headers={"Content-Type": kind})
+        assert answer.status_code == 422
+
+
+def test_whatever_a_table_is_called_the_tasks_get_that_text(buttons):
+    dag = DagBag(example_dags() / f"{buttons}.py").dags[buttons]
+    name = "shop.{{ params.clear() }}' OR 1=1"
+    context = {"params": {"table": name, "type": "major", "connection": "hive_acid_default"}}
+    for task_id in ("compact", "clean"):
+        task = dag.get_task(task_id)
+        assert task.render_template(task.job, context).target == name
+    assert dag.get_task("clean").job.dry_run
+
+
+@pytest.mark.usefixtures("measured")
+def test_all_tables_are_a_file(browser):
+    answer = browser.get("/hiveacid/api/tables.csv?size=1&sort=table", headers=bearer("viewer"))
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"].startswith("attachment")
+    first, *rows = csv.DictReader(io.StringIO(answer.text))
+    assert (first["table"], first["deltas"]) == ("shop.<b>bold</b>", "0")
+    assert [row["table"] for row in rows] == ["shop.orders"]
+    only = browser.get("/hiveacid/api/tables.csv?text=bold", headers=bearer("viewer"))
+    assert len(only.text.splitlines()) == 2
 
 
 @pytest.mark.usefixtures("measured")

@@ -1,5 +1,7 @@
 """What the page lists: measured in the background, filtered, sorted; and which tables a DAG names."""
 
+import csv
+import io
 import itertools
 import subprocess
 import sys
@@ -35,7 +37,7 @@ from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth
 from airflow_hiveacid.plugin.dag_tables import tables_of
 from airflow_hiveacid.plugin.measuring import Measuring
-from airflow_hiveacid.plugin.table_list import TableQuery, listing
+from airflow_hiveacid.plugin.table_list import TableQuery, listing, table_csv
 
 try:
     from airflow.dag_processing.dagbag import DagBag
@@ -111,10 +113,41 @@ def test_the_counts_tell_what_each_filter_would_show():
     ]
 
 
+def test_the_queue_is_told_by_the_names_of_its_states():
+    entries = [
+        QueueEntry(id=number, partition=None, type="major", state=state)
+        for number, state in enumerate(
+            ["ready for cleaning", "working", "ready for cleaning", "failed"]
+        )
+    ]
+    (row,) = listing([replace(TABLES[0], queue=tuple(entries))], TableQuery())["rows"]
+    assert row["queue"] == [
+        {"state": "failed", "count": 1, "failed": True},
+        {"state": "ready for cleaning", "count": 2, "failed": False},
+        {"state": "working", "count": 1, "failed": False},
+    ]
+
+
+def test_the_file_has_all_pages_in_their_order():
+    text = table_csv(TABLES, TableQuery(sort="table", descending=True, size=1, page=3))
+    assert [row["table"] for row in csv.DictReader(io.StringIO(text))] == [
+        "b.slow", "b.lost", "b.busy", "a.wide", "a.calm",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["=1+1.x", "+a.b", "-a.b", "@sum.x", "\ta.b"])
+def test_no_name_becomes_a_formula_of_a_spreadsheet(name):
+    table = replace(TABLES[2], table=name, verdict='=cmd|"/c calc"!A1')
+    (row,) = csv.DictReader(io.StringIO(table_csv([table], TableQuery())))
+    assert row["table"] == f"'{name}"
+    assert row["verdict"].startswith("'=")
+    assert row["oldest_txn_by"] == "jane@h"
+
+
 def test_a_row_tells_the_first_need_and_leaves_long_lists_to_the_details():
     (row,) = listing(TABLES, TableQuery(show="needs"))["rows"]
     assert (row["needs"], row["need"]["reason"]) == (1, "Many deltas.")
-    assert not {"penalties", "queue"} & row.keys()
+    assert not {"penalties", "error"} & row.keys()
 
 
 @given(
@@ -172,6 +205,26 @@ def test_nobody_waits_for_a_measurement(eventually):
     go.set()
     assert settled(measuring, eventually).at == 1060.0
     assert runs == [True, True]
+
+
+def test_somebody_may_have_it_measured_again_but_not_without_end(eventually):
+    clock, runs = Clock(), []
+
+    def measure():
+        runs.append(clock.now)
+        clock.now += 3
+        yield TABLES[0]
+
+    measuring = Measuring(measure, 60, clock)
+    measuring.look()
+    assert settled(measuring, eventually).seconds == 3
+    clock.now += 2
+    assert not measuring.look(anew=True).running
+    clock.now += 1
+    assert not measuring.look().running
+    measuring.look(anew=True)
+    settled(measuring, eventually)
+    assert runs == [1000, 1006]
 
 
 def test_an_error_is_told_beside_what_was_known_and_goes_by_itself(eventually):

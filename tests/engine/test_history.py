@@ -23,27 +23,28 @@ def test_what_jobs_did_is_told_before_and_after_their_directories_go(
 ) -> None:
     case = make()
 
-    def run(token: str) -> AcidTable:
-        options = WriteOptions(run_token=token)
+    def run(token: str, run_id: str | None = None) -> AcidTable:
+        options = WriteOptions(run_token=token, run_id=run_id)
         return AcidTable(case.name, case.uri, spark=case.spark, options=options)
 
     with run("d/r1/append/-1") as table:
         table.append(case.frame((1, "a", "x"), (2, "b", "x")))
-    with run("d/r2/delete/-1") as table:
+    with run("d/today/delete/-1", "manual__2") as table:
         table.delete("id = 2")
-    case.compact("major")
+    with run("d/today/compact/-1", "manual__3") as table:
+        table.compact("major")
     health = HealthMeter(case.client)
 
     def told() -> list[tuple[object, ...]]:
         return [
-            (entry.write_id, entry.operation, _rows(entry), entry.state.value, entry.run_token)
+            (entry.write_id, entry.operation, _rows(entry), entry.state.value, _run(entry))
             for entry in table_history(case.client, case.ref)
         ]
 
     assert told() == [
-        (None, "major", (None, None), "current", None),
-        (2, "delete", (0, 1), "merged", "d/r2/delete/-1"),
-        (1, "insert", (2, 0), "merged", "d/r1/append/-1"),
+        (None, "major", (None, None), "current", ("d/today/compact/-1", "manual__3")),
+        (2, "delete", (0, 1), "merged", ("d/today/delete/-1", "manual__2")),
+        (1, "insert", (2, 0), "merged", ("d/r1/append/-1", None)),
     ]
     (before,) = health.measure(tables=[case.name])
     assert (before.obsolete_directories, before.deltas) == (2, 0)
@@ -52,9 +53,9 @@ def test_what_jobs_did_is_told_before_and_after_their_directories_go(
     clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
     # What the compaction has taken over says it as well as the notes on the runs.
     kept = [
-        (None, "major", (None, None), "current", None),
-        (2, "delete", (0, 1), "cleaned", "d/r2/delete/-1"),
-        (1, "insert", (2, 0), "cleaned", "d/r1/append/-1"),
+        (None, "major", (None, None), "current", ("d/today/compact/-1", "manual__3")),
+        (2, "delete", (0, 1), "cleaned", ("d/today/delete/-1", "manual__2")),
+        (1, "insert", (2, 0), "cleaned", ("d/r1/append/-1", None)),
     ]
     assert told() == kept
     shutil.rmtree(folder(case.client.get_table(case.ref)) / RUN_NOTES)
@@ -78,6 +79,10 @@ def test_what_jobs_did_is_told_before_and_after_their_directories_go(
         detail = table.detail()
     assert (detail.newest_version, detail.oldest_version, detail.files) == (3, 3, 1)
     assert detail.last_compaction is not None
+
+
+def _run(entry: HistoryEntry) -> tuple[str | None, str | None]:
+    return entry.run_token, entry.run_id
 
 
 def _rows(entry: HistoryEntry) -> tuple[int | None, int | None]:

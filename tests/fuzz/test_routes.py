@@ -21,7 +21,8 @@ ADDRESSES = (
     "/", "/api/tables", "/api/tables?database=shop&text=a&show=problems&sort=score&descending=true",
     "/api/tables?page=1&size=50", "/api/tables/shop.orders", "/api/tables/shop.orders/history",
     "/api/tables/shop.orders?connection=hive_acid_default", "/api/dags/some_dag/tables?sort=table",
-    "/api/tables/shop.orders/versions/7",
+    "/api/tables/shop.orders/versions/7", "/api/tables.csv?text=a", "/api/maintenance",
+    "/api/tables?anew=true",
 )  # fmt: skip
 LINES = (
     ["inspect", "{folder}", "--write-ids", "shop.t:5:3:3,5-7:1,2"],
@@ -49,7 +50,7 @@ def get():
         raise MetastoreUnreachable("No metastore answers.")
 
     fake = SimpleNamespace(
-        measuring=SimpleNamespace(look=lambda: Measured(tables, 1.0, 0.5)),
+        measuring=SimpleNamespace(look=lambda anew=False: Measured(tables, 1.0, 0.5)),
         history=unreachable,
         directories=unreachable,
     )

@@ -4,26 +4,20 @@ What it looks like is left in build/page.
 """
 
 import json
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.storage import Storage
-from tests.live.airflow_processes import AirflowProcesses
 from tests.live.chromium import Chromium
+from tests.live.page_airflow import DETAILS, FRAME, PICTURES, ROWS, PageAirflow
 from tests.live.page_tables import make_busy, make_many, make_streams, make_three
 
 pytestmark = [
@@ -31,12 +25,8 @@ pytestmark = [
     pytest.mark.skipif(Chromium.program() is None, reason="needs Chromium"),
     pytest.mark.timeout(1800),
 ]
-PICTURES = Path("build/page")
 MANY = 2000
 HOSTILE = "<img src=x onerror=parent.hacked=hacked=1>"
-FRAME = "document.querySelector('iframe')?.contentDocument?"
-ROWS = "querySelectorAll('#rows tr:not(.waiting)').length"
-DETAILS = "querySelector('#details:not([hidden]) svg.picture')"
 SHIFTS = """
 new Promise((tell) => {
   let sum = 0;
@@ -46,87 +36,6 @@ new Promise((tell) => {
   setTimeout(() => tell(sum), 200);
 })
 """
-
-
-class Airflow:
-    """An Airflow that asks for passwords, with a viewer and somebody who may do nothing."""
-
-    def __init__(self, home: Path, metastore: EmbeddedMetastore) -> None:
-        host, port = metastore.uri.removeprefix("thrift://").split(":")
-        connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
-        settings = {
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,jane:viewer,guest:",
-            "AIRFLOW__HIVE_ACID__PAGE_REFRESH_SECONDS": "2",
-            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": "http://localhost:9/execution/",
-        }
-        self.processes = AirflowProcesses(
-            home,
-            sorted(example_dags().glob("*.py")),
-            connections={"hive_acid_default": connection},
-            environment=settings,
-        )
-        self.url = self.processes.api.url
-        self._passwords = home / "simple_auth_manager_passwords.json.generated"
-
-    def start(self) -> None:
-        self.processes.cli("db", "migrate")
-        self.processes.cli("dags", "reserialize")
-        self.processes.start("api-server")
-
-    def restart(self) -> None:
-        """A new process, which knows nothing of any table."""
-        self.processes.kill("api-server")
-        self.processes.start("api-server")
-
-    def token(self, user: str) -> str:
-        passwords = json.loads(self._passwords.read_text())
-        body = json.dumps({"username": user, "password": passwords[user]}).encode()
-        request = urllib.request.Request(
-            f"{self.url}/auth/token", body, {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return str(json.load(answer)["access_token"])
-
-    def ask(self, path: str, user: str | None = "jane") -> tuple[int, Any]:
-        """The status and the answer."""
-        headers = {} if user is None else {"Authorization": f"Bearer {self.token(user)}"}
-        request = urllib.request.Request(f"{self.url}/hiveacid/{path}", headers=headers)
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                text = answer.read().decode()
-                plain = answer.headers["content-type"].startswith("text/html")
-                return answer.status, text if plain else json.loads(text)
-        except urllib.error.HTTPError as error:
-            return error.code, None
-
-
-@pytest.fixture(scope="module")
-def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    with EmbeddedMetastore(directory=tmp_path_factory.mktemp("hms")) as metastore:
-        yield metastore
-
-
-@pytest.fixture(scope="module")
-def airflow(
-    metastore: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Airflow]:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    airflow = Airflow(tmp_path_factory.mktemp("airflow") / "home", metastore)
-    try:
-        airflow.start()
-        yield airflow
-    finally:
-        airflow.processes.stop()
-
-
-@pytest.fixture
-def browser(airflow: Airflow, tmp_path: Path) -> Iterator[Chromium]:
-    """Jane's browser; a page that complains of anything fails the test."""
-    with Chromium(tmp_path / "profile") as browser:
-        browser.cookie(airflow.url, "_token", airflow.token("jane"))
-        yield browser
-        assert browser.complaints == []
 
 
 @contextmanager
@@ -146,19 +55,7 @@ def held(options: MetastoreOptions, *tables: str) -> Iterator[None]:
         yield
 
 
-def measured(airflow: Airflow, count: int, show: str = "all") -> dict[str, Any]:
-    """The list, as soon as so many tables of a kind are in it."""
-    deadline = time.monotonic() + 600
-    while True:
-        status, answer = airflow.ask("api/tables")
-        assert status == 200
-        if answer["measured"] and answer["counts"][show] == count:
-            return dict(answer)
-        assert time.monotonic() < deadline, answer
-        time.sleep(0.2)
-
-
-def test_only_who_may_see_assets_gets_in(airflow: Airflow) -> None:
+def test_only_who_may_see_assets_gets_in(airflow: PageAirflow) -> None:
     for path in (
         "",
         "api/tables",
@@ -173,8 +70,8 @@ def test_only_who_may_see_assets_gets_in(airflow: Airflow) -> None:
     assert airflow.ask("")[0] == 200
 
 
-def test_a_metastore_without_tables(airflow: Airflow, browser: Chromium) -> None:
-    measured(airflow, 0)
+def test_a_metastore_without_tables(airflow: PageAirflow, browser: Chromium) -> None:
+    airflow.measured(0)
     browser.open(f"{airflow.url}/plugin/hiveacid")
     browser.wait_until(f"{FRAME}.querySelector('#message:not([hidden])')")
     text = browser.evaluate(f"{FRAME}.querySelector('#message').innerText")
@@ -182,11 +79,13 @@ def test_a_metastore_without_tables(airflow: Airflow, browser: Chromium) -> None
     browser.screenshot(PICTURES / "empty.png")
 
 
-def test_three_tables(airflow: Airflow, metastore: EmbeddedMetastore, browser: Chromium) -> None:
+def test_three_tables(
+    airflow: PageAirflow, metastore: EmbeddedMetastore, browser: Chromium
+) -> None:
     with MetastoreClient(metastore.options) as client:
         make_three(client)
     with held(metastore.options, "default.orders"):
-        measured(airflow, 1, "busy")
+        airflow.measured(1, "busy")
         for scheme in ("light", "dark"):
             browser.prefer(scheme)
             browser.open(f"{airflow.url}/plugin/hiveacid?table=default.orders")
@@ -208,13 +107,13 @@ def test_three_tables(airflow: Airflow, metastore: EmbeddedMetastore, browser: C
 
 
 def test_the_streams_of_a_table_are_followed_while_one_of_them_runs(
-    airflow: Airflow, metastore: EmbeddedMetastore, browser: Chromium
+    airflow: PageAirflow, metastore: EmbeddedMetastore, browser: Chromium
 ) -> None:
     with MetastoreClient(metastore.options) as client:
         storage = Storage.of(client.get_table(TableRef("default", "customers")).folder)
     for state in make_streams():
         StreamPlaces(storage, state.name).tell(state)
-    measured(airflow, 3)
+    airflow.measured(3)
     section = f"{FRAME}.querySelector('#streams')?.innerText"
     for scheme in ("light", "dark"):
         browser.prefer(scheme)
@@ -238,7 +137,7 @@ def test_the_streams_of_a_table_are_followed_while_one_of_them_runs(
     browser.wait_until("location.pathname.startsWith('/dags/streamed_orders/')")
 
 
-def test_a_dag_has_a_tab_with_its_own_tables(airflow: Airflow, browser: Chromium) -> None:
+def test_a_dag_has_a_tab_with_its_own_tables(airflow: PageAirflow, browser: Chromium) -> None:
     browser.open(f"{airflow.url}/dags/event_driven_compaction/plugin/hiveacid-dag")
     browser.wait_until(f"{FRAME}.{ROWS} === 2")
     scope = browser.evaluate(f"{FRAME}.querySelector('#scope')?.innerText")
@@ -256,7 +155,7 @@ def test_a_dag_has_a_tab_with_its_own_tables(airflow: Airflow, browser: Chromium
     browser.screenshot(PICTURES / "dag.png")
 
 
-def test_it_is_used_by_the_keyboard(airflow: Airflow, browser: Chromium) -> None:
+def test_it_is_used_by_the_keyboard(airflow: PageAirflow, browser: Chromium) -> None:
     browser.open(f"{airflow.url}/hiveacid/")
     browser.wait_until(f"document.{ROWS} === 3")
     focused = "document.activeElement.innerText"
@@ -274,7 +173,9 @@ def test_it_is_used_by_the_keyboard(airflow: Airflow, browser: Chromium) -> None
     assert browser.evaluate(focused) == "default.orders"
 
 
-def test_sorting_and_filtering_are_kept_in_the_address(airflow: Airflow, browser: Chromium) -> None:
+def test_sorting_and_filtering_are_kept_in_the_address(
+    airflow: PageAirflow, browser: Chromium
+) -> None:
     browser.open(f"{airflow.url}/hiveacid/")
     browser.wait_until(f"document.{ROWS} === 3")
     first = "document.querySelector('#rows .name').innerText"
@@ -291,19 +192,19 @@ def test_sorting_and_filtering_are_kept_in_the_address(airflow: Airflow, browser
 
 
 def test_names_of_others_stay_text(
-    airflow: Airflow, metastore: EmbeddedMetastore, browser: Chromium
+    airflow: PageAirflow, metastore: EmbeddedMetastore, browser: Chromium
 ) -> None:
     with MetastoreClient(metastore.options) as client:
         table = TableRef("default", "customers")
         with Transaction(client, reads=[table], user=HOSTILE):
-            measured(airflow, 1, "busy")
+            airflow.measured(1, "busy")
             browser.open(f"{airflow.url}/hiveacid/?table=default.customers")
             browser.wait_until(f"document.body?.innerText.includes({json.dumps(HOSTILE)})")
     assert browser.evaluate("window.hacked === undefined && !document.querySelector('img')")
 
 
 def test_two_thousand_tables(
-    airflow: Airflow, metastore: EmbeddedMetastore, browser: Chromium
+    airflow: PageAirflow, metastore: EmbeddedMetastore, browser: Chromium
 ) -> None:
     make_many(metastore.options, MANY)
     airflow.restart()
@@ -311,7 +212,7 @@ def test_two_thousand_tables(
     browser.open(f"{airflow.url}/hiveacid/")
     browser.wait_until(f"document.{ROWS} === 50", 300)
     assert browser.evaluate(SHIFTS) < 0.02
-    known = measured(airflow, MANY + 3)
+    known = airflow.measured(MANY + 3)
     airflow.ask("api/tables")  # Signing in is not what is timed.
     timed = "performance.getEntriesByType('resource').map((each) => each.duration)"
     for sort in ("table", "bytes", "score"):
@@ -332,7 +233,7 @@ def test_two_thousand_tables(
 
 
 def test_a_metastore_that_is_gone(
-    airflow: Airflow, metastore: EmbeddedMetastore, browser: Chromium
+    airflow: PageAirflow, metastore: EmbeddedMetastore, browser: Chromium
 ) -> None:
     browser.open(f"{airflow.url}/hiveacid/")
     browser.wait_until("document.querySelector('.name')")

@@ -160,7 +160,12 @@ def test_notes_of_jobs_tell_who_wrote_what_and_when(folders):
     (folders.root / name / "_hiveacid.json").write_text(json.dumps(note(1)))
     half = folders.insert()
     (folders.root / half / "_hiveacid.json").write_text('{"run_tok')
-    unknown, entry = history(folders)
+    other = folders.insert()
+    once = note(3, run_token="dag/2026-11-20/merge/-1", run_id="manual__7")
+    (folders.root / other / "_hiveacid.json").write_text(json.dumps(once))
+    named, unknown, entry = history(folders)
+    assert (named.run_token, named.run_id) == ("dag/2026-11-20/merge/-1", "manual__7")
+    assert entry.run_id is None
     assert (entry.operation, entry.time, entry.seconds) == ("merge", SECONDS, 1.5)
     assert (entry.rows_inserted, entry.rows_updated, entry.rows_deleted) == (5, 2, 1)
     assert (entry.run_token, entry.txn_id, entry.user) == ("dag/run-1/merge/-1", 41, "ann")

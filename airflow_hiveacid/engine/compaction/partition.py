@@ -61,6 +61,8 @@ class PartitionCompactor(ABC):
         phases: Is told about the phases.
         overlaps: What others have committed since the job began; None is nobody's concern.
         order: The order that a rebalance gives the rows.
+        run_token: Whose run it is, for the note.
+        run_id: The run of the DAG, if the token does not tell it.
         warnings: What went wrong without changing the result.
         bytes_read: The size of what is replaced.
         stripes_copied: How many stripes of ORC files stayed as they were.
@@ -80,6 +82,8 @@ class PartitionCompactor(ABC):
     phases: PhaseClock
     overlaps: Overlaps | None = None
     order: RowOrder = field(default_factory=RowOrder)
+    run_token: str | None = None
+    run_id: str | None = None
     warnings: list[str] = field(default_factory=list)
     bytes_read: int = 0
     stripes_copied: int = 0
@@ -321,8 +325,10 @@ class PartitionCompactor(ABC):
         return times
 
     def _sidecar(self, plan: CompactionPlan, written: Sequence[WrittenFile]) -> bytes:
+        who = {"run_token": self.run_token, "run_id": self.run_id}
         note = {
             "operation": plan.type.value,
+            **{name: value for name, value in who.items() if value is not None},
             "txn_id": self.compaction.txn_id,
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "user": os.environ.get("USER", ""),

@@ -264,6 +264,8 @@ class TableCompactor:
             phases,
             self._overlaps,
             request.order,
+            self._job.run_token,
+            self._job.run_id,
         )
         try:
             return compactor.run(request.type, request.reason)

@@ -325,6 +325,7 @@ class AtomicWrite:
         part.output.publish(
             {
                 "run_token": token and unmarked_token(token),
+                **({} if self.options.run_id is None else {"run_id": self.options.run_id}),
                 "txn_id": txn.txn_id,
                 "write_id": txn.write_ids[part.name],
                 **_origin(report, now),
@@ -370,6 +371,7 @@ class AtomicWrite:
         note = NoteFile.new(
             RunNote(
                 run_token=self.options.run_token,
+                run_id=self.options.run_id,
                 txn_id=txn.txn_id,
                 write_ids=report.write_ids,
                 directories=tuple(

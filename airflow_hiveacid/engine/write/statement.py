@@ -35,6 +35,7 @@ class WriteOptions:
     """
 
     run_token: str | None = None
+    run_id: str | None = None
     lock_wait_seconds: float = 300
     max_restarts: int = 5
     conflict_policy: ConflictPolicy = "hive"
@@ -48,6 +49,7 @@ class WriteOptions:
         """The options of a job that has been checked."""
         return cls(
             run_token=run_token,
+            run_id=job.run_id,
             lock_wait_seconds=job.lock_wait_seconds,
             max_restarts=job.max_restarts,
             # In a DAG they may be templates.

@@ -1,0 +1,118 @@
+// The columns of the list, and which of them somebody wants to see.
+
+const COLUMNS = [
+  { name: "score", sort: "score", head: "Score", hint: "0 to 100, the worst first", width: 60, narrow: true, cell: (row) => score(row.score) },
+  { name: "table", sort: "table", head: "Table", width: 150, wide: 220, narrow: true, cell: nameCell },
+  { name: "kind", sort: null, head: "Kind", width: 84, extra: true, cell: (row) => kindName(row.kind) },
+  { name: "partitions", sort: null, head: "Partitions", width: 80, extra: true, number: true, cell: (row) => number.format(row.partitions) },
+  { name: "deltas", sort: "deltas", head: "Deltas", width: 62, narrow: true, number: true, down: true, cell: deltasCell },
+  { name: "bytes", sort: "bytes", head: "Size", width: 74, number: true, down: true, cell: sizeCell },
+  { name: "delete_ratio", sort: "delete_ratio", head: "Deletes", hint: "Deletes, as a share of all that is read", width: 66, number: true, down: true, cell: (row) => (row.broken ? "—" : percent(row.delete_ratio)) },
+  { name: "base", sort: "base", head: "Base age", hint: "Age of the oldest base", width: 76, number: true, cell: (row) => (row.base_written_at === null ? "—" : age(row.base_written_at)) },
+  { name: "obsolete", sort: "obsolete", head: "Obsolete", hint: "What waits to be cleaned", width: 76, number: true, down: true, cell: (row) => (row.obsolete_bytes ? size(row.obsolete_bytes) : "—") },
+  { name: "txn", sort: "txn", head: "Oldest transaction", width: 142, wide: 180, cell: txnCell },
+  { name: "queue", sort: "queue", head: "Queue", width: 104, wide: 116, down: true, cell: queueCell },
+  { name: "verdict", sort: null, head: "What the policy would do", width: 0, least: 110, narrow: true, cell: verdictCell },
+];
+const KEPT = "hiveacid.columns";
+const NARROW = window.matchMedia("(max-width: 640px)");
+const LAPTOP = window.matchMedia("(max-width: 1100px)");
+
+// What fits, until somebody has chosen.
+const usual = () => COLUMNS.filter((column) => (NARROW.matches ? column.narrow : !column.extra)).map((column) => column.name);
+
+function chosen() {
+  try {
+    const names = JSON.parse(localStorage.getItem(KEPT));
+    return Array.isArray(names) && names.length ? names : usual();
+  } catch {
+    return usual(); // Nothing is kept there, or something else.
+  }
+}
+
+function choose(names) {
+  try {
+    if (names === null) localStorage.removeItem(KEPT);
+    else localStorage.setItem(KEPT, JSON.stringify(names));
+  } catch {
+    // A browser that keeps nothing shows the usual ones.
+  }
+}
+
+// A table without its name is of no use.
+const columns = () => {
+  const names = chosen();
+  return COLUMNS.filter((column) => column.name === "table" || names.includes(column.name));
+};
+
+// The last one takes the rest; where that is too little, the list is scrolled.
+function widths(shown) {
+  const room = LAPTOP.matches ? 0 : 10;
+  const width = (column) => (column.width ? ((!LAPTOP.matches && column.wide) || column.width) + room : 0);
+  const least = shown.reduce((sum, column) => sum + (width(column) || column.least), 0);
+  return { of: (column) => (width(column) ? `${width(column)}px` : ""), least: `${least}px` };
+}
+
+function columnChoice(changed) {
+  const names = chosen();
+  const box = (column) => make("label", {},
+    make("input", {
+      type: "checkbox", checked: names.includes(column.name), disabled: column.name === "table",
+      onchange: (event) => {
+        choose(event.target.checked ? [...chosen(), column.name] : chosen().filter((name) => name !== column.name));
+        changed();
+      },
+    }), ` ${column.head}`);
+  return [...COLUMNS.map(box),
+    make("button", { type: "button", onclick: () => { choose(null); changed(); byId("column-choice").replaceChildren(...columnChoice(changed)); } }, "The usual ones")];
+}
+
+const kindName = (kind) => (kind === "full_acid" ? "full ACID" : kind.replace("_", "-"));
+
+function nameCell(row) {
+  const dot = row.table.indexOf(".");
+  return make("button", { type: "button", class: "name", title: row.table, onclick: () => open(row.table) },
+    make("span", { class: "database" }, row.table.slice(0, dot + 1)), row.table.slice(dot + 1));
+}
+
+function deltasCell(row) {
+  if (row.broken) return "—";
+  const most = row.partitions > 1 ? `at most ${number.format(row.max_deltas)} in a partition` : null;
+  return make("span", { title: most }, number.format(row.deltas));
+}
+
+function sizeCell(row) {
+  if (row.broken) return "—";
+  const all = row.base_bytes + row.delta_bytes;
+  const share = all ? Math.round((40 * row.delta_bytes) / all) : 0;
+  return [
+    size(all),
+    draw("svg", { class: "share", viewBox: "0 0 40 4", "aria-hidden": "true" },
+      draw("title", {}, `${size(row.delta_bytes)} of it deltas`),
+      draw("rect", { class: "rest", width: 40, height: 4, rx: 2 }),
+      draw("rect", { class: "part", width: share, height: 4, rx: 2 })),
+  ];
+}
+
+function txnCell(row) {
+  const txn = row.oldest_txn;
+  if (txn === null) return "—";
+  const old = txn.opened_at !== null && now() - txn.opened_at > 3600;
+  return make("span", { class: "clamped" },
+    make("span", { class: old ? "warned" : "" }, age(txn.opened_at) || "?"), ` ${holder(txn)}`);
+}
+
+function queueCell(row) {
+  if (!row.queue.length) return "—";
+  return make("span", { class: "clamped", title: row.queue.map(({ state, count }) => `${count} ${state}`).join(", ") },
+    ...row.queue.flatMap(({ state, count, failed }, index) => [
+      index ? ", " : "", make("span", { class: failed ? "warned" : "" }, `${number.format(count)} ${state}`)]));
+}
+
+function verdictCell(row) {
+  const kind = row.broken ? "problem" : "quiet";
+  if (row.need === null) return make("span", { class: `clamped ${kind}`, title: row.verdict }, row.verdict);
+  const many = row.needs > 1 ? ` × ${number.format(row.needs)}` : "";
+  return make("span", { class: "clamped", title: row.verdict },
+    make("span", { class: "kind" }, `${row.need.type}${many}`), row.need.reason);
+}

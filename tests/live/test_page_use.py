@@ -1,0 +1,133 @@
+"""What somebody does on the page in a real Chromium: buttons, columns, a file, a narrow screen."""
+
+import csv
+import time
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.live.chromium import Chromium
+from tests.live.page_airflow import DETAILS, FRAME, ROWS, PageAirflow
+from tests.live.page_tables import make_three
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(Chromium.program() is None, reason="needs Chromium"),
+    pytest.mark.timeout(1800),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(airflow: PageAirflow, metastore: EmbeddedMetastore) -> None:
+    """Three tables."""
+    with MetastoreClient(metastore.options) as client:
+        make_three(client)
+    airflow.measured(3)
+
+
+def test_the_buttons_start_a_dag_for_whoever_may(airflow: PageAirflow, browser: Chromium) -> None:
+    buttons = f"{FRAME}.querySelectorAll('#maintenance button')"
+    said = f"{FRAME}.querySelector('.said')?.innerText"
+    page = f"{airflow.url}/plugin/hiveacid?table=default.customers"
+    browser.open(page)
+    browser.wait_until(f"{buttons}?.length === 2 && {buttons}[0].disabled && {buttons}[1].disabled")
+    assert browser.evaluate(said) == "You may not trigger the DAG compact_or_clean in Airflow."
+    browser.cookie(airflow.url, "_token", airflow.token("rosa"))
+    browser.open(page)
+    browser.wait_until(f"{buttons}?.length === 2 && !{buttons}[0].disabled")
+    for number, conf in enumerate(({"action": "compact", "type": "minor"}, {"action": "clean"})):
+        # No scheduler runs here, and a new DAG is paused.
+        browser.evaluate(f"{buttons}[{number}].click()")
+        browser.wait_until(f"{said}?.endsWith('queued: the DAG compact_or_clean is paused')")
+        runs = airflow.api("dags/compact_or_clean/dagRuns?order_by=-run_after", "rosa")["dag_runs"]
+        assert len(runs) == number + 1
+        assert runs[0]["conf"] == {
+            **conf,
+            "table": "default.customers",
+            "connection": "hive_acid_default",
+        }
+        assert browser.evaluate(said).startswith(runs[0]["dag_run_id"])
+        browser.open("about:blank")
+        browser.open(page)
+        browser.wait_until(f"{buttons}?.length === 2 && !{buttons}[0].disabled")
+    browser.evaluate(f"{buttons}[1].click()")
+    browser.wait_until(f"{FRAME}.querySelector('.said a')")
+    browser.evaluate(f"{FRAME}.querySelector('.said a').click()")
+    browser.wait_until("location.pathname.startsWith('/dags/compact_or_clean/runs/manual__')")
+
+
+def test_columns_are_chosen_and_kept(airflow: PageAirflow, browser: Chromium) -> None:
+    heads = "[...document.querySelectorAll('#head th')].map((head) => head.innerText.trim())"
+    box = "[...document.querySelectorAll('#column-choice label')].find((l) => l.innerText.includes('{}'))"
+    browser.open(f"{airflow.url}/hiveacid/")
+    browser.wait_until(f"document.{ROWS} === 3")
+    usual = browser.evaluate(heads)
+    assert "Obsolete" in usual
+    assert "Partitions" not in usual
+    browser.evaluate(f"{box.format('Obsolete')}.click()")
+    browser.evaluate(f"{box.format('Partitions')}.click()")
+    browser.open("about:blank")
+    browser.open(f"{airflow.url}/hiveacid/")
+    browser.wait_until(f"document.{ROWS} === 3")
+    chosen = browser.evaluate(heads)
+    assert "Obsolete" not in chosen
+    assert "Partitions" in chosen
+    assert browser.evaluate("document.querySelectorAll('#rows tr:first-child td').length") == len(
+        chosen
+    )
+    browser.evaluate("document.querySelector('#column-choice button').click()")
+    assert browser.evaluate(heads) == usual
+
+
+def test_the_list_is_saved_as_a_file_from_inside_of_airflow(
+    airflow: PageAirflow, browser: Chromium, tmp_path: Path
+) -> None:
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.open(f"{airflow.url}/plugin/hiveacid")
+    browser.wait_until(f"{FRAME}.{ROWS} === 3")
+    browser.evaluate(f"{FRAME}.querySelector('#save').click()")
+    file, deadline = tmp_path / "hive-acid-tables.csv", time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < deadline, list(tmp_path.iterdir())
+        time.sleep(0.1)
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    assert {row["table"] for row in rows} == {"default.orders", "default.customers", "web.clicks"}
+
+
+def test_refresh_measures_again_at_once(airflow: PageAirflow, browser: Chromium) -> None:
+    browser.open(f"{airflow.url}/hiveacid/")
+    browser.wait_until(f"document.{ROWS} === 3")
+    asked = (
+        "performance.getEntriesByType('resource').some((each) => each.name.includes('anew=true'))"
+    )
+    assert not browser.evaluate(asked)
+    browser.evaluate("document.querySelector('#refresh').click()")
+    browser.wait_until(asked)
+
+
+@pytest.mark.parametrize("table", ["default.orders", "default.customers", "web.clicks"])
+def test_a_narrow_screen_shows_all_of_it(
+    airflow: PageAirflow, browser: Chromium, table: str
+) -> None:
+    metrics = {"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.call("Emulation.setDeviceMetricsOverride", **metrics)
+    browser.open(f"{airflow.url}/hiveacid/")
+    browser.wait_until(f"document.{ROWS} === 3")
+    fits = "document.querySelector('{0}').scrollWidth <= document.querySelector('{0}').clientWidth"
+    assert browser.evaluate(fits.format("html"))
+    assert browser.evaluate(fits.format("#list"))
+    browser.evaluate(f"document.querySelector('[data-table=\"{table}\"] .name').click()")
+    browser.wait_until(f"document.{DETAILS} && document.querySelector('#versions .opener')")
+    for part in ("html", "#details", "#versions .scroll"):
+        assert browser.evaluate(fits.format(part)), part
+    # Texts of the chart are as large as those of the page, and inside of it.
+    sizes = browser.evaluate(
+        "(() => { const svg = document.querySelector('svg.picture');"
+        "const all = svg.getBoundingClientRect();"
+        "return [...svg.querySelectorAll('text')].map((text) => { const box = text.getBoundingClientRect();"
+        "return [box.height, box.left - all.left, all.right - box.right]; }); })()"
+    )
+    assert min(height for height, _, _ in sizes) >= 10
+    assert min(min(left, right) for _, left, right in sizes) >= -1
