@@ -25,9 +25,9 @@ WORKERS ?= 2
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
-UNIT := not snippets and not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not protocol and not hdfs and not secure and not system
+UNIT := not snippets and not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not protocol and not hdfs and not secure and not kubernetes and not system
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation streams protocol hdfs secure fuzz live snippets bench system matrix cell docs lock clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation streams protocol hdfs secure kubernetes fuzz live snippets bench system matrix cell docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,6 +126,9 @@ hdfs: setup ## Run, kill and starve all operations on a real HDFS (minutes)
 
 secure: setup ## Log in to a KDC and metastores that ask for Kerberos; outlive tickets (minutes)
 	@$(RUN) python -m pytest -m secure tests/secure
+
+kubernetes: setup ## Submit to, follow and end on an API server of Kubernetes (minutes; Go builds it)
+	@$(RUN) python -m pytest -m kubernetes tests/kubernetes
 
 system: setup ## Run the DAGs of tests/system where AIRFLOW_CONN_... says, or in an Airflow of their own
 	@$(RUN) python -m pytest -m system tests/system

@@ -39,6 +39,7 @@ _SUITES_WITH_SERVERS = (
     "isolation",
     "hdfs",
     "secure",
+    "kubernetes",
     "system",
 )
 _JAVA_THAT_STARTS_NOTHING = """\

@@ -46,6 +46,12 @@ class ProcessGroup:
     def ended(self) -> bool:
         return self._process.poll() is not None
 
+    @property
+    def exit_code(self) -> int:
+        """How the server has ended, which it has; a signal as a shell tells it."""
+        code = self._process.wait(timeout=0)
+        return code if code >= 0 else 128 - code
+
     def kill(self, number: int = signal.SIGKILL, seconds: float = 30) -> None:
         """Signal the whole group and wait until the server has ended; quiet when it has already."""
         with contextlib.suppress(ProcessLookupError):
