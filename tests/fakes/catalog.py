@@ -3,6 +3,7 @@
 import shutil
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -46,12 +47,16 @@ class Catalog:
         self._ids = count(1)
         self._caller = threading.local()
         self._root = warehouse
+        self._uuid = str(uuid.uuid4())
         default = idl_tables.Database(name="default", locationUri=f"file:{warehouse}")
         self._databases["default"] = default
 
     def set_ugi(self, user: str, _: list[str]) -> list[str]:
         self._caller.user = user
         return [user]
+
+    def get_metastore_db_uuid(self) -> str:
+        return self._uuid
 
     # Databases
 

@@ -3,11 +3,13 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.errors import (
+    AnswerLost,
     InvalidJob,
     MetastoreCallFailed,
     MetastoreUnreachable,
@@ -17,6 +19,8 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.deadline import Deadline
 from airflow_hiveacid.metastore.thrift.transport import Endpoint
+from tests.fakes.metastore import FakeMetastore
+from tests.proxy import Harm, Proxy
 
 HTTP_400 = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x46"
@@ -134,6 +138,63 @@ def test_a_silent_server_is_unreachable_after_the_read_timeout() -> None:
         options = MetastoreOptions(uris=f"thrift://127.0.0.1:{port}", read_timeout_seconds=0.1)
         with pytest.raises(MetastoreUnreachable, match="timed out"):
             MetastoreClient(options).get_databases()
+
+
+def test_a_host_that_stands_still_leaves_time_for_the_next_and_comes_last(
+    fake4: FakeMetastore,
+) -> None:
+    asked: list[bytes] = []
+
+    def stand_still(connection: socket.socket) -> None:
+        asked.append(connection.recv(65536))
+        while connection.recv(65536):
+            pass
+
+    with server(stand_still) as port:
+        uris = f"thrift://127.0.0.1:{port},{fake4.uri}"
+        with MetastoreClient(MetastoreOptions(uris=uris, read_timeout_seconds=1)) as both:
+            assert both.get_databases() == ["default"]
+            both.close()
+            assert both.get_databases() == ["default"]
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("call", "repeated"), [("get_all_databases", True), ("open_txns", False)])
+def test_a_call_at_which_a_host_falls_silent_is_made_at_the_next_if_that_does_no_harm(
+    call: str, repeated: bool, fake4: FakeMetastore
+) -> None:
+    silent = Proxy(fake4, call, arrives=False, harm=Harm.HOLD)
+    uris = f"{silent.uri},{fake4.uri}"
+    with (
+        closing(silent),
+        MetastoreClient(MetastoreOptions(uris=uris, read_timeout_seconds=1)) as both,
+    ):
+        if repeated:
+            assert both.get_databases() == ["default"]
+        else:
+            with pytest.raises(AnswerLost, match="open_txns got lost: timed out"):
+                both.open_txn("user", "host", None)
+        # Whoever comes next begins with the other one.
+        silent.calls.clear()
+        both.get_open_txns()
+        assert silent.calls == []
+
+
+def test_a_host_with_another_database_does_not_take_over(
+    fake4: FakeMetastore, tmp_path: Path
+) -> None:
+    gone = Proxy(fake4)
+    with (
+        FakeMetastore("4.0.1", directory=tmp_path) as other,
+        client(f"{gone.uri},{other.uri}") as both,
+    ):
+        txn = both.open_txn("user", "host", None)
+        gone.close()
+        both.close()
+        # There, it is somebody else's.
+        assert MetastoreClient(other.options).open_txn("user", "host", None) > 0
+        with pytest.raises(UnsupportedMetastore, match="another database"):
+            both.commit_txn(txn)
 
 
 def test_a_host_that_accepts_no_connection_is_given_up_after_the_connect_timeout() -> None:

@@ -146,6 +146,9 @@ get_config_value = call(
     throws="1:ConfigValSecurityException",
 )
 
+# Which database the server has, whatever its address.
+get_metastore_db_uuid = call("get_metastore_db_uuid", returns="string", throws="1:MetaException")
+
 get_all_databases = call("get_all_databases", returns="list<string>", throws="1:MetaException")
 get_database = call(
     "get_database",

@@ -34,6 +34,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "get_config_value",
             "get_database",
             "get_latest_txnid_in_conflict",
+            "get_metastore_db_uuid",
             "get_open_txns",
             "get_open_txns_info",
             "get_partition_names",

@@ -40,6 +40,9 @@ _CONFLICT = re.compile(
 class Session:
     """Makes calls on the first host that answers.
 
+    One that has not answered comes last from then on, and none gets all the time while there are
+    others to ask: it may stand still, and say so to nobody.
+
     Every thread has its own connection, because a connection carries one call at a time: a
     heartbeat never waits behind a long call of another thread.
     """
@@ -49,6 +52,8 @@ class Session:
         self._endpoints = Endpoint.parse(options.uris)
         self._local = threading.local()
         self._connections: WeakSet[Connection] = WeakSet()
+        # Whose database the ids of this session are.
+        self._database: str | None = None
         # Whether any host has ever answered as it was asked.
         self._met = False
 
@@ -110,11 +115,14 @@ class Session:
         return Deadline(seconds) if limit is None else limit.within(seconds)
 
     def _invoke(self, call: Call, *arguments: Any, deadline: Deadline, read: Any) -> Any:
-        connection = self._connect(deadline)
+        unsafe = call.repeating is Repeating.UNSAFE
+        tries = 1 if unsafe or len(self._endpoints) == 1 else 2
+        first = deadline.within(deadline.left / tries)
+        connection = self._connect(first)
         try:
-            return self._use(connection, call, *arguments, deadline=deadline, read=read)
+            return self._use(connection, call, *arguments, deadline=first, read=read)
         except AnswerLost:
-            if call.repeating is Repeating.UNSAFE or deadline.left <= 0:
+            if unsafe or deadline.left <= 0:
                 raise
         again = self._connect(deadline)
         return self._use(again, call, *arguments, deadline=deadline, read=read)
@@ -124,7 +132,9 @@ class Session:
             return connection.invoke(call, *arguments, **options)
         except ServerException:
             raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, AnswerLost):
+                self._put_last(connection.endpoint)
             # An interrupted call leaves its answer behind, which no other call may read; and after
             # an internal error the server often closes the connection without a word.
             connection.close()
@@ -139,12 +149,14 @@ class Session:
         # A host that accepts a connection and then breaks it may be busy, or just be starting
         # again; one that refuses it is down.
         hosts = list(self._endpoints)
-        for endpoint in hosts:
+        for number, endpoint in enumerate(hosts):
+            turn = deadline.within(deadline.left / (len(hosts) - number))
             try:
-                connection = Connection(endpoint, self._options, deadline)
-                self._local.version = self._greet(connection, deadline.within(GREETING_SECONDS))
+                connection = Connection(endpoint, self._options, turn)
+                self._local.version = self._greet(connection, turn.within(GREETING_SECONDS))
             except MetastoreError as failure:
                 failures.append(failure)
+                self._put_last(endpoint)
                 if isinstance(failure, AnswerLost | UnsupportedMetastore):
                     doubtful = endpoint
                 if isinstance(failure, AnswerLost) and len(hosts) < 2 * len(self._endpoints):
@@ -156,6 +168,10 @@ class Session:
             return connection
         reason = mismatch(doubtful, self._options, deadline) if doubtful and not self._met else None
         raise reason or _no_host(failures)
+
+    def _put_last(self, endpoint: Endpoint) -> None:
+        others = [each for each in self._endpoints if each != endpoint]
+        self._endpoints = (*others, endpoint)
 
     def _greet(self, connection: Connection, deadline: Deadline) -> MetastoreVersion:
         """Find out who is there; the first call on a connection is one that only version 4 knows."""
@@ -173,6 +189,8 @@ class Session:
             if connection.endpoint.scheme == "thrift" and connection.user is None:
                 user = acting_user(self._options)
                 connection.invoke(idl_tables.set_ugi, user, [], deadline=deadline)
+            if len(self._endpoints) > 1:
+                self._require_same_database(connection, deadline)
         except AnswerGarbled as garbled:
             connection.close()
             raise UnsupportedMetastore(
@@ -187,6 +205,24 @@ class Session:
             connection.close()
             raise
         return version
+
+    def _require_same_database(self, connection: Connection, deadline: Deadline) -> None:
+        """Refuse a host that has another database: there, an id is somebody else's transaction."""
+        try:
+            found = connection.invoke(idl_tables.get_metastore_db_uuid, deadline=deadline)
+        except ServerException:
+            return
+        except TApplicationException as failure:
+            if failure.type == TApplicationException.UNKNOWN_METHOD:
+                return  # Some services keep it to themselves.
+            raise
+        if self._database not in (None, found):
+            raise UnsupportedMetastore(
+                f"The metastore at {connection.endpoint} has another database than the one that"
+                " answered before.",
+                remedy="Name addresses of one metastore only: instances that share a database.",
+            )
+        self._database = found
 
     @staticmethod
     def _knows(connection: Connection, deadline: Deadline, call: Call, argument: Any) -> bool:
