@@ -154,21 +154,27 @@ def test_a_job_outlives_what_it_has_logged_in_with(
     def locks() -> list[HeldLock]:
         return [*orders.show_locks(TABLE), *orders.show_locks(queue_of(TABLE))]
 
+    over = threading.Event()
+
+    def renew() -> None:
+        # As `airflow kerberos` does it, in time.
+        while by == "ticket" and not over.wait(TICKET_SECONDS / 3):
+            kdc.log_in("alice", cache)
+
     ended: list[tuple[int, str]] = []
     driver = threading.Thread(target=lambda: ended.append(run_driver(job, "", tmp_path)))
+    renewer = threading.Thread(target=renew, daemon=True)
+    renewer.start()
     with Transaction(orders, targets=[Target(TABLE, Operation.UPDATE, False, None)]):
         driver.start()
         eventually("the job waits", lambda: len(locks()) > 1 or bool(ended), 120)
         assert not ended, ended
         assert {lock.user for lock in locks()} == {"alice"}
-        renewing = threading.Event()
-        for _ in range(WAIT_SECONDS // 5):
-            # As `airflow kerberos` does it, in time.
-            if by == "ticket":
-                kdc.log_in("alice", cache)
-            assert not renewing.wait(5)
-            assert not ended, ended
+        assert not over.wait(WAIT_SECONDS)
+        assert not ended, ended
     driver.join(200)
+    over.set()
+    renewer.join()
     ((status, said),) = ended
     assert status == 0, said
     report = RunReport.from_dict(json.loads((tmp_path / "report.json").read_text()))
