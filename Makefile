@@ -25,12 +25,12 @@ WORKERS ?= 2
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
-UNIT := not snippets and not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not protocol and not hdfs and not secure and not kubernetes and not system
+UNIT := not snippets and not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not protocol and not hdfs and not s3 and not secure and not kubernetes and not system
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation streams protocol hdfs secure kubernetes fuzz live snippets bench system matrix cell docs lock clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation streams protocol hdfs s3 secure kubernetes fuzz live snippets bench system matrix cell docs lock clean
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## Create .venv with everything that development needs
 
@@ -120,6 +120,9 @@ streams: setup ## Kill streams, metastores and brokers twenty times; a stream fo
 
 protocol: setup ## Search millions of states of the protocol's model, replay its traces (minutes)
 	@$(RUN) python -m pytest -m protocol -s --numprocesses $(WORKERS) --dist worksteal tests/protocol
+
+s3: setup ## Run and kill all operations on an S3 store that counts, refuses and is slow (minutes)
+	@$(RUN) python -m pytest -m s3 tests/s3
 
 hdfs: setup ## Run, kill and starve all operations on a real HDFS (minutes)
 	@$(RUN) python -m pytest -m hdfs tests/hdfs tests/contract/test_storage_contract.py

@@ -22,6 +22,9 @@ _LOCATION = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
 )
 _S3 = ("s3", "s3a", "s3n")
+# So often a request is made that an S3 store refuses for being too busy, with longer and longer
+# pauses in between.
+S3_TRIES = 10
 _AZURE = ("abfs", "abfss")
 _SAME_SCHEMES = (_S3, _AZURE)
 _HDFS_PORT = 8020
@@ -46,9 +49,9 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
         if scheme in ("hdfs", "viewfs"):
             return hdfs_of(f"{scheme}://{host}", path), path
         if scheme in _S3:
-            # Arrow knows the variables of Amazon's tools for credentials and region, not this one.
-            endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-            return fs.S3FileSystem(endpoint_override=endpoint), host + path
+            patient = fs.AwsStandardS3RetryStrategy(max_attempts=S3_TRIES)
+            store = fs.S3FileSystem(endpoint_override=s3_endpoint(), retry_strategy=patient)
+            return store, host + path
         if scheme == "gs":
             return fs.GcsFileSystem(), host + path
         if scheme in _AZURE and "@" in host:
@@ -59,6 +62,22 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
         f"{location!r} is on a file system that is not supported.",
         remedy="Supported are file, hdfs, viewfs, s3, gs and abfs.",
     )
+
+
+def s3_endpoint() -> str | None:
+    """Where the S3 store is, if it is not Amazon's own.
+
+    Arrow knows the variables of Amazon's tools for credentials and region, not this one.
+    """
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def s3_place(location: str) -> str | None:
+    """The bucket and the path in it that a location names; None where that is no S3 store."""
+    match = _LOCATION.fullmatch(location)
+    if match is None or (match["scheme"] or "").lower() not in _S3:
+        return None
+    return (match["host"] or "") + match["path"]
 
 
 def real_place(location: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.names import LARGEST_NOTE, UNFINISHED_PREFIX
 from airflow_hiveacid.errors import OutsideTable, StorageError
 from airflow_hiveacid.filesystems import filesystem_of, in_our_words
 from airflow_hiveacid.hdfs import HdfsFileSystem
+from airflow_hiveacid.uploads import Uploads
 
 # There, a directory is nothing but a common beginning of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
@@ -186,6 +187,10 @@ class Storage(ReadOnlyStorage):
             content: Its bytes.
             replace: Whether it may take the place of another one.
         """
+        uploads = Uploads.of(self.location)
+        if uploads is not None and not replace:
+            uploads.create(path, content)
+            return
         if not replace:
             self._refuse_existing(path)
         if not self.renames_at_once:  # An object appears at once by itself.

@@ -17,6 +17,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests import java_archive
 from tests.fakes.metastore import FakeMetastore
 from tests.hadoop.hdfs import Hdfs
+from tests.s3.store import S3Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ settings.load_profile("hiveacid")
 
 VERSIONS = ("4.0.1", "3.1.3")
 # Those of `places` are no servers, but a minute of many processes.
-_SERVERS = frozenset({"hms4", "hms3", "spark", "places", "hdfs"})
+_SERVERS = frozenset({"hms4", "hms3", "spark", "places", "hdfs", "s3"})
 # Whole suites that start servers of many kinds.
 _SUITES_WITH_SERVERS = (
     "interop",
@@ -38,6 +39,7 @@ _SUITES_WITH_SERVERS = (
     "streams",
     "isolation",
     "hdfs",
+    "s3",
     "secure",
     "kubernetes",
     "system",
@@ -158,6 +160,21 @@ def hdfs_folder(hdfs: Hdfs, tmp_path: Path) -> str:
     return f"{hdfs.uri}{tmp_path}"
 
 
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Store]:
+    """An S3 store, which every client in this process finds."""
+    with S3Store(tmp_path_factory.mktemp("s3")) as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+        yield store
+
+
+@pytest.fixture
+def s3_folder(s3: S3Store, tmp_path: Path) -> str:
+    """The location of a folder of the test's own, which is not there yet."""
+    return f"{s3.uri}{tmp_path}"
+
+
 @pytest.fixture
 def client(hms: EmbeddedMetastore) -> Iterator[MetastoreClient]:
     client = MetastoreClient(hms.options)
@@ -188,7 +205,15 @@ def _remembering(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any
 
 
 @pytest.fixture(scope="session")
-def spark(fast_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+def spark_settings() -> dict[str, str]:
+    """What Spark is told beside; a folder of tests may have its own."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def spark(
+    fast_java: None, spark_settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["SparkSession"]:
     from py4j.java_gateway import JavaPackage, JVMView
     from pyspark.sql import SparkSession
 
@@ -213,6 +238,7 @@ def spark(fast_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             .config("spark.driver.extraJavaOptions", _JAVA_OPTIONS)
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark")))
+            .config(map=dict(spark_settings))
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")

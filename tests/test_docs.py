@@ -84,8 +84,8 @@ def test_commands_are_those_that_there_are(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_make_has_the_targets(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"`make ((?:[a-z]+ ?)+)", page.read_text()))
+    targets = set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"`make ((?:[a-z0-9]+ ?)+)", page.read_text()))
     assert {word for words in named for word in words.split()} <= targets
 
 

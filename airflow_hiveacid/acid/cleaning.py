@@ -8,7 +8,7 @@ earlier version: what such may need stays for the time of the retention.
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Self
 
 from airflow_hiveacid.acid.blockers import Blocker
@@ -23,8 +23,10 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.originals import original_bucket
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, WriteIdList
+from airflow_hiveacid.errors import MalformedName
 
 _MOST_NAMED = 3
+_LONGEST_HOPE = timedelta(days=7)
 _NOTE_FORMAT = 1
 _NO_ORIGINAL = "It is nothing that Hive writes; look whose it is."
 
@@ -203,11 +205,43 @@ def stale_staging(names: Iterable[str], txns: ValidTxnList, min_open: int) -> li
     return [
         name
         for name in names
-        if (txn := staging_txn(name)) is not None
-        and txn <= txns.high_watermark
-        and txn not in txns.open
-        and (txn < min_open or txn in txns.aborted)
+        if (txn := staging_txn(name)) is not None and _has_ended(txn, txns, min_open)
     ]
+
+
+def _has_ended(txn: int, txns: ValidTxnList, min_open: int) -> bool:
+    seen = txn <= txns.high_watermark and txn not in txns.open
+    return seen and (txn < min_open or txn in txns.aborted)
+
+
+def is_stale_upload(
+    path: str, write_ids: WriteIdList, txns: ValidTxnList, min_open: int, age: timedelta
+) -> bool:
+    """Whether nobody needs the upload of a file any more that has not been completed.
+
+    Args:
+        path: Where the file would appear, below the table or the partition.
+        write_ids: A fresh list.
+        txns: A fresh list.
+        min_open: See ``stale_staging``.
+        age: How long ago it began.
+    """
+    folders = path.split("/")[:-1]
+    if stale_staging(folders, txns, min_open):
+        return True
+    try:
+        directory = parse_directory(folders[-1]) if folders else None
+    except MalformedName:
+        return False
+    if directory is None:
+        return False
+    if txn := directory.visibility_txn:
+        return _has_ended(txn, txns, min_open)
+    write_id = directory.write_id if isinstance(directory, Base) else directory.max_write_id
+    if write_id > write_ids.high_watermark:
+        # Who only locks when all is written uploads for the write id that he hopes to get.
+        return age > _LONGEST_HOPE
+    return write_ids.is_valid(write_id) or write_ids.is_aborted(write_id)
 
 
 class _Rules:

@@ -9,6 +9,7 @@ from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.cleaning import (
     CleaningPlan,
     Stay,
+    is_stale_upload,
     plan_cleaning,
     stale_staging,
 )
@@ -35,9 +36,11 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.uploads import Uploads
 
 _HALF_A_NOTE = "This is the beginning of a note on who could still read what was replaced."
 _UNFINISHED = "This is the beginning of a note, on a run that was not committed."
+_NEVER_PUBLISHED = "It was uploaded, and not published by a transaction that has ended."
 _NOT_APPLIED = "The run that this note is about was not committed."
 # The metastore overflows its stack when it is asked for many more.
 _TABLES_AT_A_TIME = 200
@@ -54,6 +57,7 @@ class Garbage:
         why: What made it useless.
         cover: The directory that must still be there then, because it holds the same.
         is_file: Whether it is a file and no directory.
+        upload: What the store calls it, if it is a file that was uploaded and has not appeared.
     """
 
     path: str
@@ -61,6 +65,7 @@ class Garbage:
     why: str
     cover: str | None = None
     is_file: bool = False
+    upload: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,7 @@ class Inspection:
         if folder.leads_through_link():
             return InspectedFolder(folder)
         storage = ReadOnlyStorage.of(folder.location)
-        garbage: list[Garbage] = []
+        garbage = self._stale_uploads(folder.location)
         committed: list[NoteFile] = []
         if self._table.partition_keys:
             names = storage.list_directories(missing_ok=True)
@@ -181,6 +186,21 @@ class Inspection:
                 elif outcome is RunOutcome.NOT_APPLIED:
                     garbage.append(Garbage(note.path, 0, _NOT_APPLIED, is_file=True))
         return InspectedFolder(folder, tuple(garbage), committed_notes=tuple(committed))
+
+    def _stale_uploads(self, location: str) -> list[Garbage]:
+        """What was uploaded, and will not appear; an abort can make nothing appear after that."""
+        uploads = Uploads.of(location)
+        return [
+            Garbage(pending.path, 0, _NEVER_PUBLISHED, is_file=True, upload=pending.id)
+            for pending in (() if uploads is None else uploads.pending())
+            if is_stale_upload(
+                pending.path,
+                self._write_ids,
+                self.txns,
+                self._min_open,
+                self._now - pending.begun,
+            )
+        ]
 
     def _nobody_finishes(self, path: str) -> bool:
         """Whether it is the beginning of a note on a transaction that is over."""
@@ -274,6 +294,8 @@ class Inspection:
             if folder.partition not in protected and not storage.is_link(file.path)
         ]
         staging = self._stale_staging(storage, sorted(names), listing.files)
+        if folder.partition is not None and not folder.path:  # Outside of the table's folder.
+            staging += self._stale_uploads(folder.location)
         keep = tuple(replace(stay, bytes=sizes[stay.path]) for stay in plan.keep)
         return InspectedFolder(folder, (*garbage, *staging), keep, plan, names=frozenset(names))
 

@@ -200,4 +200,9 @@ def mark_committed(storage: Storage, file: NoteFile) -> None:
     """
     assert file.note is not None
     name = NoteName(file.name.digest, file.note.txn_id, marked=True)
-    storage.rename(file.path, NoteFile(name, file.note).path)
+    marked = NoteFile(name, file.note).path
+    if storage.renames_at_once:
+        storage.rename(file.path, marked)
+    else:
+        storage.write_file(marked, file.note.to_bytes())
+        storage.delete_file(file.path)

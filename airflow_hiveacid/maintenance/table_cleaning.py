@@ -44,6 +44,7 @@ from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.uploads import Uploads
 
 # So many share the questions to the metastore.
 _FOLDERS_AT_A_TIME = 200
@@ -166,7 +167,9 @@ class _Cleaner:
                 keep.append(Stay(garbage.path, f"{garbage.cover}, which held the same, has gone."))
                 continue
             with self._phases(Phase.CLEAN):
-                if garbage.is_file:
+                if garbage.upload is not None:
+                    self._take_back(inspected.folder.location, garbage.path, garbage.upload)
+                elif garbage.is_file:
                     storage.delete_file(garbage.path)
                 else:
                     storage.delete_directory(garbage.path)
@@ -174,6 +177,12 @@ class _Cleaner:
         changed = len(removed) < len(inspected.garbage)
         plan = None if changed else inspected.plan
         return replace(inspected, garbage=tuple(removed), keep=tuple(keep), plan=plan)
+
+    @staticmethod
+    def _take_back(location: str, path: str, upload: str) -> None:
+        uploads = Uploads.of(location)
+        assert uploads is not None
+        uploads.take_back(path, upload)
 
     def _mark_note(self, note: NoteFile) -> None:
         """Let it be known for good that a run was applied, as long as that can be found out."""

@@ -5,7 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_hiveacid.acid.blockers import Blocker
-from airflow_hiveacid.acid.cleaning import ReaderNote, plan_cleaning, stale_staging
+from airflow_hiveacid.acid.cleaning import (
+    ReaderNote,
+    is_stale_upload,
+    plan_cleaning,
+    stale_staging,
+)
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 
@@ -286,3 +291,32 @@ def test_staged_files_stay_where_nobody_can_tell_whether_their_transaction_only_
     names = [f"_tmp_hiveacid_{txn}_ab12" for txn in (3, 4, 7, 8)]
     txns = ValidTxnList(10, aborted=(8,))
     assert stale_staging(names, txns, 4) == [names[0], names[3]]
+
+
+@pytest.mark.parametrize(
+    ("path", "stale"),
+    [
+        ("delta_0000003_0000003_0000/bucket_00000", True),  # committed
+        ("p=1/delete_delta_0000004_0000004_0001/bucket_00000", True),  # aborted
+        ("p=1/base_0000005/bucket_00000", False),  # open
+        ("delta_0000101_0000101_0000/bucket_00000", False),  # nobody's yet
+        ("base_0000003_v0000002/bucket_00000", True),
+        ("base_0000003_v0000005/bucket_00000", False),
+        ("base_0000003_v0000012/bucket_00000", False),  # unknown
+        ("_tmp_hiveacid_3_ab12/flat1/part-0", True),
+        ("_tmp_hiveacid_5_ab12/flat1/part-0", False),
+        ("delta_x/bucket_00000", False),
+        ("landing/file", False),
+        ("file", False),
+    ],
+)
+def test_uploads_of_those_who_have_ended_are_taken_back(path, stale):
+    txns = ValidTxnList(10, 5, open=(5,))
+    write_ids = ValidWriteIdList("db.t", 100, 5, open=(5,), aborted=(4,))
+    assert is_stale_upload(path, write_ids, txns, 5, timedelta(days=30 * stale)) is stale
+
+
+def test_an_upload_for_a_write_id_that_nobody_has_is_taken_back_in_the_end():
+    path, write_ids = "delta_0000101_0000101_0000/bucket_00000", ValidWriteIdList("db.t", 100)
+    assert not is_stale_upload(path, write_ids, ValidTxnList(10), NO_OPEN, timedelta(days=6))
+    assert is_stale_upload(path, write_ids, ValidTxnList(10), NO_OPEN, timedelta(days=8))

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from urllib.parse import urlsplit
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.cluster.packaged import spark_app_path
@@ -13,6 +12,7 @@ from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.progress import FAULT_VARIABLE
+from airflow_hiveacid.storage import Storage
 
 SPARK_DEFAULTS = """\
 spark.master                  local[2]
@@ -53,6 +53,6 @@ def left_behind(job, tables):
     with MetastoreClient(job.metastore) as client:
         left = find_open_transactions(client, *job.tokens)
         for table in tables:
-            folder = urlsplit(client.get_table(table).location).path
-            left += [name for name in os.listdir(folder) if name.startswith(STAGING_PREFIX)]
+            names = Storage.of(client.get_table(table).folder).list_directories()
+            left += [name for name in names if name.startswith(STAGING_PREFIX)]
     return left

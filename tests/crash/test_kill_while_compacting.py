@@ -1,9 +1,6 @@
 """kill -9 of a compaction, wherever it is: the table reads the same, and the next run completes it."""
 
-import os
 import signal
-from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +11,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.storage import Storage
 from tests.crash.driver import run_driver
 from tests.engine.acid_tables import create
 from tests.rows import rows_of
@@ -65,6 +63,6 @@ def test_a_killed_compaction_changes_nothing_and_the_next_run_completes_it(
     clean(client, CleanJob(target=name, metastore=hms.options))
     assert rows_of(hms.uri, name) == rows
     assert find_open_transactions(client, *job.tokens) == []
-    left = os.listdir(Path(urlsplit(table.location).path))
+    left = Storage.of(table.folder).list_directories()
     assert len([entry for entry in left if entry.startswith("base_")]) == 1, left
     assert not [entry for entry in left if entry.startswith(("delta_", STAGING_PREFIX))], left

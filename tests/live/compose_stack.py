@@ -2,15 +2,13 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Self
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder
 from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
-from tests.deploy import compose
+from tests.deploy import compose, software
 from tests.live.airflow_api import wait_until
 from tests.live.postgres import USER, Postgres
 from tests.live.process_group import ProcessGroup
@@ -43,7 +41,6 @@ class ComposeStack:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._services = compose.services()
-        self._jars = cache_folder() / "deploy-jars"
         self._ports = {number: free_port() for number in _PORTS.values()}
         self._spark_webui = free_port()
         # A container has its ports and its address for itself.
@@ -60,13 +57,8 @@ class ComposeStack:
     def __enter__(self) -> Self:
         (self._folder / "airflow").mkdir()
         (self._folder / "spark-work").mkdir()
-        if not self._jars.exists():
-            partial = self._jars.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            prepare = [sys.executable, str(compose.ROOT / "deploy" / "prepare.py"), str(partial)]
-            subprocess.run(prepare, check=True)
-            partial.rename(self._jars)
-        self._store = _s3_store(self._services["s3"].raw["image"].rpartition(":")[2])
+        self._jars = software.jars()
+        self._store = software.s3_store()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -180,20 +172,3 @@ class ComposeStack:
         )
         assert ended.returncode == 0, ended.stdout[-6000:]
         return ended.stdout
-
-
-def _s3_store(version: str) -> Path:
-    """The program of the image, which is one file: from PATH, or built from its source once."""
-    program = shutil.which("versitygw")
-    built = cache_folder() / f"versitygw-{version}" / "versitygw"
-    if program is not None:
-        return Path(program)
-    if not built.exists():
-        go = shutil.which("go")
-        assert go is not None, "versitygw, or go to build it with, has to be on PATH"
-        subprocess.run(
-            [go, "install", f"github.com/versity/versitygw/cmd/versitygw@{version}"],
-            env=os.environ | {"GOBIN": str(built.parent)},
-            check=True,
-        )
-    return built

@@ -286,7 +286,7 @@ class AcidCompactor(PartitionCompactor):
         return {task.ids.path: file for task, file in zip(tasks, made, strict=True)}
 
     def _write_rows(self, plan: CompactionPlan, inputs: Sequence[BucketInputs]) -> None:
-        out = self.folder("out")
+        out = self.output(plan.inserts)
         parts = self.folder("parts")
         plans: dict[BucketInputs, StripePlan] = {}
         sorting: dict[BucketInputs, HiveAcidError] = {}
@@ -350,7 +350,7 @@ class AcidCompactor(PartitionCompactor):
         return tuple(copies.get(file, file) for file in files)
 
     def _write_deletes(self, directory: Delta, inputs: Sequence[BucketInputs]) -> None:
-        out = self.folder("out")
+        out = self.output(directory)
         tasks = [MergeDeletesTask(bucket, self.table.orc_codec, out) for bucket in inputs]
         for file in self.spark_tasks.run(merge_deletes, tasks):
             self.keep(directory, file)

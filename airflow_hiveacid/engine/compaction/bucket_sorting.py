@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.names import Base, BucketFile
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
-from airflow_hiveacid.engine.compaction.input_files import InputFile, naming, new_file
+from airflow_hiveacid.engine.compaction.input_files import InputFile, naming
 from airflow_hiveacid.engine.compaction.proof import tally_values
 from airflow_hiveacid.engine.compaction.tasks import BucketInputs, open_inputs
 from airflow_hiveacid.engine.parallel import SparkTasks
@@ -34,7 +34,7 @@ from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.rows.types import require_whole_maps
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
+from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile, staged_file
 from airflow_hiveacid.errors import (
     NanosecondsLost,
     ProofFailed,
@@ -129,14 +129,13 @@ def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
 def assemble_sorted(task: SortTask) -> StagedFile:
     """Make an ACID file out of one in which Spark has written its six columns, in their order."""
     storage = Storage.of(task.folder.root)
-    path = f"{task.folder.path}/{BucketFile(task.bucket).name}.{uuid.uuid4().hex}"
     with ExitStack() as stack:
         source = stack.enter_context(storage.open_input(task.path))
         tail = retyped(source, OrcTail.read(source), wrap_types(task.types))
         tail = replace(tail, user_metadata=mark(tail.rows))
-        with new_file(task.folder, path) as sink:
-            written = assemble([Part(source, tail)], sink)
-    return StagedFile(path, task.bucket, written.rows, written.bytes)
+        with staged_file(task.folder, BucketFile(task.bucket).name) as file:
+            written = assemble([Part(source, tail)], file.sink)
+    return file.made(task.bucket, written.rows, written.bytes)
 
 
 def as_events(frame: DataFrame, table: HiveTable) -> DataFrame:

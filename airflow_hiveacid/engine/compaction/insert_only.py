@@ -32,7 +32,13 @@ from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.row_files import RowFiles
-from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, NewFile, StagedFile
+from airflow_hiveacid.engine.write.staged_files import (
+    FlatFile,
+    Folder,
+    NewFile,
+    StagedFile,
+    staged_file,
+)
 from airflow_hiveacid.errors import CorruptFile, HiveAcidError, NanosecondsLost, UnsupportedFile
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.assemble import Part, assemble
@@ -91,6 +97,7 @@ class InsertOnlyCompactor(PartitionCompactor):
 
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""
+        self._out = self.output(plan.inserts)
         tasks = self._grouped([file for file in _inputs(plan, state) if file.size > 0])
         writer = RowFiles(self.table, self.table.orc_codec)
         left = tasks
@@ -199,7 +206,7 @@ class InsertOnlyCompactor(PartitionCompactor):
                 self.storage.location,
                 number,
                 tuple(paths),
-                self.folder("out"),
+                self._out,
                 tuple(map(self.noted_rows.get, paths)),
             )
             for number, paths in sorted(groups.items())
@@ -290,7 +297,6 @@ def _count_stripes(root: str, path: str) -> Tally:
 def _copy_stripes(task: _JoinTask) -> tuple[StagedFile, int]:
     """Put the stripes of some files into one; also says how many there are."""
     storage = Storage.of(task.root)
-    path = f"{task.folder.path}/{OriginalFile(task.number, 0).name}.{uuid.uuid4().hex}"
     with ExitStack() as stack:
         parts = []
         for name, noted in zip(task.paths, task.noted_rows, strict=True):
@@ -298,7 +304,7 @@ def _copy_stripes(task: _JoinTask) -> tuple[StagedFile, int]:
             tail = OrcTail.read(source)
             check_rows(tail, name, noted)
             parts.append(Part(source, readable(tail)))
-        with storage.create(path) as sink:
-            written = assemble(parts, sink)
+        with staged_file(task.folder, OriginalFile(task.number, 0).name) as file:
+            written = assemble(parts, file.sink)
     stripes = sum(len(part.tail.stripes) for part in parts)
-    return StagedFile(path, task.number, written.rows, written.bytes), stripes
+    return file.made(task.number, written.rows, written.bytes), stripes

@@ -31,7 +31,7 @@ from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.session import cancelling_jobs
 from airflow_hiveacid.engine.write.overlaps import Overlaps
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
-from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
+from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile, staged_file
 from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactionProof, PartitionReport
@@ -265,17 +265,23 @@ class PartitionCompactor(ABC):
         """A folder that nobody looks into, and that goes away with the transaction."""
         return self.directories.folder(name)
 
+    def output(self, directory: Base | Delta) -> Folder:
+        """Where the files of a new directory wait until they are proved and published."""
+        return self.directories.folder("out", self._name_of(directory), is_read=True)
+
     def keep(self, directory: Base | Delta, file: StagedFile) -> None:
         """Have a file published, if there are rows or delete events in it."""
+        self.directories.keep(file)
         if file.rows:
             self._staged.setdefault(directory, []).append(file)
 
     def keep_empty(self, directory: Base | Delta) -> None:
         """Have a file without rows published."""
-        path = f"{self.folder('out').path}/empty"
-        with self.storage.create(path) as sink:
-            size = self.write_empty(sink)
-        self._staged[directory] = [StagedFile(path, 0, 0, size)]
+        with staged_file(self.output(directory), self.file_name(0)) as file:
+            size = self.write_empty(file.sink)
+        made = file.made(0, 0, size)
+        self.directories.keep(made)
+        self._staged[directory] = [made]
 
     def staged(self, directory: Base | Delta) -> list[StagedFile]:
         """The files to be published in a directory."""
@@ -298,13 +304,16 @@ class PartitionCompactor(ABC):
 
     def _complete(self, plan: CompactionPlan, directory: Base | Delta) -> str:
         """Bring a new directory together; its name."""
-        final = replace(directory, visibility_txn=self.compaction.visibility_txn).name
+        final = self._name_of(directory)
         named = [(self.file_name(file.bucket), file) for file in self._staged[directory]]
         self._bytes_written += sum(file.bytes for _, file in named)
         written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
         notes = self.side_files(directory) | {SIDECAR_FILE: self._sidecar(plan, written)}
-        self.directories.complete(final, [(name, file.path) for name, file in named], notes)
+        self.directories.complete(final, named, notes)
         return final
+
+    def _name_of(self, directory: Base | Delta) -> str:
+        return replace(directory, visibility_txn=self.compaction.visibility_txn).name
 
     def _require_same_table(self) -> None:
         """Make sure that nothing is published in what has become another table."""

@@ -202,7 +202,7 @@ class RebalancingCompactor(AcidCompactor):
             self._numbered(events),
         )
         made, written, self.values = sorted_rows.write(
-            self.order, plan.inserts, self.bytes_read, self.folder("out")
+            self.order, plan.inserts, self.bytes_read, self.output(plan.inserts)
         )
         for new in made:
             self.keep(plan.inserts, new)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from airflow_hiveacid.acid.names import BucketFile
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.engine.compaction.input_files import InputFile, naming, new_file, open_files
-from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
+from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile, staged_file
 from airflow_hiveacid.errors import (
     CorruptFile,
     ProofFailed,
@@ -190,21 +190,27 @@ def assemble_bucket(task: AssembleTask) -> StagedFile:
             for number in sorted({number for number, _ in group.stripes}):
                 stripes = tuple(stripe for file, stripe in group.stripes if file == number)
                 parts.append(Part(*opened[number], stripes, reencoded=False))
-        path = f"{task.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
-        with new_file(task.folder, path) as sink, naming(inputs.root, *_paths(inputs.inserts)):
-            written = assemble(parts, sink, layout=task.plan.layout)
-    return StagedFile(path, inputs.bucket, written.rows, written.bytes)
+        with (
+            staged_file(task.folder, BucketFile(inputs.bucket).name) as file,
+            naming(inputs.root, *_paths(inputs.inserts)),
+        ):
+            written = assemble(parts, file.sink, layout=task.plan.layout)
+    return file.made(inputs.bucket, written.rows, written.bytes)
 
 
 def merge_deletes(task: MergeDeletesTask) -> StagedFile:
     """Put the delete events of a bucket together, each of them once."""
     inputs = task.inputs
-    path = f"{task.folder.path}/{BucketFile(inputs.bucket).name}.{uuid.uuid4().hex}"
     with ExitStack() as stack:
         events = _events(stack, inputs)
-        with new_file(task.folder, path) as sink, naming(inputs.root, *_paths(inputs.deletes)):
-            written = write_delete_stripes(sink, events, row_types=inputs.types, codec=task.codec)
-    return StagedFile(path, inputs.bucket, written.rows, written.bytes)
+        with (
+            staged_file(task.folder, BucketFile(inputs.bucket).name) as file,
+            naming(inputs.root, *_paths(inputs.deletes)),
+        ):
+            written = write_delete_stripes(
+                file.sink, events, row_types=inputs.types, codec=task.codec
+            )
+    return file.made(inputs.bucket, written.rows, written.bytes)
 
 
 def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:

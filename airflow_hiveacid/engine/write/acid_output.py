@@ -23,6 +23,7 @@ from airflow_hiveacid.engine.write.staged_files import (
     StagedFile,
     by_delete_file,
     delete_stager,
+    reported_file,
     row_stager,
 )
 from airflow_hiveacid.engine.write.staged_work import OutputFolder
@@ -57,7 +58,7 @@ class AcidOutput(TableOutput):
         directory = self._delta(is_delete=True)
         self._locate([partition.name for partition in partitions])
         folders = [self._folders[partition.name] for partition in partitions]
-        staging = [self._staging_folder(folder, directory) for folder in folders]
+        staging = [self._staging_folder(folder, directory, is_read=True) for folder in folders]
         stage = delete_stager(staging, self.write_id, orc_row_types(self.table), self.codec)
         columns = (PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
         with spark_errors_as_ours(f"Writing deletes for {self.table.ref.full_name}"):
@@ -83,11 +84,9 @@ class AcidOutput(TableOutput):
                     .sortWithinPartitions(*columns)
                 )
                 tasks = sorted_keys.mapInArrow(stage, DELETE_REPORT)
-                reports = [row.asDict() for row in tasks.collect()]
+                reports = [row.asDict(recursive=True) for row in tasks.collect()]
         for row in reports:
-            file = StagedFile(row["path"], row["bucket"], row["rows"], row["bytes"])
-            folder = folders[row["partition"]]
-            self.staged.setdefault((folder, directory.name), []).append(file)
+            self._keep(folders[row["partition"]], directory, reported_file(row))
 
     def restamp_deletes(self, files: Mapping[OutputFolder, Sequence[StagedFile]]) -> None:
         """Stage delete events that were staged before, with the write id of this transaction.
@@ -109,15 +108,15 @@ class AcidOutput(TableOutput):
                 [*numbers, *map(pa.array, ids[:3])],
                 [PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW],
             )
-            staging = [self._staging_folder(folder, directory)]
+            staging = [self._staging_folder(folder, directory, is_read=True)]
             stage = delete_stager(staging, self.write_id, row_types, self.codec)
             (row,) = (row for report in stage([batch]) for row in report.to_pylist())
-            return StagedFile(row["path"], row["bucket"], row["rows"], row["bytes"])
+            return reported_file(row)
 
         with os_errors_as_ours(self.table.folder):
             made = in_threads(restamp, every)
         for (folder, _), file in zip(every, made, strict=True):
-            self.staged.setdefault((folder, directory.name), []).append(file)
+            self._keep(folder, directory, file)
 
     def _row_files(self, replace: bool) -> AcidRowFiles:
         return AcidRowFiles(self.table, self.codec, for_base=replace)

@@ -1,6 +1,5 @@
 """Writing files that hold nothing but rows, in the formats that Hive reads them in."""
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
-from airflow_hiveacid.engine.write.staged_files import NewFile, StagedFile
+from airflow_hiveacid.engine.write.staged_files import NewFile, StagedFile, staged_file
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.spark_files import copy_readable
@@ -96,11 +95,14 @@ class RowFiles:
         form, (header, footer) = self._format.format, self._edges
 
         def take(new: NewFile) -> StagedFile:
-            rows = 0
+            rows, size = 0, None
             (flat,) = new.parts
-            target = Storage.of(new.folder.root)
-            path = f"{new.folder.path}/{OriginalFile(new.bucket, 0).name}.{uuid.uuid4().hex}"
-            with Storage.of(flat.root).open_input(flat.path) as source, target.create(path) as sink:
+            name = OriginalFile(new.bucket, 0).name
+            with (
+                Storage.of(flat.root).open_input(flat.path) as source,
+                staged_file(new.folder, name) as file,
+            ):
+                sink = file.sink
                 if form is StorageFormat.PARQUET:
                     rows = parquet.read_metadata(source).num_rows
                 elif form is StorageFormat.ORC:
@@ -109,15 +111,15 @@ class RowFiles:
                     # Not even its statistics are ours to touch if some are encrypted.
                     if not tail.is_encrypted:
                         size = copy_readable(source, tail, sink)
-                        return StagedFile(path, new.bucket, rows, size)
-                source.seek(0)
-                sink.write(header)
-                while piece := source.read(_COPY_BYTES):
-                    rows += piece.count(b"\n") if form.is_text else 0
-                    sink.write(piece)
-                sink.write(footer)
-                size = int(sink.tell())
-            return StagedFile(path, new.bucket, rows, size)
+                if size is None:
+                    source.seek(0)
+                    sink.write(header)
+                    while piece := source.read(_COPY_BYTES):
+                        rows += piece.count(b"\n") if form.is_text else 0
+                        sink.write(piece)
+                    sink.write(footer)
+                    size = int(sink.tell())
+            return file.made(new.bucket, rows, size)
 
         return take
 

@@ -4,32 +4,51 @@ A task may be tried twice, or run twice at a time. So every attempt writes a fil
 knows, and the driver publishes the files that the successful attempts reported.
 """
 
+import io
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
 from airflow_hiveacid.acid.names import BucketFile
 from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.errors import StorageError
+from airflow_hiveacid.filesystems import os_errors_as_ours
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.transplant import transplant
 from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.uploads import Upload, UploadedFile, Uploads
 
 # What a delete task reports of each file.
-DELETE_REPORT = "partition int, bucket int, path string, rows bigint, bytes bigint"
+DELETE_REPORT = (
+    "partition int, bucket int, path string, rows bigint, bytes bigint,"
+    " upload struct<path: string, id: string, parts: array<string>>"
+)
+_UPLOAD = pa.struct([("path", pa.string()), ("id", pa.string()), ("parts", pa.list_(pa.string()))])
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder below a location that a storage may be opened at."""
+    """A folder below a location that a storage may be opened at.
+
+    Attributes:
+        root: The location.
+        path: The folder, which nobody looks into.
+        final: The directory that the files will be published in, where the store lets them be
+            uploaded there beforehand; None where they are renamed.
+        is_read: Whether somebody reads the files before they are published: what is uploaded only
+            cannot be read.
+    """
 
     root: str
     path: str
+    final: str | None = None
+    is_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +56,24 @@ class StagedFile:
     """A finished ACID file that nobody can see yet.
 
     Attributes:
-        path: Where it is, below the root of the folder it was written to.
+        path: Where it can be read, below the root of the folder it was written to; of what is
+            uploaded only that is where it will be.
         bucket: The number that its published name gets.
         rows: How many rows or delete events it holds.
         bytes: Its size.
+        upload: What lets it appear, if it is uploaded to where it will be.
     """
 
     path: str
     bucket: int
     rows: int
     bytes: int
+    upload: Upload | None = None
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it can be read before it is published."""
+        return self.upload is None or self.upload.path != self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +141,16 @@ def row_stager(
                 stack.enter_context(Storage.of(part.root).open_input(part.path))
                 for part in new.parts
             ]
-            with _created(new.folder, new.bucket) as (path, sink):
+            with staged_file(new.folder, BucketFile(new.bucket).name) as file:
                 written = transplant(
-                    sources, sink, write_id=write_id, bucket=bucket, types=row_types, width=width
+                    sources,
+                    file.sink,
+                    write_id=write_id,
+                    bucket=bucket,
+                    types=row_types,
+                    width=width,
                 )
-        return StagedFile(path, new.bucket, written.rows, written.bytes)
+        return file.made(new.bucket, written.rows, written.bytes)
 
     return stage
 
@@ -140,20 +172,121 @@ def delete_stager(
 
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition, bucket, keys in _by_file(batches):
-            with _created(folders[partition], bucket) as (path, sink):
+            with staged_file(folders[partition], BucketFile(bucket).name) as file:
                 written = write_delete_file(
-                    sink, *keys, write_id=write_id, row_types=row_types, codec=codec
+                    file.sink, *keys, write_id=write_id, row_types=row_types, codec=codec
                 )
+            made = file.made(bucket, written.rows, written.bytes)
+            upload = None if made.upload is None else asdict(made.upload)
             report = {
                 "partition": pa.array([partition], pa.int32()),
                 "bucket": pa.array([bucket], pa.int32()),
-                "path": pa.array([path], pa.string()),
-                "rows": pa.array([written.rows], pa.int64()),
-                "bytes": pa.array([written.bytes], pa.int64()),
+                "path": pa.array([made.path], pa.string()),
+                "rows": pa.array([made.rows], pa.int64()),
+                "bytes": pa.array([made.bytes], pa.int64()),
+                "upload": pa.array([upload], _UPLOAD),
             }
             yield pa.RecordBatch.from_pydict(report)
 
     return stage
+
+
+def reported_file(report: Mapping[str, Any]) -> StagedFile:
+    """The file that a delete task reports; see ``DELETE_REPORT``."""
+    told = report["upload"]
+    upload = None if told is None else Upload(told["path"], told["id"], tuple(told["parts"]))
+    return StagedFile(report["path"], report["bucket"], report["rows"], report["bytes"], upload)
+
+
+class FileToStage:
+    """A file that one attempt of a task writes.
+
+    Attributes:
+        sink: What it is written into.
+    """
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        """Begin it; ``staged_file`` ends it, too.
+
+        Args:
+            folder: Where it is staged.
+            name: The name that it will be published under.
+        """
+        self.sink: Any
+        self._storage = Storage.of(folder.root)
+        self._path: str | None = None
+        self._upload: UploadedFile | None = None
+        copy: BinaryIO | None = None
+        if folder.final is None or folder.is_read:
+            self._path = f"{folder.path}/{name}.{uuid.uuid4().hex}"
+            copy = self._storage.create(self._path)
+        if folder.final is None:
+            self.sink = copy
+            return
+        uploads = Uploads.of(folder.root)
+        if uploads is None:
+            raise StorageError(
+                f"A task that writes to {folder.root} has no boto3, which the driver has.",
+                remedy="Install airflow-hiveacid[s3] for the Python of the executors, too.",
+            )
+        self._upload = uploads.begin(f"{folder.final}/{name}")
+        self.sink = self._upload if copy is None else _Both(self._upload, copy)
+
+    def made(self, bucket: int, rows: int, size: int) -> StagedFile:
+        """What it became, once it is closed."""
+        if self._upload is None:
+            assert self._path is not None
+            return StagedFile(self._path, bucket, rows, size)
+        upload = self._upload.upload
+        return StagedFile(self._path or upload.path, bucket, rows, size, upload)
+
+    def give_up(self) -> None:
+        """Let nothing be left of it."""
+        if self._upload is not None:
+            self._upload.give_up()
+        if self._path is not None:
+            self._storage.delete_file(self._path)
+
+
+class _Both(io.RawIOBase):
+    """Writes the same into two files."""
+
+    def __init__(self, one: UploadedFile, other: BinaryIO) -> None:
+        super().__init__()
+        self._files = one, other
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._files[0].tell()
+
+    def write(self, content: Any) -> int:
+        for file in self._files:
+            file.write(content)
+        return len(memoryview(content).cast("B"))
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+        super().close()
+
+
+@contextmanager
+def staged_file(folder: Folder, name: str) -> Iterator[FileToStage]:
+    """A file that only this attempt of a task knows, and that goes if the attempt fails.
+
+    Args:
+        folder: Where it is staged.
+        name: The name that it will be published under.
+    """
+    file = FileToStage(folder, name)
+    try:
+        with os_errors_as_ours(f"{folder.root.rstrip('/')}/{folder.path}/{name}"), file.sink:
+            yield file
+    except BaseException:
+        file.give_up()
+        raise
 
 
 def by_delete_file(keys: pa.Table) -> list[pa.Table]:
@@ -164,19 +297,6 @@ def by_delete_file(keys: pa.Table) -> list[pa.Table]:
     """
     columns = [np.asarray(keys.column(number)) for number in range(2)]
     return [keys.slice(start, end - start) for start, end in _parts_of_files(columns)]
-
-
-@contextmanager
-def _created(folder: Folder, bucket: int) -> Iterator[tuple[str, Any]]:
-    """A file that only this attempt of a task knows, and that goes if the attempt fails."""
-    storage = Storage.of(folder.root)
-    path = f"{folder.path}/{BucketFile(bucket).name}.{uuid.uuid4().hex}"
-    try:
-        with storage.create(path) as sink:
-            yield path, sink
-    except BaseException:
-        storage.delete_file(path)
-        raise
 
 
 def _by_file(

@@ -25,7 +25,13 @@ from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.write.flat_rows import AcidRowFiles, FlatRows, FlatRowsWriter
 from airflow_hiveacid.engine.write.row_files import RowFiles
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
-from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder, NewFile, StagedFile
+from airflow_hiveacid.engine.write.staged_files import (
+    FlatFile,
+    Folder,
+    NewFile,
+    StagedFile,
+    staged_file,
+)
 from airflow_hiveacid.engine.write.staged_work import (
     OutputFolder,
     StagedWork,
@@ -153,7 +159,9 @@ class TableOutput(StagedWork, ABC):
             finished = self._finish(new_files, width) if new_files else []
         for target, file in zip(folders, finished, strict=True):
             if file.rows:
-                self.staged.setdefault((target, directory.name), []).append(file)
+                self._keep(target, directory, file)
+            else:
+                self._stage_below(target.root).keep(file)
 
     def write_deletes(
         self, keys: DataFrame | pa.Table, partitions: Sequence[PartitionFiles]
@@ -181,10 +189,9 @@ class TableOutput(StagedWork, ABC):
             if (folder, directory.name) in self.staged:
                 continue
             staging = self._staging_folder(folder, directory)
-            path = f"{staging.path}/empty"
-            with Storage.of(staging.root).create(path) as sink:
-                size = self._write_empty(sink)
-            self.staged[folder, directory.name] = [StagedFile(path, 0, 0, size)]
+            with staged_file(staging, self._file_name(0)) as file:
+                size = self._write_empty(file.sink)
+            self._keep(folder, directory, file.made(0, 0, size))
 
     def read_in(self, partition: str | None) -> Set[str]:
         """The files of a partition that rows were read in; None is a table without any."""
@@ -239,7 +246,7 @@ class TableOutput(StagedWork, ABC):
                 for file in files:
                     path = f"{ready}/{self._file_name(file.bucket)}"
                     at = path if staged.storage.exists(path) else file.path
-                    found.append((folder, name, dataclasses.replace(file, path=at)))
+                    found.append((folder, name, dataclasses.replace(file, path=at, upload=None)))
             elif not any(file.rows for file in files):
                 kept.staged[folder, name] = []
         # When all is in its hidden folder, these get other names.
@@ -293,14 +300,18 @@ class TableOutput(StagedWork, ABC):
         for (folder, name), files in self.staged.items():
             staged = self._stage_below(folder.root)
             for file in files:
-                self._verify(staged.storage, file)
+                if file.is_readable:
+                    self._verify(staged.storage, file)
             named = [(self._file_name(file.bucket), file) for file in files]
             written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
             told = {**sidecar, **(replaced[folder] if name.startswith("base_") else {})}
             notes = {**self.SIDE_FILES, SIDECAR_FILE: directory_note(told, written)}
             final = f"{folder.path}/{name}".lstrip("/")
-            staged.complete(final, [(name, file.path) for name, file in named], notes)
+            staged.complete(final, named, notes)
             staged.publish(final)
+            for file in files:
+                if not file.is_readable:
+                    self._verify(staged.storage, file)
         # Not before: if the commit fails, a second one may need what the files were made of.
         self.txn.own_temporarily(self.discard, "what was staged")
 
@@ -367,7 +378,14 @@ class TableOutput(StagedWork, ABC):
     def _delta(self, *, is_delete: bool = False) -> Delta:
         return Delta(self.write_id, self.write_id, self.statement, is_delete=is_delete)
 
-    def _staging_folder(self, folder: OutputFolder, directory: Base | Delta) -> Folder:
+    def _staging_folder(
+        self, folder: OutputFolder, directory: Base | Delta, *, is_read: bool = False
+    ) -> Folder:
         """Where the files of a directory wait until it is published."""
-        path = f"out/{folder.path}/{directory.name}".replace("//", "/")
-        return self._stage_below(folder.root).folder(path)
+        final = f"{folder.path}/{directory.name}".lstrip("/")
+        return self._stage_below(folder.root).folder(f"out/{final}", final, is_read=is_read)
+
+    def _keep(self, folder: OutputFolder, directory: Base | Delta, file: StagedFile) -> None:
+        """Have a file published."""
+        self._stage_below(folder.root).keep(file)
+        self.staged.setdefault((folder, directory.name), []).append(file)

@@ -340,6 +340,7 @@ def java_command(
     main: str,
     *arguments: str,
     options: Sequence[str] = (),
+    libraries: Sequence[Path] = (),
 ) -> list[str]:
     """The command line of one of the metastore's programs.
 
@@ -349,10 +350,12 @@ def java_command(
         main: The class to run.
         *arguments: Its arguments.
         options: Further options of Java.
+        libraries: Further jars.
 
     Returns:
         The words of the command.
     """
+    classpath = [str(folder / "conf"), distribution.classpath, *map(str, libraries)]
     return [
         *(find_java(), "-Xmx512m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         "-XX:-UsePerfData",  # It would leave a file in /tmp when the process is killed.
@@ -361,7 +364,7 @@ def java_command(
         "-Dderby.locks.waitTimeout=5",  # Seconds; the default would hold everybody up for a minute.
         f"-Dlog4j.configurationFile={folder / 'conf' / 'log4j2.properties'}",
         *options,
-        *("-cp", f"{folder / 'conf'}{os.pathsep}{distribution.classpath}", main, *arguments),
+        *("-cp", os.pathsep.join(classpath), main, *arguments),
     ]
 
 

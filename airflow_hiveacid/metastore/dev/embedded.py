@@ -7,7 +7,7 @@ import random
 import shutil
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -62,6 +62,7 @@ class EmbeddedMetastore:
         kerberized: Kerberized | None = None,
         settings: Mapping[str, str] | None = None,
         hadoop: Mapping[str, str] | None = None,
+        libraries: Sequence[Path] = (),
         progress: Progress = print,
     ) -> None:
         """Describe a metastore; nothing runs before start().
@@ -77,6 +78,7 @@ class EmbeddedMetastore:
             kerberized: With what it proves who it is, when it shall ask its callers to do so.
             settings: Further settings of the metastore.
             hadoop: Settings of Hadoop: what would stand in core-site.xml.
+            libraries: Further jars, such as those of the file system that tables are on.
             progress: Is told, line by line, what takes long.
         """
         self.version = version
@@ -87,6 +89,7 @@ class EmbeddedMetastore:
         self._kerberized = kerberized
         self._further = settings or {}
         self._hadoop = hadoop or {}
+        self._libraries = libraries
         self._progress = progress
         self._process: GuardedProcess | None = None
         hidden = [part for part in self.warehouse.parts if part.startswith(("_", "."))]
@@ -241,7 +244,9 @@ class EmbeddedMetastore:
         self.log.unlink(missing_ok=True)
         return GuardedProcess(
             java_command(
-                *(distribution, self._directory, main, "-p", str(self._port)), options=options
+                *(distribution, self._directory, main, "-p", str(self._port)),
+                options=options,
+                libraries=self._libraries,
             ),
             log=self.log,
             environment=java_environment(distribution, self._directory),

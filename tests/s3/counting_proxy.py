@@ -1,0 +1,168 @@
+"""What stands before an S3 store: it counts the requests, and refuses some as a busy store does."""
+
+import http.client
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qs, urlsplit
+
+from airflow_hiveacid.metastore.dev.embedded import HOST
+
+_BUSY = b"""<?xml version="1.0" encoding="UTF-8"?>
+<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"""
+
+
+class CountingProxy:
+    """Forwards requests to a store.
+
+    Attributes:
+        uri: Where it listens.
+        requests: How many requests there were of each kind, by the names of the store's own API.
+        paths: The kinds and paths of all of them, in their order.
+        refused: How many were refused.
+        sent: How many bytes clients have sent as the content of objects.
+    """
+
+    def __init__(self, port: int) -> None:
+        """Describe it.
+
+        Args:
+            port: Where the store listens.
+        """
+        self.port = port
+        self._lock = threading.Lock()
+        self._every: dict[str, int] = {}
+        self._server = ThreadingHTTPServer((HOST, 0), type("Handler", (_Handler,), {"proxy": self}))
+        self._server.daemon_threads = True
+        self.uri = f"http://{HOST}:{self._server.server_address[1]}"
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin to count again, and refuse nothing."""
+        with self._lock:
+            self.requests: Counter[str] = Counter()
+            self.paths: list[tuple[str, str]] = []
+            self.refused = 0
+            self.sent = 0
+            self._every = {}
+
+    def refuse(self, kind: str, every: int) -> None:
+        """Refuse each so-manieth request of a kind from now on, the first one included."""
+        self._every[kind] = every
+
+    def arrived(self, kind: str, path: str, size: int) -> bool:
+        """Count a request; whether it goes on to the store."""
+        with self._lock:
+            before = self.requests[kind]
+            self.requests[kind] += 1
+            self.paths.append((kind, path))
+            if kind in ("PutObject", "UploadPart"):
+                self.sent += size
+            if kind in self._every and before % self._every[kind] == 0:
+                self.refused += 1
+                return False
+            return True
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    proxy: CountingProxy
+    protocol_version = "HTTP/1.1"
+    # Answers are written in two pieces, of which the second one must not wait for the first.
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self._store = http.client.HTTPConnection(HOST, self.proxy.port)
+
+    def finish(self) -> None:
+        self._store.close()
+        super().finish()
+
+    def _forward(self) -> None:
+        content = self._content()
+        if not self.proxy.arrived(self._kind(), urlsplit(self.path).path, len(content)):
+            self._answer(503, [("Content-Type", "application/xml")], _BUSY)
+            return
+        self._store.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            if name.lower() not in ("transfer-encoding", "expect", "connection"):
+                self._store.putheader(name, value)
+        if "Transfer-Encoding" in self.headers:
+            self._store.putheader("Content-Length", str(len(content)))
+        self._store.endheaders(content or None)
+        answer = self._store.getresponse()
+        body = answer.read()
+        headers = [
+            (name, value)
+            for name, value in answer.getheaders()
+            if name.lower() not in ("transfer-encoding", "connection", "content-length")
+        ]
+        length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+        self._answer(answer.status, headers, body, length)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _forward  # noqa: N815
+
+    def _kind(self) -> str:
+        """The name of the request in the store's own API."""
+        url = urlsplit(self.path)
+        query = parse_qs(url.query, keep_blank_values=True)
+        is_object = "/" in url.path.strip("/")
+        if "partNumber" in query:
+            return "UploadPartCopy" if "x-amz-copy-source" in self.headers else "UploadPart"
+        if "uploads" in query:
+            return "CreateMultipartUpload" if self.command == "POST" else "ListMultipartUploads"
+        if "uploadId" in query:
+            return {
+                "POST": "CompleteMultipartUpload",
+                "DELETE": "AbortMultipartUpload",
+            }.get(self.command, "ListParts")
+        if "delete" in query:
+            return "DeleteObjects"
+        if self.command == "GET" and not is_object:
+            return "ListObjects"
+        if self.command == "PUT" and "x-amz-copy-source" in self.headers:
+            return "CopyObject"
+        return f"{self.command.capitalize()}{'Object' if is_object else 'Bucket'}"
+
+    def _content(self) -> bytes:
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        content = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            content += self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+        return content
+
+    def _answer(
+        self,
+        status: int,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        length: str | None = None,
+    ) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", length or str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Every request would be a line."""

@@ -1,0 +1,212 @@
+"""Writes on an S3 store: what is published has been uploaded to its place before, and never copied."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.write.statement import WriteOptions
+from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
+from airflow_hiveacid.progress import Phase, PhaseObserver
+from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.uploads import Upload, Uploads
+from tests.engine.acid_tables import create
+from tests.observers import At
+from tests.rows import rows_of
+from tests.s3.store import S3Store
+
+pytestmark = pytest.mark.s3
+SCHEMA = "id int, v string, p string"
+OLD = [(1, "old", "x"), (2, "old", "x"), (3, "old", "y")]
+Change = Callable[["Table", AcidTable], Any]
+
+
+class Table:
+    """A table on the store."""
+
+    def __init__(
+        self, spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, name: str
+    ) -> None:
+        self.spark, self.hms, self.client, self.name = spark, hms, client, name
+        self.location = client.get_table(TableRef.parse(name)).folder
+
+    def run(self, change: Change, *observers: PhaseObserver, **options: Any) -> Any:
+        known = WriteOptions(lock_wait_seconds=30, **options)
+        with AcidTable(
+            self.name, self.hms.uri, spark=self.spark, options=known, observers=observers
+        ) as table:
+            return change(self, table)
+
+    def frame(self, *rows: tuple[Any, ...]) -> Any:
+        return self.spark.createDataFrame(list(rows), SCHEMA).coalesce(1)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for row in rows_of(self.hms.uri, self.name)]
+
+    def clean(self) -> None:
+        job = CleanJob(target=self.name, metastore=self.hms.options)
+        clean(self.client, job)
+        assert clean(self.client, job).kept == ()
+
+    def left(self) -> list[str]:
+        """What nobody needs: staging folders, and uploads that were not completed."""
+        uploads = Uploads.of(self.location)
+        assert uploads is not None
+        staged = [
+            file.path
+            for file in Storage.of(self.location).list_files(recursive=True)
+            if STAGING_PREFIX in file.path
+        ]
+        return [*staged, *(pending.path for pending in uploads.pending())]
+
+
+@pytest.fixture
+def table(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> Table:
+    create(client, f"{database}.t", {"id": "int", "v": "string"}, {"p": "string"})
+    made = Table(spark, hms, client, f"{database}.t")
+    made.run(lambda self, acid: acid.append(self.frame(*OLD)))
+    return made
+
+
+def merge(table: Table, acid: AcidTable) -> Any:
+    source = table.frame((1, "new", "x"), (5, "new", "z"))
+    merging = acid.merge(source, "t.id = s.id AND t.p = s.p").when_matched_update_all()
+    return merging.when_not_matched_insert_all().execute()
+
+
+def append(table: Table, acid: AcidTable) -> Any:
+    return acid.append(table.frame((4, "new", "z")))
+
+
+def delete(table: Table, acid: AcidTable) -> Any:
+    return acid.delete("id = 2")
+
+
+def overwrite(table: Table, acid: AcidTable) -> Any:
+    return acid.overwrite(table.frame((6, "new", "x")))
+
+
+MERGED = [(1, "new", "x"), *OLD[1:], (5, "new", "z")]
+CHANGES: dict[str, tuple[Change, list[tuple[Any, ...]]]] = {
+    "append": (append, [*OLD, (4, "new", "z")]),
+    "delete": (delete, [OLD[0], OLD[2]]),
+    "merge": (merge, MERGED),
+    "overwrite": (overwrite, [OLD[2], (6, "new", "x")]),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_publishing_copies_nothing(table: Table, s3: S3Store, what: str) -> None:
+    change, rows = CHANGES[what]
+    table.run(change, At(Phase.PUBLISH, s3.proxy.reset), run_token="d/r/t/-1")
+    counted = s3.proxy.requests
+    assert counted["CompleteMultipartUpload"] > 0
+    assert counted["CopyObject"] == counted["UploadPartCopy"] == 0
+    # Two notes beside the files, and one on the run.
+    assert s3.proxy.sent < 10_000
+    assert table.rows() == rows
+    assert table.left() == []
+
+
+def test_publishing_rows_of_an_insert_only_table_copies_nothing(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str, s3: S3Store
+) -> None:
+    columns = {"id": "int", "v": "string", "p": "string"}
+    create(client, f"{database}.t", columns, kind=TableKind.INSERT_ONLY)
+    table = Table(spark, hms, client, f"{database}.t")
+    table.run(lambda self, acid: acid.append(self.frame(*OLD)), At(Phase.PUBLISH, s3.proxy.reset))
+    assert s3.proxy.requests["CopyObject"] == 0
+    assert table.rows() == OLD
+    assert table.left() == []
+
+
+def test_changes_beside_others_upload_for_the_write_id_that_they_hope_for(
+    table: Table, s3: S3Store
+) -> None:
+    hopes = [table.run(merge, conflict_policy="rows")]
+    # Somebody else comes first: the files are made again, with another write id.
+    other = At(Phase.WRITE, lambda: table.run(append))
+    hopes.append(table.run(delete, other, conflict_policy="rows"))
+    assert [report.rows_deleted for report in hopes] == [0, 1]
+    assert table.rows() == sorted([MERGED[0], *MERGED[2:], (4, "new", "z")])
+    assert table.left() == []
+
+
+@pytest.mark.parametrize("what", ["delete", "merge", "overwrite"])
+@pytest.mark.parametrize("phase", [Phase.REGISTER, Phase.COMMIT])
+def test_what_is_lost_before_its_commit_is_committed_once_more(
+    table: Table, monkeypatch: pytest.MonkeyPatch, phase: Phase, what: str
+) -> None:
+    change, rows = CHANGES[what]
+    before = {txn.txn_id for txn in table.client.get_open_txns_info()}
+
+    def expire() -> None:
+        monkeypatch.setattr(Heartbeat, "silence", 1e6)
+        for txn in table.client.get_open_txns_info():
+            if txn.txn_id not in before:
+                table.client.abort_txn(txn.txn_id)
+
+    report = table.run(change, At(phase, expire), run_token="d/r/t/-1")
+    assert report.commit_retry is not None
+    assert table.rows() == rows
+    table.clean()
+    assert table.rows() == rows
+    assert table.left() == []
+
+
+def test_who_was_asleep_while_it_was_cleaned_can_let_nothing_appear(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete = Uploads.complete
+    asleep = [True]
+
+    def waking_up_late(self: Uploads, upload: Upload) -> None:
+        if asleep:
+            asleep.clear()
+            for txn in table.client.get_open_txns_info():
+                table.client.abort_txn(txn.txn_id)
+            table.clean()
+        complete(self, upload)
+
+    monkeypatch.setattr(Uploads, "complete", waking_up_late)
+    with pytest.raises(HiveAcidError):
+        table.run(merge)
+    assert not asleep
+    assert table.rows() == OLD
+    assert table.left() == []
+    files = Storage.of(table.location).list_files(recursive=True)
+    assert not [file.path for file in files if "delta_0000002" in file.path]
+
+
+def test_a_cleaning_takes_back_what_nobody_will_publish(table: Table) -> None:
+    uploads = Uploads.of(table.location)
+    assert uploads is not None
+    left = [
+        "p=x/delta_0000001_0000001_0000/bucket_00009",
+        "p=x/delta_0000001_0000001_0000/_hiveacid.json",
+        "p=x/base_0000001_v0000001/bucket_00000",
+        f"{STAGING_PREFIX}1_a/flat1/part-0",
+    ]
+    hoped = "p=x/delta_0000007_0000007_0000/bucket_00000"
+    strange = "p=x/landing/part-0"
+    for path in (*left, hoped, strange):
+        with uploads.begin(path) as file:
+            file.write(b"a driver that was killed")
+    job = CleanJob(target=table.name, metastore=table.hms.options, dry_run=True)
+    would = [removed.path for removed in clean(table.client, job).removed]
+    assert sorted(would) == sorted(left)
+    table.clean()
+    assert sorted(table.left()) == sorted([hoped, strange])
+    assert table.rows() == OLD
