@@ -13,6 +13,7 @@ from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.table_rules import existing_database, existing_table
 from airflow_hiveacid.sql import questions
 
 Cell = str | int | None
@@ -53,18 +54,18 @@ def answer(client: MetastoreClient, question: questions.Question) -> Answer:
         case questions.ShowDatabases(pattern):
             return _names("database_name", client.get_databases(), pattern)
         case questions.ShowTables(database, pattern):
-            client.get_database(database)  # Of one that is missing it lists no tables.
+            existing_database(client, database)  # Of one that is missing it lists no tables.
             return _names("tab_name", client.get_tables(database), pattern)
         case questions.ShowPartitions(table, values):
             return _partitions(client, table, dict(values))
         case questions.ShowColumns(table):
-            known = client.get_table(table)
+            known = existing_table(client, table)
             names = [column.name for column in (*known.columns, *known.partition_keys)]
             return Answer(("field",), [(name,) for name in names])
         case questions.ShowProperties(table, name):
-            return _properties(client.get_table(table), name)
+            return _properties(existing_table(client, table), name)
         case questions.ShowCreateTable(table):
-            return Answer(("createtab_stmt",), [(create_statement(client.get_table(table)),)])
+            return Answer(("createtab_stmt",), [(create_statement(existing_table(client, table)),)])
         case questions.ShowTransactions():
             return _transactions(client)
         case questions.ShowLocks(ref):
@@ -72,7 +73,7 @@ def answer(client: MetastoreClient, question: questions.Question) -> Answer:
         case questions.ShowCompactions(database, ref):
             return _compactions(client, database, ref)
         case questions.Describe(table, extended):
-            return _table(client.get_table(table), extended)
+            return _table(existing_table(client, table), extended)
         case questions.DescribeDatabase(name, extended):
             return _database(client, name, extended)
     raise InvalidJob(f"{type(question).__name__} is not answered by the metastore alone.")
@@ -84,7 +85,7 @@ def _names(column: str, names: Sequence[str], pattern: str | None) -> Answer:
 
 
 def _partitions(client: MetastoreClient, ref: TableRef, wanted: Mapping[str, str | None]) -> Answer:
-    table = client.get_table(ref)
+    table = existing_table(client, ref)
     keys = [key.name for key in table.partition_keys]
     if not keys:
         raise InvalidJob(f"{ref} has no partitions.")
@@ -126,7 +127,7 @@ def _transactions(client: MetastoreClient) -> Answer:
 
 def _locks(client: MetastoreClient, ref: TableRef | None) -> Answer:
     if ref is not None:
-        client.get_table(ref)  # Of one that is missing it shows no locks.
+        existing_table(client, ref)  # Of one that is missing it shows no locks.
     columns = (
         *("lockid", "database", "table", "partition", "lock_state", "lock_type"),
         *("transaction_id", "last_heartbeat", "acquired_at", "user", "hostname", "agent_info"),
@@ -220,7 +221,7 @@ def _details(table: HiveTable) -> Iterator[tuple[str, Mapping[str, Cell]]]:
 
 
 def _database(client: MetastoreClient, name: str, extended: bool) -> Answer:
-    database = client.get_database(name)
+    database = existing_database(client, name)
     columns: tuple[str, ...] = ("db_name", "comment", "location", "managedlocation", "owner_name")
     row: tuple[Cell, ...] = (
         database.name,

@@ -60,10 +60,12 @@ COMMAND = Command(
 def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
     from airflow_hiveacid.jobs import codec
     from airflow_hiveacid.metastore.consumers import known_consumers
+    from airflow_hiveacid.metastore.table_rules import existing_table
     from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
+    table = existing_table(client, ref)
     now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
-    consumers = known_consumers(client.get_table(ref), now)
+    consumers = known_consumers(table, now)
     if arguments.json:
         described = [codec.encode(consumer) for consumer in consumers]
         print(json.dumps({"table": ref.full_name, "consumers": described}, ensure_ascii=False))

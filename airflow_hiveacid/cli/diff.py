@@ -4,7 +4,8 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table
@@ -52,7 +53,15 @@ COMMAND = Command(
 
 
 def _differences(arguments: argparse.Namespace) -> Sequence[PartitionDifference]:
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
+
     table, metastore = TableRef.parse(arguments.table), target.metastore(arguments)
+    with MetastoreClient(metastore) as client:
+        # Told before Spark starts.
+        check_kind(existing_table(client, table), Operation.SELECT)
+    for version in filter(None, (arguments.before, arguments.after)):
+        AsOf.parse(version)
     with local_spark.a_spark(arguments.master, "hiveacid diff") as spark:
         from airflow_hiveacid.engine.table import AcidTable
 

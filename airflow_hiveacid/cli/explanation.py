@@ -21,6 +21,7 @@ from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.lock_request import collides, describe
 from airflow_hiveacid.sql.partition_conditions import named_partitions, possible_partitions
 from airflow_hiveacid.sql.questions import Explained, RowChange
@@ -44,7 +45,7 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
     """
     if isinstance(job, CreateTableAsJob):
         return _creation(client, job)
-    table = client.get_table(TableRef.parse(job.target))
+    table = existing_table(client, TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not a transactional table.")
     operation, keys = _operation(job), {key.name: key.type for key in table.partition_keys}
@@ -154,7 +155,7 @@ def _locks(
     locks = [(ref.full_name, f"{type_.name} {where}")]
     for source in _sources(job):
         # Of its own table it has the lock already.
-        if source != ref and client.get_table(source).kind is not TableKind.NOT_ACID:
+        if source != ref and existing_table(client, source).kind is not TableKind.NOT_ACID:
             locks.append((source.full_name, f"{LockType.SHARED_READ.name} on the table"))
     return locks
 
@@ -162,9 +163,9 @@ def _locks(
 def _where_a_merge_locks(client: MetastoreClient, job: MergeJob, keys: Mapping[str, str]) -> str:
     types = None
     if isinstance(job.source, TableSource):
-        source = client.get_table(TableRef.parse(job.source.name))
+        source = existing_table(client, TableRef.parse(job.source.name))
         types = {each.name: each.type for each in (*source.columns, *source.partition_keys)}
-    table = client.get_table(TableRef.parse(job.target))
+    table = existing_table(client, TableRef.parse(job.target))
     tied = ties_partitions(job, [column.name for column in table.columns], keys, types)
     if tied is False:
         return "on the table: ON and the clauses do not tie every partition key to the source"

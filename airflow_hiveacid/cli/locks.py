@@ -29,6 +29,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the locks, those that are held the longest first."""
     from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.table_rules import existing_table
     from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 
     ref = TableRef.parse(arguments.table) if arguments.table else None
@@ -36,6 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
         locks = client.show_locks(ref)
         if ref is not None:
             locks += client.show_locks(queue_of(ref))
+            if not locks:
+                existing_table(client, ref)  # Of one that is missing there are none, either.
     locks.sort(key=lambda lock: lock.lock_id)
     if arguments.json:
         print(json.dumps({"locks": [_as_json(lock) for lock in locks]}, ensure_ascii=False))

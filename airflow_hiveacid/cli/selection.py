@@ -67,11 +67,12 @@ def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "
     from airflow_hiveacid.acid.schema import TableKind
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.formats import StorageFormat
+    from airflow_hiveacid.metastore.table_rules import existing_table
     from airflow_hiveacid.scan.table_scan import TableScan
 
     assert question.table is not None
     with MetastoreClient(metastore) as client:
-        table = client.get_table(TableRef.parse(question.table.name))
+        table = existing_table(client, TableRef.parse(question.table.name))
     read = (StorageFormat.ORC, StorageFormat.PARQUET)
     if table.kind is TableKind.NOT_ACID or table.format not in read:
         return None

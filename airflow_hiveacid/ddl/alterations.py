@@ -23,6 +23,7 @@ from airflow_hiveacid.metastore.alteration import alter_table, change_columns, m
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_table
+from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
@@ -132,7 +133,7 @@ def alter_properties(
 
 
 def _transactional(client: MetastoreClient, ref: TableRef) -> HiveTable:
-    table = client.get_table(ref)
+    table = existing_table(client, ref)
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{ref} is not a transactional table; only those are altered.")
     return table

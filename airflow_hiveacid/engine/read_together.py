@@ -13,7 +13,7 @@ from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.table_rules import check_kind
+from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 
@@ -44,7 +44,7 @@ def read_together(
     for source in sources:
         source.validate()
     with MetastoreClient(MetastoreOptions.of(metastore)) as client:
-        known = [client.get_table(TableRef.parse(source.name)) for source in sources]
+        known = [existing_table(client, TableRef.parse(source.name)) for source in sources]
         for table in known:
             check_kind(table, Operation.SELECT)
             check_readable(spark, table)

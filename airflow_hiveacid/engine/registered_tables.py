@@ -17,7 +17,7 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
-from airflow_hiveacid.metastore.table_rules import check_kind
+from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 Tables = str | Sequence[str | TableSource] | Mapping[str, str | TableSource]
@@ -106,7 +106,7 @@ class RegisteredTables:
             frames: dict[str, DataFrame] = {}
             for name, (ref, source) in wanted.items():
                 query = RowQuery(as_of=source.version)
-                rows = reader.rows(session, self._client.get_table(ref), query)
+                rows = reader.rows(session, existing_table(self._client, ref), query)
                 frames[name] = in_session(rows, self._spark)
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(_quoted(name))

@@ -36,7 +36,7 @@ from airflow_hiveacid.maintenance.history_view import History
 from airflow_hiveacid.maintenance.table_detail import TableDetail, table_detail
 from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.table_rules import check_kind
+from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseObserver
 from airflow_hiveacid.scan.table_scan import TableScan
@@ -97,7 +97,7 @@ class AcidTable(TableChanges[RunReport]):
     def _repr_html_(self) -> str:
         # A notebook shows it to somebody who wants to see the table.
         try:
-            table = self._client.get_table(self.ref)
+            table = existing_table(self._client, self.ref)
         except HiveAcidError as error:
             return html_table(repr(self), ("",), [(str(error),)])
         head, kind = ("column", "type", "comment"), table.kind.value.replace("_", " ")
@@ -113,7 +113,7 @@ class AcidTable(TableChanges[RunReport]):
             >>> orders.schema.simpleString()
             'struct<id:int,status:string>'
         """
-        return spark_struct(all_columns(self._client.get_table(self.ref)))
+        return spark_struct(all_columns(existing_table(self._client, self.ref)))
 
     def close(self) -> None:
         """End the transactions of the frames that were read, and the connection."""
@@ -152,7 +152,7 @@ class AcidTable(TableChanges[RunReport]):
             VersionUnknown: There is no such version.
         """
         query = RowQuery(as_sql(self._spark, where), columns, AsOf.of(as_of_write_id, as_of_time))
-        table = self._client.get_table(self.ref)
+        table = existing_table(self._client, self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
         query.check(table)
@@ -194,7 +194,7 @@ class AcidTable(TableChanges[RunReport]):
             tuple(keys),
         )
         source.validate()
-        table = self._client.get_table(self.ref)
+        table = existing_table(self._client, self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
         txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
@@ -264,7 +264,7 @@ class AcidTable(TableChanges[RunReport]):
         """
         first = AsOf.parse(_as_text(before))
         second = None if after is None else AsOf.parse(_as_text(after))
-        table = self._client.get_table(self.ref)
+        table = existing_table(self._client, self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
         with Transaction(self._client, reads=[self.ref]) as txn:
@@ -291,7 +291,7 @@ class AcidTable(TableChanges[RunReport]):
             )
         counts = self.diff(as_of)
         warnings = ["This was a dry run: nothing was written."]
-        if self._client.get_table(self.ref).kind is TableKind.INSERT_ONLY:
+        if existing_table(self._client, self.ref).kind is TableKind.INSERT_ONLY:
             warnings.append("The table is insert-only: its partitions are overwritten as a whole.")
         return RunReport(
             job="restore",

@@ -23,6 +23,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
 from airflow_hiveacid.metastore.many_tables import transactional_tables
+from airflow_hiveacid.metastore.table_rules import existing_database
 
 _FAILED = ("failed", "did not initiate")
 
@@ -90,7 +91,7 @@ class HealthMeter:
             databases = (
                 self._client.get_databases()
                 if database is None
-                else [self._client.get_database(database).name]
+                else [existing_database(self._client, database).name]
             )
             for name in databases:
                 yield from transactional_tables(self._client, name)

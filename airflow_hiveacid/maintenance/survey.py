@@ -111,7 +111,7 @@ class _Look:
             return self.tables[ref]
         if ref not in self.next:
             self._describe_from(ref)
-        return self.next.get(ref) or self.client.get_table(ref)
+        return self.next.get(ref) or existing_table(self.client, ref)
 
     def _describe_from(self, ref: TableRef) -> None:
         while self.waiting and self.waiting[0] != ref:

@@ -19,6 +19,7 @@ from airflow_hiveacid.maintenance.history_entries import HistoryEntry, Overwrite
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.consumers import KnownConsumer, known_consumers
 from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage import ReadOnlyStorage
 
@@ -108,7 +109,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
         TableNotFound: It does not exist.
         StorageError: A folder cannot be listed.
     """
-    table = client.get_table(ref)
+    table = existing_table(client, ref)
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{ref} is not a transactional table.")
     snapshot = Snapshot.take(client, [ref])

@@ -44,6 +44,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 # What names like these are of, only a file in the directory tells.
@@ -186,7 +187,7 @@ class _Folders:
         limit: int = sys.maxsize,
         since: float | None = None,
     ) -> Self:
-        table = client.get_table(ref)
+        table = existing_table(client, ref)
         if table.kind is TableKind.NOT_ACID:
             raise NotTransactional(f"{ref} is not a transactional table.")
         snapshot = Snapshot.take(client, [ref])

@@ -8,6 +8,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import existing_database
 from airflow_hiveacid.metastore.thrift import idl_tables
 
 _WANTED = ("dbName", "tableName", "parameters")
@@ -29,7 +30,7 @@ def tables_of(client: MetastoreClient, pattern: str) -> list[TableRef]:
     wanted = TableRef.parse(pattern)
     if "*" not in wanted.name:
         return [wanted]
-    database = client.get_database(wanted.database).name
+    database = existing_database(client, wanted.database).name
     names = [name for name in client.get_tables(database) if fnmatchcase(name, wanted.name)]
     return sorted(
         TableRef(table.dbName, table.tableName)

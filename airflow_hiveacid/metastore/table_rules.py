@@ -14,7 +14,7 @@ from airflow_hiveacid.errors import (
     UnknownColumn,
     UserError,
 )
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 
@@ -28,6 +28,22 @@ def existing_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
         return client.get_table(ref)
     except TableNotFound as error:
         raise TableNotFound(error.what, remedy=_meant(client, ref)) from error
+
+
+def existing_database(client: MetastoreClient, name: str) -> HiveDatabase:
+    """Describe a database.
+
+    Raises:
+        TableNotFound: It does not exist; the error asks whether one of a similar name was meant.
+    """
+    try:
+        return client.get_database(name)
+    except TableNotFound as error:
+        try:
+            remedy = did_you_mean(name, client.get_databases())
+        except MetastoreError:
+            remedy = ""
+        raise TableNotFound(f"The database {name} does not exist.", remedy=remedy) from error
 
 
 def check_kind(table: HiveTable, operation: Operation) -> None:

@@ -12,6 +12,7 @@ from airflow_hiveacid.errors import UnknownColumn, UserError
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import snapshot_of
 
@@ -75,7 +76,7 @@ class TableScan:
             UnsupportedTable: There is a type that Arrow lacks.
         """
         with MetastoreClient(self._metastore) as client:
-            return columns_of(client.get_table(self.ref), self._columns, self._unit)[1]
+            return columns_of(existing_table(client, self.ref), self._columns, self._unit)[1]
 
     def batches(self) -> pa.RecordBatchReader:
         """The rows, some at a time.

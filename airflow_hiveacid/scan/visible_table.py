@@ -16,6 +16,7 @@ from airflow_hiveacid.maintenance.table_history import version_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.scan.table_part import TablePart
 from airflow_hiveacid.storage import Storage
@@ -117,7 +118,7 @@ def snapshot_of(
     Raises:
         NotTransactional: There is nothing to see in such a table.
     """
-    table = client.get_table(ref)
+    table = existing_table(client, ref)
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{ref.full_name} is not a transactional table.")
     with Transaction(client, reads=[ref]) as txn:

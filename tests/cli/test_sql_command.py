@@ -200,6 +200,30 @@ def test_rows_of_a_table_are_selected_without_spark(hiveacid, client, database, 
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        *("inspect {}", "history {}", "cat {}", "plan {}", "clean {}", "compact {}", "locks {}"),
+        *("consumers list {}", "diff {} 0 1", "restore {} --as-of 1"),
+        *("sql DESCRIBE#{}", "sql EXPLAIN#DELETE#FROM#{}", "sql SELECT#a#FROM#{}"),
+        *("sql SHOW#LOCKS#{}", "sql ALTER#TABLE#{}#ADD#COLUMNS#(b#int)", "sql SHOW#HISTORY#{}"),
+    ],
+)
+def test_a_table_misspelt_is_asked_for_by_each_command(hiveacid, client, database, command) -> None:
+    client.create_table(HiveTable.new(TableRef(database, "orders"), [HiveColumn("a", "int")]))
+    words = [word.replace("#", " ") for word in command.format(f"{database}.ordrs").split()]
+    status, said = hiveacid(*words)
+    assert status == 20
+    assert f"{database}.ordrs does not exist. Did you mean {database}.orders?" in said
+
+
+def test_a_database_misspelt_is_asked_for(hiveacid, database) -> None:
+    for command in (["tables", f"{database}s"], ["sql", f"SHOW TABLES IN {database}s"]):
+        status, said = hiveacid(*command)
+        assert status == 20
+        assert f"{database}s does not exist. Did you mean {database}?" in said
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["SHOW GRANTS"], "Line 1, column 6: SHOW GRANTS is not supported"),

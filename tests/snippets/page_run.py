@@ -276,7 +276,8 @@ class PageRun:
             (value,) = shlex.split(exported[2])
             self.environment.setenv(exported[1], value)
             return ""
-        command = command.removeprefix('eval "$(').removesuffix(')"')
+        if evaluated := re.fullmatch(r'eval "\$\((.*)\)"', command):
+            command = evaluated[1]
         command = re.sub(r"^[A-Z_]+=\S+ ", "", command)
         program, *arguments = shlex.split(command, comments=True)
         if "--file" in arguments:

@@ -28,6 +28,7 @@ from airflow_hiveacid.jobs.sources import (
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.sql.views import view_query
 
 # The name of a source that is no query.
@@ -73,7 +74,7 @@ class SourceInputs:
         self._inputs = inputs
         self._batch = batch
         self._tables = {
-            given.name: client.get_table(TableRef.parse(given.name))
+            given.name: existing_table(client, TableRef.parse(given.name))
             for given in inputs.values()
             if isinstance(given, TableSource | ChangesSource)
         }

@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.job import Job, OrcCodec
 from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.table_rules import check_kind
+from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
 from airflow_hiveacid.progress import PhaseClock
 
 # More partitions than this are locked as a whole table: each lock is a row in the metastore.
@@ -160,7 +160,7 @@ class Statement(ABC):
     def look_up(self, preparation: Preparation) -> None:
         """Look up the target, and refuse what cannot be done to it."""
         client = preparation.client
-        self.table = client.get_table(self.target)
+        self.table = existing_table(client, self.target)
         check_kind(self.table, self.operation)
         check_readable(preparation.spark, self.table)
         check_writable(self.table, client.version)
