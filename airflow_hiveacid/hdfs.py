@@ -300,24 +300,30 @@ class _Output(io.RawIOBase):
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
+        self._position = 0
 
     def writable(self) -> bool:
         return True
 
+    def tell(self) -> int:
+        return self._position
+
     def write(self, data: Any) -> int:
-        return int(self._tell(self._writer.write, bytes(data)))
+        written = int(self._ask(self._writer.write, bytes(data)))
+        self._position += written
+        return written
 
     def sync(self) -> None:
         """Have what was written outlive the machines that it is on."""
-        self._tell(self._writer.hsync)
+        self._ask(self._writer.hsync)
 
     def close(self) -> None:
         if not self.closed:
             super().close()
-            self._tell(self._writer.close)
+            self._ask(self._writer.close)
 
     @staticmethod
-    def _tell(call: Callable[..., Any], *arguments: object) -> Any:
+    def _ask(call: Callable[..., Any], *arguments: object) -> Any:
         try:
             return call(*arguments)
         except (OSError, RuntimeError) as error:

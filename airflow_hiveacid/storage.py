@@ -228,6 +228,9 @@ class Storage(ReadOnlyStorage):
         with in_our_words(self._show(path)):
             self._filesystem.create_dir(self._full(path), recursive=True)
 
+    def take_place(self) -> None:
+        """Make the folder itself, where who may write into it depends on who makes it."""
+
     @property
     def renames_at_once(self) -> bool:
         """Whether a directory gets another name in one step, so that nobody sees half of it."""
@@ -362,6 +365,10 @@ class LocalStorage(Storage):
 
 class HdfsStorage(Storage):
     """A folder of HDFS, where the NameNode itself refuses to write or rename onto what exists."""
+
+    def take_place(self) -> None:
+        """Make the folder itself, with the permissions of the one above it."""
+        self.make_directory("")
 
     def _write(self, path: str, content: bytes) -> None:
         with in_our_words(self._show(path)):

@@ -46,6 +46,8 @@ _UNKNOWN_COLUMN = {
 _CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?([\w.$]*(?:Error|Exception): .*)$", re.MULTILINE)
 # Columns that we add for ourselves, among the names that Spark suggests.
 _OWN_COLUMN = re.compile(r",? ?`_ACID_\w+`")
+# What a NameNode says of a quota, whoever has asked it.
+_QUOTA = re.compile(r"(?:The \w+ quota|Quota by storage type)[^\n]*? is exceeded[\w =.:]+")
 _FILES = re.compile(r"^(org\.apache\.hadoop\.(fs|hdfs)|java\.(nio\.file|io))\.")
 
 
@@ -85,7 +87,9 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         )
     if bad_master := re.search(r"Could not parse Master URL: '[^']*'", text):
         return InvalidConnection(f"{what}: {bad_master[0]}.", remedy="Check the Spark connection.")
-    if "No space left on device" in text or "DSQuotaExceededException" in text:
+    if quota := _QUOTA.search(text):
+        return DiskFull(f"{what}: {quota[0].rstrip(' .')}.")
+    if "No space left on device" in text:
         return DiskFull(f"{what}: there is no space left to write to.")
     if "Permission denied" in text or "AccessControlException" in text:
         denied = next(

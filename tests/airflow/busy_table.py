@@ -38,7 +38,7 @@ from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from tests.cli.acid_files import write_events
 from tests.engine.acid_tables import create
-from tests.maintenance.acid_folders import path_of
+from tests.places import place_of
 
 COLUMNS = {"id": "int", "v": "string"}
 BEFORE, AFTER = "before the cursor", "after the cursor"
@@ -185,7 +185,7 @@ class BusyTable:
         row = pa.array(
             [{"id": id_, "v": value}], pa.struct([("id", pa.int32()), ("v", pa.string())])
         )
-        delta = path_of(folder) / Delta(write_id, write_id, 0).name
+        delta = place_of(folder) / Delta(write_id, write_id, 0).name
         write_events(delta / "bucket_00000", [(write_id, 0, write_id)], row)
         (delta / "_orc_acid_version").write_text("2")
 

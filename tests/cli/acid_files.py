@@ -32,7 +32,8 @@ def write_events(
         pa.array(current, pa.int64()),
         rows,
     ]
-    orc.write_table(pa.table(columns, names=list(names)), path)
+    with path.open("wb") as sink:
+        orc.write_table(pa.table(columns, names=list(names)), sink)
 
 
 def ids(*values: int) -> pa.StructArray:

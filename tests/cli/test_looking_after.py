@@ -17,7 +17,8 @@ from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
-from tests.maintenance.acid_folders import AcidFolders, path_of
+from tests.maintenance.acid_folders import AcidFolders
+from tests.places import place_of
 
 HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"
 TOKEN = "nightly/scheduled__2026-01-02/merge/-1"
@@ -200,7 +201,7 @@ def test_what_cannot_be_aborted_is_refused(client, hiveacid):
 def test_a_doctor_finds_nothing_wrong_where_all_is_well(client, database, hiveacid):
     ref = TableRef(database, "t")
     client.create_table(HiveTable.new(ref, [HiveColumn("a", "int"), HiveColumn("b", "string")]))
-    root = path_of(client.get_table(ref).folder)
+    root = place_of(client.get_table(ref).folder)
     shutil.copytree(HIVE_WRITTEN / "hive4", root, dirs_exist_ok=True)
     shutil.rmtree(root / "base_0000003")
     for _ in range(2):

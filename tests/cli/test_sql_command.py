@@ -11,7 +11,8 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from tests.maintenance.acid_folders import AcidFolders, path_of
+from tests.maintenance.acid_folders import AcidFolders
+from tests.places import place_of
 
 HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -144,7 +145,7 @@ def test_an_explained_statement_has_its_files_and_buckets(hiveacid, client, data
     merge = f"EXPLAIN MERGE INTO {ref} t USING {ref} s ON t.a = s.a WHEN MATCHED THEN DELETE"
     columns = [HiveColumn("a", "int"), HiveColumn("b", "string")]
     client.create_table(HiveTable.new(ref, columns, bucket_columns=["a"], num_buckets=2))
-    root = path_of(client.get_table(ref).folder)
+    root = place_of(client.get_table(ref).folder)
     shutil.copytree(HIVE_WRITTEN / "hive4", root, dirs_exist_ok=True)
     shutil.rmtree(root / "base_0000003")
     for _ in range(2):
@@ -179,7 +180,7 @@ def test_answers_of_one_command_stand_apart(hiveacid, client, database, capsys) 
 def test_rows_of_a_table_are_selected_without_spark(hiveacid, client, database, capsys) -> None:
     ref = TableRef(database, "t")
     client.create_table(HiveTable.new(ref, [HiveColumn("a", "int"), HiveColumn("b", "string")]))
-    root = path_of(client.get_table(ref).folder)
+    root = place_of(client.get_table(ref).folder)
     shutil.copytree(HIVE_WRITTEN / "hive4", root, dirs_exist_ok=True)
     shutil.rmtree(root / "base_0000003")
     for _ in range(2):

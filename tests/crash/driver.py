@@ -25,7 +25,7 @@ spark.sql.shuffle.partitions  2
 def json_source(path, rows, schema="id INT, v STRING, p STRING"):
     """Write rows to a file and describe it as a source."""
     path.write_text("\n".join(map(json.dumps, rows)))
-    return PathSource(path=str(path), format="json", schema=schema)
+    return PathSource(path=path.as_uri(), format="json", schema=schema)
 
 
 def run_driver(job, fault, folder):

@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnState
+from tests.places import place_of
 
 ONLY_HIVE4 = ("hms", ["4.0.1"])
 # What the table of the fixture `filled` holds.
@@ -44,7 +45,7 @@ def rows_of(frame: DataFrame, order: Sequence[int] = (0,)) -> list[tuple[Any, ..
 
 
 def folder(table: HiveTable) -> Path:
-    return Path((table.location or "").removeprefix("file:"))
+    return place_of(table.folder)
 
 
 def files(table: HiveTable) -> list[str]:
@@ -69,7 +70,8 @@ def row_ids(table: HiveTable, kind: str) -> list[tuple[str, int, int, int]]:
     row_ids = []
     for path in sorted(folder(table).rglob(f"{kind}_*/bucket_*")):
         columns = ["originalTransaction", "bucket", "rowId"]
-        keys = orc.ORCFile(str(path)).read(columns=columns).to_pydict()
+        with path.open("rb") as source:
+            keys = orc.ORCFile(source).read(columns=columns).to_pydict()
         partition = str(path.parent.parent.relative_to(folder(table)))
         row_ids += [(partition, *key) for key in zip(*keys.values(), strict=True)]
     return row_ids

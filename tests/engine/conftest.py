@@ -1,6 +1,5 @@
 """Tables for tests that want any."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.engine.acid_tables import ROWS, SCHEMA, create, folder
 from tests.engine.compaction_case import Case
 from tests.engine.lost_commit import OLD, Lost
+from tests.places import copy_all
 
 
 @pytest.fixture
@@ -59,14 +59,14 @@ def busy(make: Callable[..., Case], directories_of_busy: Path) -> Case:
         case.append((3, "c", "y"))
         case.append((4, "d", "y"))
         case.change(lambda table: table.delete("id = 2"))
-        shutil.copytree(root, kept)
+        copy_all(root, kept)
         return case
     # Spark is dear: the same bytes, by the same transactions.
     for write_id, operation in enumerate([Operation.INSERT] * 3 + [Operation.DELETE], start=1):
         with Transaction(case.client, targets=[Target(case.ref, operation)]) as txn:
             assert txn.write_ids == {case.name: write_id}
             for directory in kept.glob(f"*delta_{write_id:07d}_*"):
-                shutil.copytree(directory, root / directory.name)
+                copy_all(directory, root / directory.name)
             txn.commit()
     return case
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.engine.failures import translate
-from airflow_hiveacid.errors import ClusterUnreachable, CorruptFile, InvalidConnection
+from airflow_hiveacid.errors import ClusterUnreachable, CorruptFile, DiskFull, InvalidConnection
 
 FAILED = "An error occurred while calling o31.load.\n: org.apache.spark.SparkException: "
 
@@ -49,3 +49,21 @@ def test_a_master_that_is_none_is_told() -> None:
     error = translate(RuntimeError(said), "MergeJob")
     assert type(error) is InvalidConnection
     assert error.what == "MergeJob: Could not parse Master URL: 'local[x]'."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The NameSpace quota (directories and files) of directory /w/t is exceeded: quota=5 file"
+        " count=6",
+        "The DiskSpace quota of /w/t is exceeded: quota = 1048576 B = 1 MB but diskspace consumed"
+        " = 134217728 B = 128 MB",
+        "Quota by storage type : SSD on path : /w/t is exceeded. quota = 1 KB but space consumed"
+        " = 1 MB",
+    ],
+)
+@pytest.mark.parametrize("around", ["{}\n\tat org.apache.hadoop", 'RPCError("x", "{}\\n\\tat")'])
+def test_a_quota_of_hdfs_is_told_by_its_numbers(said: str, around: str) -> None:
+    error = translate(RuntimeError(FAILED + around.format(said)), "Writing rows")
+    assert type(error) is DiskFull
+    assert error.what == f"Writing rows: {said}."

@@ -164,7 +164,7 @@ def test_rows_of_a_bucketed_table_are_where_hive_looks_for_them(
         names = {f"delta_0000001_0000001_0000/bucket_{n:05d}" for n in buckets.values()}
         assert {name for name in files(table) if "/bucket_" in name} == names
         for number, bucket in buckets.items():
-            path = str(folder(table) / f"delta_0000001_0000001_0000/bucket_{bucket:05d}")
+            path = f"{table.folder}/delta_0000001_0000001_0000/bucket_{bucket:05d}"
             rows = spark.read.orc(path).selectExpr("row.id", "bucket", *_GUARD)
             assert (number, 536870912 + (bucket << 16)) in [tuple(r)[:2] for r in rows.collect()]
         acid.update({"name": "concat(name, '!')"}, "id = 42")

@@ -1,18 +1,17 @@
 """Databases, tables and partitions of the fake metastore."""
 
-import shutil
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.metastore.thrift import idl_tables
+from tests.places import place_of, remove_all
 
 
 @dataclass
@@ -27,7 +26,7 @@ class Catalog:
     def __init__(
         self,
         version: MetastoreVersion,
-        warehouse: Path,
+        warehouse: str,
         dropped: Callable[[str, str], None],
         renamed: Callable[[TableRef, TableRef], None],
     ) -> None:
@@ -35,7 +34,7 @@ class Catalog:
 
         Args:
             version: Whose answers it gives.
-            warehouse: The folder of the default database.
+            warehouse: The location of the default database.
             dropped: Is told of every table that goes: its database and its name.
             renamed: Is told of every table that gets another name: its old one and its new one.
         """
@@ -48,7 +47,7 @@ class Catalog:
         self._caller = threading.local()
         self._root = warehouse
         self._uuid = str(uuid.uuid4())
-        default = idl_tables.Database(name="default", locationUri=f"file:{warehouse}")
+        default = idl_tables.Database(name="default", locationUri=warehouse)
         self._databases["default"] = default
 
     def set_ugi(self, user: str, _: list[str]) -> list[str]:
@@ -69,10 +68,10 @@ class Catalog:
     def create_database(self, database: Any) -> None:
         if database.name in self._databases:
             raise idl_tables.AlreadyExistsException(f"Database {database.name} already exists")
-        database.locationUri = database.locationUri or f"file:{self._root}/{database.name}.db"
+        database.locationUri = database.locationUri or f"{self._root}/{database.name}.db"
         if self._version is MetastoreVersion.HMS4:
             database.ownerName = database.ownerName or getattr(self._caller, "user", None)
-        _folder(database.locationUri).mkdir(parents=True, exist_ok=True)
+        place_of(database.locationUri).mkdir(parents=True, exist_ok=True)
         self._databases[database.name] = database
 
     def drop_database(self, name: str, delete_data: bool, cascade: bool) -> None:
@@ -85,7 +84,7 @@ class Catalog:
             self.drop_table(name, table, delete_data)
         del self._databases[name]
         if delete_data:
-            shutil.rmtree(_folder(database.locationUri), ignore_errors=True)
+            remove_all(place_of(database.locationUri))
 
     # Tables
 
@@ -112,7 +111,7 @@ class Catalog:
         if table.tableType != "VIRTUAL_VIEW":
             location = table.sd.location or f"{database.locationUri}/{table.tableName}"
             table.sd.location = location.replace("file:///", "file:/")
-            _folder(table.sd.location).mkdir(parents=True, exist_ok=True)
+            place_of(table.sd.location).mkdir(parents=True, exist_ok=True)
         table.createTime, table.catName = int(time.time()), "hive"
         table.parameters = {
             **(table.parameters or {}),
@@ -127,7 +126,7 @@ class Catalog:
         del self._tables[database, name]
         self._dropped(database, name)
         if delete_data and table.raw.sd.location:
-            shutil.rmtree(_folder(table.raw.sd.location), ignore_errors=True)
+            remove_all(place_of(table.raw.sd.location))
 
     def alter_table_req(self, request: Any) -> Any:
         self.alter_table_with_environment_context(
@@ -163,11 +162,11 @@ class Catalog:
         usual = f"{self._databases[old.database].locationUri}/{old.name}"
         if table.raw.sd.location == usual:
             location = f"{self._databases[ref.database].locationUri}/{ref.name}"
-            if _folder(location).exists():
+            if place_of(location).exists():
                 raise idl_tables.InvalidOperationException(
                     f"New location for this table hive.{ref} already exists : {location}"
                 )
-            _folder(usual).rename(_folder(location))
+            place_of(usual).rename(place_of(location))
             new.sd.location = location
             for partition in table.partitions.values():
                 if partition.sd.location.startswith(f"{usual}/"):
@@ -213,7 +212,7 @@ class Catalog:
             name = _partition_name(table, partition)
             if name not in table.partitions:
                 partition.createTime, partition.catName = int(time.time()), "hive"
-                _folder(partition.sd.location).mkdir(parents=True, exist_ok=True)
+                place_of(partition.sd.location).mkdir(parents=True, exist_ok=True)
                 table.partitions[name] = partition
             elif not request.ifNotExists:
                 raise idl_tables.AlreadyExistsException(f"Partition already exists: {name}")
@@ -245,7 +244,3 @@ class Catalog:
 def _partition_name(table: _Table, partition: Any) -> str:
     values = [None if value == DEFAULT_PARTITION else value for value in partition.values]
     return partition_name([key.name for key in table.raw.partitionKeys], values)
-
-
-def _folder(location: str) -> Path:
-    return Path(location.removeprefix("file:"))

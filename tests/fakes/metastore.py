@@ -68,7 +68,14 @@ class FakeMetastore:
         tokens: The delegation tokens it has given out.
     """
 
-    def __init__(self, version: str, *, directory: Path) -> None:
+    def __init__(self, version: str, *, directory: Path, location: str | None = None) -> None:
+        """Describe a metastore; nothing runs before it is entered.
+
+        Args:
+            version: The version.
+            directory: Has a folder for its tables.
+            location: Where its databases are instead, on any file system.
+        """
         self.version = version
         self.warehouse = directory / "warehouse"
         generation = MetastoreVersion(int(version[0]))
@@ -83,7 +90,7 @@ class FakeMetastore:
             compactions.forget_table(database, table)
 
         rename = partial(rename_table, transactions, compactions)
-        catalog = Catalog(generation, self.warehouse, forget, rename)
+        catalog = Catalog(generation, location or f"file:{self.warehouse}", forget, rename)
         self.tokens = Tokens()
         self._parts = (catalog, transactions, compactions, self.tokens)
         self._forget_empty = transactions.forget_empty

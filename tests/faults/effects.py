@@ -13,13 +13,16 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid import storage
+from airflow_hiveacid import hdfs, storage
 from airflow_hiveacid.metastore.thrift.repeating import Repeating
 from airflow_hiveacid.metastore.thrift.transport import Connection
+from tests.faults.hdfs_client import WatchedClient
 
 # Calls that only say that somebody is still there.
 _GREETINGS = ("set_ugi", "heartbeat_txn_range", "check_lock")
@@ -70,7 +73,7 @@ class Effects:
         self._strike = strike
         self._below = below
         self._lock = threading.RLock()
-        self._written: str | None = None
+        self._lose: Callable[[], None] | None = None
         self._refusing: Kind | None = None
         self._slow = False
 
@@ -86,6 +89,12 @@ class Effects:
         Connection.invoke = watched  # type: ignore[method-assign]
         storage.open = self._open  # type: ignore[attr-defined]
         sys.addaudithook(self._audit)
+        client = hdfs._client
+
+        def watched_client(*how: Any) -> Any:
+            return WatchedClient(self, client(*how))
+
+        hdfs._client = watched_client  # type: ignore[assignment]
 
     def end(self) -> None:
         """Let this process write again what it has to say."""
@@ -111,7 +120,7 @@ class Effects:
                 self.carry_out(strike.kind)
         if self._slow and event != "call":
             time.sleep(_SLOW_SECONDS)
-        self._refuse(event)
+        self.refuse(event)
         return struck
 
     def carry_out(self, kind: Kind) -> None:
@@ -127,12 +136,35 @@ class Effects:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY))
             case Kind.SLOW:
                 self._slow = True
-            case Kind.LOSE if self._written is not None:
+            case Kind.LOSE if self._lose is not None:
                 self._strike = None
-                if os.path.exists(self._written):
-                    os.unlink(self._written)
+                self._lose()
 
-    def _refuse(self, event: str) -> None:
+    def strikes_twice(self, event: str, what: str) -> bool:
+        """Something is about to be changed; whether a network file system shall repeat it."""
+        strike = self._strike
+        if self.happens(event, what) and strike is not None and strike.kind is Kind.TWICE:
+            self._strike = None
+            return True
+        return False
+
+    def writes(self, path: str, half: Callable[[], object], lose: Callable[[], None]) -> None:
+        """Something is about to be written to a file.
+
+        Args:
+            path: The file.
+            half: Writes half of it.
+            lose: Makes the file go, also if it has gone already.
+        """
+        strike = self._strike
+        struck = self.happens("write", os.path.basename(path))
+        if struck and strike is not None and strike.kind in (Kind.KILL, Kind.FULL):
+            half()
+            self.carry_out(strike.kind)
+            self.refuse("write")
+        self._lose = lose
+
+    def refuse(self, event: str) -> None:
         if event == "read":
             if self._refusing is Kind.UNREADABLE:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -154,22 +186,15 @@ class Effects:
         # What shutil removes is named relative to its directory.
         if os.path.isabs(path) and not path.startswith(self._below):
             return
-        strike = self._strike
-        struck = self.happens(event, path.removeprefix(self._below))
-        if struck and strike is not None and strike.kind is Kind.TWICE:
-            self._strike = None
+        if self.strikes_twice(event, path.removeprefix(self._below)):
             with contextlib.suppress(OSError):
                 _change(event, arguments)
 
     def _open(self, path: str, mode: str) -> Any:
         if mode == "rb":
-            self._refuse("read")
+            self.refuse("read")
             return open(path, mode)
         return io.BufferedWriter(_WatchedFile(self, path, mode))
-
-    def wrote(self, path: str) -> None:
-        """A file got something."""
-        self._written = path
 
 
 def _change(event: str, arguments: tuple[Any, ...]) -> None:
@@ -196,11 +221,10 @@ class _WatchedFile(io.FileIO):
         super().__init__(path, mode.replace("b", ""))
 
     def write(self, data: Any) -> int:
-        if self._effects.happens("write", os.path.basename(str(self.name))):
-            strike = self._effects._strike
-            if strike is not None and strike.kind in (Kind.KILL, Kind.FULL):
-                super().write(memoryview(data)[: len(data) // 2])
-                self._effects.carry_out(strike.kind)
-                self._effects._refuse("write")
-        self._effects.wrote(str(self.name))
-        return super().write(data)
+        path, write = str(self.name), super().write
+
+        def half() -> None:
+            write(memoryview(data)[: len(data) // 2])
+
+        self._effects.writes(path, half, lambda: Path(path).unlink(missing_ok=True))
+        return write(data)

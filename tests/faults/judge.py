@@ -63,7 +63,7 @@ class Run:
         self._new = self._operation.expected(self._job, self._old)
         self._tries = 1
         self._done = False  # Somebody was told that it is.
-        self._below = str(Path(self._outsiders[0].root).parent)
+        self._below = str(self._outsiders[0].root.parent)
 
     def judge(self) -> None:
         """Let it happen, and compare what was told with what others see."""
@@ -258,24 +258,30 @@ def _silently() -> Iterator[None]:
         yield
 
 
-def judge_on_fake(scenario: Scenario, folder: Path) -> None:
-    """Judge a scenario on a metastore that is fast, and forgets nothing by itself."""
-    with _fake(scenario, folder) as run:
+def judge_on_fake(scenario: Scenario, folder: Path, location: str | None = None) -> None:
+    """Judge a scenario on a metastore that is fast, and forgets nothing by itself.
+
+    Args:
+        scenario: What happens.
+        folder: A place for everything.
+        location: Where the tables are, if not there.
+    """
+    with _fake(scenario, folder, location) as run:
         run.judge()
 
 
-def count_on_fake(scenario: Scenario, folder: Path) -> tuple[int, int]:
+def count_on_fake(scenario: Scenario, folder: Path, location: str | None = None) -> tuple[int, int]:
     """Count the places of an operation; see `Run.count`."""
-    with _fake(scenario, folder) as run:
+    with _fake(scenario, folder, location) as run:
         return run.count()
 
 
 @contextlib.contextmanager
-def _fake(scenario: Scenario, folder: Path) -> Iterator[Run]:
+def _fake(scenario: Scenario, folder: Path, location: str | None) -> Iterator[Run]:
     sources = folder / "sources"
     sources.mkdir()
     with (
-        FakeMetastore(scenario.version, directory=folder) as metastore,
+        FakeMetastore(scenario.version, directory=folder, location=location) as metastore,
         MetastoreClient(metastore.options) as client,
         _silently(),
     ):

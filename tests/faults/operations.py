@@ -19,6 +19,7 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTa
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.faults.rows import DELETED, Row, change, write_source
 from tests.faults.without_spark import carry_out
+from tests.places import place_of
 
 FIRST = [Row(n, "first", p) for n, p in ((1, "a"), (2, "a"), (3, "b"), (4, "b"))]
 SECOND = [Row(n, "second", p) for n, p in ((5, "a"), (6, "b"))]
@@ -132,10 +133,11 @@ def _filled_insert_only(tables: Tables) -> None:
 def _plain_files(tables: Tables) -> None:
     tables.create(tables.main, TableKind.NOT_ACID)
     for partition in tables.client.get_partitions(tables.main):
-        folder = Path("/" + partition.folder.removeprefix("file:").lstrip("/"))
+        folder = place_of(partition.folder)
         rows = [row for row in FIRST if row.p == partition.values[0]]
         columns = {"id": pa.array([r.id for r in rows], pa.int32()), "v": [r.v for r in rows]}
-        orc.write_table(pa.table(columns), str(folder / "000000_0"))
+        with (folder / "000000_0").open("wb") as sink:
+            orc.write_table(pa.table(columns), sink)
 
 
 def _compacted(tables: Tables) -> None:
@@ -145,7 +147,7 @@ def _compacted(tables: Tables) -> None:
     write_id = tables.client.allocate_write_id(txn, tables.main)
     tables.client.add_dynamic_partitions(txn, write_id, tables.main, ["p=a"], 2)
     table = tables.client.get_table(tables.main)
-    root = Path("/" + table.folder.removeprefix("file:").lstrip("/"))
+    root = place_of(table.folder)
     left = root / "p=a" / f"delta_{write_id:07d}_{write_id:07d}_0000"
     left.mkdir()
     (left / "bucket_00000").write_bytes(b"half a file")

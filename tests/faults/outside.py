@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import orc
 
 from airflow_hiveacid.acid.locks import TableRef
@@ -17,6 +18,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 from tests.faults.rows import Row
+from tests.places import place_of
 
 _BASE = re.compile(r"base_(-?\d+)(?:_v(\d+))?")
 _DELTA = re.compile(r"(delete_)?delta_(\d+)_(\d+)(?:_(\d+))?(?:_v(\d+))?")
@@ -46,7 +48,7 @@ class Outsider:
     def __init__(self, client: MetastoreClient, ref: TableRef) -> None:
         self._client = client
         self._ref = ref
-        self.root = Path("/" + client.get_table(ref).folder.removeprefix("file:").lstrip("/"))
+        self.root = place_of(client.get_table(ref).folder)
 
     def rows(self) -> list[Row]:
         """The visible rows, in order."""
@@ -104,7 +106,7 @@ class Outsider:
         seen = Seen()
         txns, write_ids = self._snapshot()
         for partition in self._client.get_partitions(self._ref):
-            folder = Path("/" + partition.folder.removeprefix("file:").lstrip("/"))
+            folder = place_of(partition.folder)
             self._look_into(folder, partition.values[0] or "", txns, write_ids, seen)
         seen.rows.sort()
         return seen
@@ -158,10 +160,11 @@ class Outsider:
                     seen.known.add(path)
                 elif _DATA.fullmatch(path.name):
                     seen.known.add(path)
-                    if orc.ORCFile(path).schema.names[0] != "operation":
+                    content = _read(path)
+                    if content.schema.names[0] != "operation":
                         self._add_flat(path, p, rows)
                         continue
-                    for event in orc.ORCFile(path).read().to_pylist():
+                    for event in content.to_pylist():
                         key = (event["originalTransaction"], event["bucket"], event["rowId"])
                         if not write_ids.is_valid(event["currentTransaction"]):
                             continue
@@ -173,5 +176,10 @@ class Outsider:
         seen.rows += [row for key, row in rows.items() if key not in deleted]
 
     def _add_flat(self, path: Path, p: str, rows: dict[Any, Row]) -> None:
-        for number, each in enumerate(orc.ORCFile(path).read().to_pylist()):
+        for number, each in enumerate(_read(path).to_pylist()):
             rows[path, number] = Row(each["id"], each["v"], p)
+
+
+def _read(path: Path) -> pa.Table:
+    with path.open("rb") as source:
+        return orc.ORCFile(source).read()

@@ -1,6 +1,7 @@
 """A real HDFS on this machine: one NameNode and one DataNode."""
 
 import contextlib
+import getpass
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote, urlencode
 
 from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.hadoop.software import java_command, write_configuration
@@ -16,6 +18,11 @@ from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup
 
 START_SECONDS = 90
+# Else Hadoop's own client gives up on a NameNode after ten seconds.
+RETRIES = {
+    "dfs.client.retry.policy.enabled": "true",
+    "dfs.client.retry.policy.spec": "500,600",
+}
 _SERVER = "org.apache.hadoop.hdfs.server"
 _MAINS = {"namenode": f"{_SERVER}.namenode.NameNode", "datanode": f"{_SERVER}.datanode.DataNode"}
 
@@ -100,6 +107,19 @@ class Hdfs:
             environment=self._environment,
         )
 
+    def ask(self, operation: str, path: str, **parameters: str | int) -> None:
+        """Have a path changed by HDFS's superuser: ``SETQUOTA``, ``CREATESNAPSHOT``, ...
+
+        Args:
+            operation: One of WebHDFS's that are asked for by PUT.
+            path: The path.
+            **parameters: The operation's own.
+        """
+        query = urlencode({"op": operation, "user.name": getpass.getuser(), **parameters})
+        url = f"http://{HOST}:{self._ports['namenode_http']}/webhdfs/v1{quote(path)}?{query}"
+        with urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60):
+            pass
+
     def kill_daemon(self, name: str) -> None:
         """Kill a daemon at once, as if its machine had failed."""
         self._daemons.pop(name).kill()
@@ -148,7 +168,11 @@ class Hdfs:
 
     def _configure(self) -> None:
         at = {name: f"{HOST}:{port}" for name, port in self._ports.items()}
-        core = {"fs.defaultFS": self.uri, "hadoop.tmp.dir": str(self._directory / "tmp")}
+        core = {
+            "fs.defaultFS": self.uri,
+            "hadoop.tmp.dir": str(self._directory / "tmp"),
+            "fs.trash.interval": "60",
+        }
         hdfs = {
             "dfs.replication": "1",
             "dfs.namenode.name.dir": (self._directory / "name").as_uri(),
@@ -160,6 +184,7 @@ class Hdfs:
             "dfs.datanode.ipc.address": at["datanode_ipc"],
             "dfs.datanode.hostname": HOST,
             "dfs.namenode.safemode.extension": "0",
+            **RETRIES,
             "dfs.heartbeat.interval": "1",
             # Machines do not fail here, only processes.
             "dfs.namenode.edits.noeditlogchannelflush": "true",

@@ -17,7 +17,7 @@ from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from tests.maintenance.acid_folders import path_of
+from tests.places import place_of
 
 DATABASES = ("crm", "finance", "logistics", "sales", "web")
 NOUNS = ("clicks", "customers", "invoices", "orders", "payments", "refunds", "stock", "visits")
@@ -37,7 +37,7 @@ class PageTable:
         new = [HivePartition.new(self.table, [day]) for day in partitions]
         if new:
             client.add_partitions(self.ref, new)
-        self.root = path_of(self.table.folder)
+        self.root = place_of(self.table.folder)
 
     def write(
         self,

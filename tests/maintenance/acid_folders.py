@@ -10,6 +10,7 @@ from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from tests.places import place_of
 
 
 @dataclass
@@ -37,7 +38,7 @@ class AcidFolders:
 
     @property
     def root(self) -> Path:
-        return path_of(self.table.folder)
+        return place_of(self.table.folder)
 
     def add(self, *partitions, location=None, parameters=None):
         new = [HivePartition.new(self.table, [name.partition("=")[2]]) for name in partitions]
@@ -106,10 +107,6 @@ class AcidFolders:
         """The names of the directories that are not hidden."""
         folder = self.root / (partition or "")
         return sorted(path.name for path in folder.iterdir() if path.name[0] not in "_.")
-
-
-def path_of(location):
-    return Path("/" + location.removeprefix("file:").lstrip("/"))
 
 
 def tree(root):

@@ -303,8 +303,8 @@ class AtomicWrite:
         partitions: dict[TableRef, set[str]] = defaultdict(set)
         for part in parts:
             if part.statement.table.partition_keys and part.output.staged:
-                new = part.output.new_partitions()
-                if new:
+                if new := part.output.new_partitions():
+                    part.output.take_places()
                     self.client.add_partitions(part.ref, new)
                 partitions[part.ref].update(part.output.partitions)
         for ref, names in partitions.items():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,11 @@ class StagedWork:
         """The partitions that the metastore does not have yet."""
         new = {folder.name for folder, _ in self.staged if folder.is_new}
         return [partition for partition in self.located if partition.name in new]
+
+    def take_places(self) -> None:
+        """Make the folders of new partitions, which the metastore then leaves as they are."""
+        for partition in self.new_partitions():
+            Storage.of(partition.folder).take_place()
 
     @property
     def located(self) -> list[HivePartition]:

@@ -1,0 +1,120 @@
+"""What HDFS keeps in and beside the folders of tables, and how a cluster is named."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hdfs_native import Client
+
+from airflow_hiveacid.errors import StorageError
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import free_port
+from airflow_hiveacid.storage import Storage
+from tests.conftest import VERSIONS
+from tests.fakes.metastore import FakeMetastore
+from tests.faults.operations import Tables
+from tests.faults.outside import Outsider
+from tests.hadoop.hdfs import Hdfs
+from tests.hadoop.software import write_configuration
+from tests.places import path_on_hdfs, place_of
+
+pytestmark = pytest.mark.hdfs
+
+
+@pytest.fixture(params=VERSIONS)
+def tables(request: pytest.FixtureRequest, hdfs_folder: str, tmp_path: Path) -> Iterator[Tables]:
+    """A table of three writes, which are done without Spark."""
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    with (
+        FakeMetastore(request.param, directory=tmp_path, location=hdfs_folder) as metastore,
+        MetastoreClient(metastore.options) as client,
+    ):
+        tables = Tables(client, "db", sources)
+        tables.create(tables.main)
+        tables.fill(tables.main)
+        yield tables
+
+
+def compact_and_clean(tables: Tables) -> list[str]:
+    """All that a night's maintenance removes."""
+    tables.run(CompactJob(target=str(tables.main), type="major", parallel=1))
+    reports = [tables.run(CleanJob(target=str(tables.main))) for _ in range(2)]
+    return [removal.path for report in reports for removal in report.removed]
+
+
+def test_what_is_cleaned_does_not_go_into_the_trash(tables: Tables, hdfs: Hdfs) -> None:
+    outsider = Outsider(tables.client, tables.main)
+    rows = outsider.rows()
+    assert len(compact_and_clean(tables)) >= 4
+    assert outsider.rows() == rows
+    assert outsider.left_over() == []
+    for home in ("/user", "/"):
+        if place_of(f"{hdfs.uri}{home}").exists():
+            assert not [
+                each for each in Client(hdfs.uri).list_status(home, True) if "/.Trash" in each.path
+            ]
+
+
+def test_a_snapshot_keeps_what_is_cleaned_and_is_no_part_of_the_table(
+    tables: Tables, hdfs: Hdfs
+) -> None:
+    folder = tables.client.get_table(tables.main).folder
+    path = path_on_hdfs(folder)
+    hdfs.ask("ALLOWSNAPSHOT", path)
+    hdfs.ask("CREATESNAPSHOT", path, snapshotname="monday")
+    outsider = Outsider(tables.client, tables.main)
+    rows = outsider.rows()
+    kept = place_of(f"{folder}/.snapshot/monday")
+
+    def of_monday() -> dict[str, bytes]:
+        files = [file for file in kept.rglob("*") if file.is_file()]
+        return {str(file.relative_to(kept)): file.read_bytes() for file in files}
+
+    before = of_monday()
+    removed = compact_and_clean(tables)
+    assert len(removed) >= 4
+    assert not [name for name in removed if ".snapshot" in name]
+    assert of_monday() == before
+    assert outsider.rows() == rows
+    assert outsider.left_over() == []
+
+
+def test_hidden_files_of_others_are_neither_read_nor_removed(tables: Tables) -> None:
+    outsider = Outsider(tables.client, tables.main)
+    rows = outsider.rows()
+    strangers = [
+        outsider.root / part / name
+        for part in ("", "p=a")
+        for name in (".hidden", "_SUCCESS", ".Trash/Current/f", "_impala_insert_staging/f.orc")
+    ]
+    for stranger in strangers:
+        stranger.parent.mkdir(parents=True, exist_ok=True)
+        stranger.write_bytes(b"no ORC")
+    assert len(compact_and_clean(tables)) >= 4
+    assert outsider.rows() == rows
+    assert [stranger for stranger in strangers if not stranger.exists()] == []
+
+
+def test_a_name_service_is_that_of_the_settings(
+    hdfs: Hdfs, hdfs_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of its NameNodes is away."""
+    services = {
+        "dfs.nameservices": "warehouse",
+        "dfs.ha.namenodes.warehouse": "nn1,nn2",
+        "dfs.namenode.rpc-address.warehouse.nn1": f"127.0.0.1:{free_port()}",
+        "dfs.namenode.rpc-address.warehouse.nn2": re.sub("^hdfs://", "", hdfs.uri),
+    }
+    write_configuration(tmp_path, {"hdfs-site.xml": services, "core-site.xml": {}})
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    location = hdfs_folder.replace(hdfs.uri, "hdfs://warehouse")
+    storage = Storage.of(location)
+    storage.write_file("d/f", b"1")
+    assert Storage.of(location).read_small("d/f", 10) == b"1"
+    monkeypatch.delenv("HADOOP_CONF_DIR")
+    assert Storage.of(hdfs_folder).exists("d/f")
+    with pytest.raises(StorageError, match="HADOOP_CONF_DIR"):
+        Storage.of(location).exists("d/f")

@@ -1,0 +1,42 @@
+"""The folders of tables as tests look at them: on this machine, or on HDFS by the same methods."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import fsspec
+from upath import UPath
+
+# The usual one would want a libhdfs.
+fsspec.register_implementation("hdfs", "hdfs_native.fsspec.HdfsFileSystem", clobber=True)
+
+
+def place_of(location: str) -> Path:
+    """The folder that a location of the metastore names."""
+    if location.startswith("hdfs:"):
+        return cast(Path, UPath(location))
+    return Path("/" + location.removeprefix("file:").lstrip("/"))
+
+
+def path_on_hdfs(location: str) -> str:
+    """What comes after the NameNode."""
+    return "/" + location.split("/", 3)[3]
+
+
+def copy_all(source: Path, target: Path) -> None:
+    """Copy the files of a folder, whatever lies between the two places."""
+    for path in source.rglob("*"):
+        if path.is_file():
+            copy = target / str(path.relative_to(source))
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+
+
+def remove_all(place: Path) -> None:
+    """Remove a folder with all that is in it; one that is gone already is no error."""
+    if isinstance(place, UPath):
+        with suppress(FileNotFoundError):
+            place.fs.rm(place.path, recursive=True)
+    else:
+        shutil.rmtree(place, ignore_errors=True)
