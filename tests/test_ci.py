@@ -1,6 +1,7 @@
 """What a push and a commit are judged by is what a developer runs: the targets of the Makefile."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -40,3 +41,19 @@ def test_a_commit_is_judged_by_what_make_lint_runs() -> None:
     [repo] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     of_commit = {hook["entry"].removeprefix(".venv/bin/").split()[0] for hook in repo["hooks"]}
     assert of_commit == set(re.findall(r"\$\(BIN\)/(\S+)", RECIPES["lint"]))
+
+
+def test_what_the_makefile_runs_is_there() -> None:
+    paths = set(re.findall(r"(?<![\w./])(?:tests|bench|docs)/[\w./-]+", MAKEFILE))
+    assert {"tests/airflow", "bench/first_hour.py", "docs/build_site.py"} <= paths
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+
+
+def test_the_help_has_a_line_for_every_target() -> None:
+    targets = re.findall(r"^([a-z][a-z0-9]*):", MAKEFILE, re.M)
+    shown = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True)
+    lines = [line.split(maxsplit=2) for line in shown.stdout.splitlines()]
+    assert [line[1] for line in lines] == targets
+    assert all(len(line) == 3 for line in lines)
+    (phony,) = re.findall(r"^\.PHONY: (.*)", MAKEFILE, re.M)
+    assert sorted(phony.split()) == sorted(targets)
