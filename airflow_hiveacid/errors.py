@@ -318,6 +318,13 @@ class NoTicket(AuthenticationFailed):
     )
 
 
+class TokenRefused(AuthenticationFailed):
+    """The metastore does not take a driver's delegation token any more."""
+
+    retryable = True
+    default_remedy = "Run the task again, which gets a new one, also where it has expired."
+
+
 class AnswerLost(MetastoreError):
     """The connection broke while a call was answered; nobody knows whether it was carried out."""
 

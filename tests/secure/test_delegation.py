@@ -11,7 +11,7 @@ import pytest
 
 from airflow_hiveacid import MatchedUpdate, MergeJob, NotMatchedInsert
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.errors import AuthenticationFailed
+from airflow_hiveacid.errors import TokenRefused
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -69,7 +69,7 @@ def test_a_kept_token_is_renewed_and_cancelled(
             assert keeper._thread.is_alive()
     assert "lives for 86" in caplog.text
     assert token not in caplog.text
-    with MetastoreClient(options) as client, pytest.raises(AuthenticationFailed, match="refuses"):
+    with MetastoreClient(options) as client, pytest.raises(TokenRefused, match="refuses"):
         client.get_databases()
 
 
@@ -181,5 +181,5 @@ def test_a_job_outlives_what_it_has_logged_in_with(
     assert report.rows_inserted == 1
     if by == "token":
         assert os.environ[VARIABLE] not in said
-        with MetastoreClient(options) as late, pytest.raises(AuthenticationFailed, match="refuses"):
+        with MetastoreClient(options) as late, pytest.raises(TokenRefused, match="refuses"):
             late.get_databases()

@@ -12,7 +12,7 @@ from base64 import b64encode
 from hashlib import md5
 from secrets import token_bytes
 
-from airflow_hiveacid.errors import AuthenticationFailed, MetastoreError
+from airflow_hiveacid.errors import AuthenticationFailed, MetastoreError, TokenRefused
 from airflow_hiveacid.metastore.sasl.channel import Protection
 
 _FIELD = re.compile(r'\s*([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^,\s]*))\s*(?:,|$)')
@@ -185,11 +185,7 @@ class DigestMd5:
 
     def refused(self, said: str) -> MetastoreError:
         """The server knows no such token, or not any more."""
-        return AuthenticationFailed(
-            f"{self._where} refuses the delegation token of {self.user}: {said}.",
-            remedy="It has expired, was cancelled, or is of another metastore; run the task again, "
-            "which gets a new one.",
-        )
+        return TokenRefused(f"{self._where} refuses the delegation token of {self.user}: {said}.")
 
     def wrap(self, data: bytes) -> bytes:
         """Protect a frame."""
