@@ -4,6 +4,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,9 +57,16 @@ def spark_connection(
     namespace: Namespace,
     applications: KubernetesApplications,
     metastore_connection: str,
+    context: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The connections of operators that submit to the namespace."""
+
+    def push(key: str, value: Any, **_: Any) -> None:
+        context["ti"].xcom_push(key, value)
+
+    # The triggerer's way to the XComs of the task.
+    monkeypatch.setattr("airflow.sdk.execution_time.xcom.XCom.set", push)
     connection = {
         "conn_type": "spark",
         "host": f"k8s://{namespace.server.url}",

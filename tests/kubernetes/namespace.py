@@ -118,6 +118,8 @@ class Namespace:
     def run(self, name: str) -> None:
         """The container of a pod has started."""
         self.set_container(name, "Running", running={"startedAt": _now()})
+        # Drivers wait for that of their own pod before they ask for executors.
+        self.set_status(name, "Running", conditions=[{"type": "Ready", "status": "True"}])
 
     def end(self, name: str, exit_code: int = 0, reason: str | None = None) -> None:
         """The container of a pod has ended."""
