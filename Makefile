@@ -25,9 +25,9 @@ WORKERS ?= 2
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
-UNIT := not snippets and not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not protocol and not hdfs and not s3 and not secure and not kubernetes and not system
+UNIT := not snippets and not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not failover and not protocol and not hdfs and not s3 and not secure and not kubernetes and not system
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation streams protocol hdfs s3 secure kubernetes fuzz live snippets bench system matrix cell docs lock clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation failover streams protocol hdfs s3 secure kubernetes fuzz live snippets bench system matrix cell docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ conflicts: setup ## Let all kinds of writers overlap, on real metastores and wit
 
 isolation: setup ## Let thousands of transactions overlap, and look for cycles in what they saw (minutes)
 	@$(RUN) python -m pytest -m isolation tests/isolation
+
+failover: setup ## Kill a metastore in each merge while another one takes over, on each database (hours)
+	@$(RUN) python -m pytest -m failover -s tests/failover
 
 streams: setup ## Kill streams, metastores and brokers twenty times; a stream for 30 minutes (hours)
 	@$(RUN) STREAM_MINUTES=$${STREAM_MINUTES:-30} python -m pytest -m streams -s tests/streams

@@ -38,6 +38,7 @@ _SUITES_WITH_SERVERS = (
     "consumers",
     "streams",
     "isolation",
+    "failover",
     "hdfs",
     "s3",
     "secure",

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.conftest import VERSIONS
+from tests.failover.shared_metastore import MetastoreDatabase, SharedMetastore
 from tests.isolation.campaign import Campaign
-from tests.isolation.postgres_metastore import PostgresMetastore
 from tests.isolation.verdict import Verdict
 from tests.isolation.without_spark import without_spark
 from tests.isolation.workers import HOUSE, PLAIN, SPARK, Client, House, Place, Who, worker
@@ -59,7 +59,9 @@ def test_a_history_of_many_processes_is_as_snapshot_isolation_allows(
     with ExitStack() as stack:
         # On Derby, five clients of version 4 hold each other up for a minute at a time.
         postgres = stack.enter_context(Postgres())
-        metastore = stack.enter_context(PostgresMetastore(version, postgres, tmp_path / "hms"))
+        database = MetastoreDatabase.on(postgres)
+        database.fill(version, tmp_path / "schema")
+        metastore = stack.enter_context(SharedMetastore(version, database, tmp_path / "hms"))
         client = stack.enter_context(MetastoreClient(metastore.options))
         client.create_database("histories")
         place = Place(metastore.options, "histories", tmp_path / "told")
