@@ -32,12 +32,19 @@ def require_same_table(
     except TableNotFound as error:
         raise TableReplaced(f"{table.ref} was dropped or renamed meanwhile.") from error
     # Only version 4 has an id; the time is one of whole seconds.
-    same = (now.raw.id, now.raw.createTime) == (table.raw.id, table.raw.createTime)
-    if same and allocated is not None:
+    was, known = (table.raw.id, table.raw.createTime), (now.raw.id, now.raw.createTime)
+    if known != was:
+        raise TableReplaced(
+            f"{table.ref} was dropped and created again meanwhile: its id and time were {was}, and"
+            f" are {known}."
+        )
+    if allocated is not None:
         txn, write_id = allocated
-        same = client.allocate_write_id(txn, table.ref) == write_id
-    if not same:
-        raise TableReplaced(f"{table.ref} was dropped and created again meanwhile.")
+        if (other := client.allocate_write_id(txn, table.ref)) != write_id:
+            raise TableReplaced(
+                f"{table.ref} was dropped and created again meanwhile: transaction {txn} had write"
+                f" id {write_id}, and has {other}."
+            )
     if not _same_place(now.location, table.location):
         raise TableReplaced(
             f"{table.ref} was moved from {table.location} to {now.location} meanwhile."
