@@ -116,6 +116,8 @@ class Playground:
             master=_MASTER,
             port=self._port,
             settings={
+                # The last line of a log says what was done: all of it is to be seen.
+                "API__DEFAULT_WRAP": True,
                 "CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
                 "DAG_PROCESSOR__REFRESH_INTERVAL": 30,
                 "HIVE_ACID__JAVA_ARCHIVE": self._folder / "java",

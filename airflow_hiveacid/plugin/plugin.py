@@ -19,7 +19,7 @@ def _icon(color: str) -> str:
     return f"data:image/svg+xml,{quote(_ICON.format(color))}"
 
 
-_ICONS = {"icon": _icon("#52525b"), "icon_dark_mode": _icon("#d4d4d8")}
+_ICONS = {"icon": _icon("#7f8ca6"), "icon_dark_mode": _icon("#d4d4d8")}
 
 
 class HiveAcidPlugin(AirflowPlugin):

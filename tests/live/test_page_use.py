@@ -60,7 +60,7 @@ def test_the_buttons_start_a_dag_for_whoever_may(airflow: PageAirflow, browser: 
 
 def test_columns_are_chosen_and_kept(airflow: PageAirflow, browser: Chromium) -> None:
     heads = "[...document.querySelectorAll('#head th')].map((head) => head.innerText.trim())"
-    box = "[...document.querySelectorAll('#column-choice label')].find((l) => l.innerText.includes('{}'))"
+    box = "[...document.querySelectorAll('#column-choice label')].find((l) => l.textContent.includes('{}'))"
     browser.open(f"{airflow.url}/hiveacid/")
     browser.wait_until(f"document.{ROWS} === 3")
     usual = browser.evaluate(heads)
