@@ -227,12 +227,16 @@ async function open(name) {
   try {
     const health = await ask(path + query);
     if (opened !== name) return;
+    // Of the same table, what a button has started stays in view, and is followed on.
+    const about = `${state.connection} ${name}`;
+    const kept = aside.dataset.about === about ? byId("maintenance") : null;
     aside.replaceChildren(...fill(make("div"), {}, details(health, close)).childNodes);
+    aside.dataset.about = about;
     aside.hidden = false;
     aside.scrollTop = 0;
     aside.focus({ preventScroll: true });
-    ask(`api/maintenance`).then((known) => opened === name && maintenance(
-      byId("maintenance"), known, health, state.connection || shown.connections[0], () => opened === name && measureAnew()));
+    if (kept !== null && !kept.hidden) byId("maintenance").replaceWith(kept);
+    else offerMaintenance(name, health);
     followStreams(byId("streams"), () => ask(`${path}/streams${query}`), () => opened === name);
     const tableHistory = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));
     if (opened === name) showHistory(tableHistory, (writeId) => ask(`${path}/versions/${writeId}${query}`));
@@ -263,6 +267,12 @@ function save(event) {
   leave(event, file, "hive-acid-tables.csv");
   // Alone the page may save a file itself.
   if (!event.defaultPrevented) event.currentTarget.href = file;
+}
+
+async function offerMaintenance(name, health) {
+  const known = await ask("api/maintenance").catch(() => ({ dag_id: null }));
+  if (opened !== name) return;
+  maintenance(byId("maintenance"), known, health, state.connection || shown.connections[0], () => opened === name && measureAnew());
 }
 
 function close() {

@@ -49,6 +49,11 @@ def test_the_buttons_start_a_dag_for_whoever_may(airflow: PageAirflow, browser: 
             "connection": "hive_acid_default",
         }
         assert browser.evaluate(said).startswith(runs[0]["dag_run_id"])
+        # What was started stays in view when all is measured again.
+        browser.evaluate(f"{FRAME}.querySelector('#versions').setAttribute('data-old', 'yes')")
+        browser.evaluate(f"{FRAME}.querySelector('#refresh').click()")
+        browser.wait_until(f"{FRAME}.querySelector('#versions:not([data-old])')")
+        assert browser.evaluate(said).startswith(runs[0]["dag_run_id"])
         browser.open("about:blank")
         browser.open(page)
         browser.wait_until(f"{buttons}?.length === 2 && !{buttons}[0].disabled")
