@@ -1,7 +1,7 @@
 """Writes on an S3 store: what is published has been uploaded to its place before, and never copied."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -129,6 +129,25 @@ def test_publishing_rows_of_an_insert_only_table_copies_nothing(
     table.run(lambda self, acid: acid.append(self.frame(*OLD)), At(Phase.PUBLISH, s3.proxy.reset))
     assert s3.proxy.requests["CopyObject"] == 0
     assert table.rows() == OLD
+    assert table.left() == []
+
+
+@pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+@pytest.mark.parametrize("type_", ["minor", "major"])
+def test_publishing_what_was_compacted_copies_nothing(
+    table: Table, s3: S3Store, type_: Literal["minor", "major"]
+) -> None:
+    table.run(lambda self, acid: acid.append(self.frame((4, "new", "x"))))
+    table.run(delete)
+    rows = table.rows()
+    counts = At(Phase.PUBLISH, s3.proxy.reset)
+    report = table.run(lambda _, acid: acid.compact(type_, partitions=["p=x"]), counts)
+    assert [each.outcome for each in report.partitions] == ["compacted"]
+    assert s3.proxy.requests["CompleteMultipartUpload"] > 0
+    assert s3.proxy.requests["CopyObject"] == s3.proxy.requests["UploadPartCopy"] == 0
+    assert table.rows() == rows
+    table.clean()
+    assert table.rows() == rows
     assert table.left() == []
 
 
