@@ -17,6 +17,10 @@ from tests.engine.test_compaction import (  # noqa: F401
     test_what_was_compacted_can_be_changed_and_compacted_again,
     test_writers_do_not_wait_for_a_compaction_and_lose_nothing_by_it,
 )
+from tests.engine.test_insert_only import (  # noqa: F401
+    make_only,
+    test_rows_are_appended_and_overwritten,
+)
 from tests.engine.test_inserts import (  # noqa: F401
     open_table,
     test_append_adds_and_overwrite_replaces,

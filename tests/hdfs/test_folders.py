@@ -1,41 +1,23 @@
 """What HDFS keeps in and beside the folders of tables, and how a cluster is named."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hdfs_native import Client
+from hdfs_native import AclEntry, Client
 
-from airflow_hiveacid.errors import StorageError
+from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.dev.embedded import free_port
 from airflow_hiveacid.storage import Storage
-from tests.conftest import VERSIONS
-from tests.fakes.metastore import FakeMetastore
-from tests.faults.operations import Tables
+from tests.faults.operations import NEW, Tables
 from tests.faults.outside import Outsider
 from tests.hadoop.hdfs import Hdfs
 from tests.hadoop.software import write_configuration
 from tests.places import path_on_hdfs, place_of
 
 pytestmark = pytest.mark.hdfs
-
-
-@pytest.fixture(params=VERSIONS)
-def tables(request: pytest.FixtureRequest, hdfs_folder: str, tmp_path: Path) -> Iterator[Tables]:
-    """A table of three writes, which are done without Spark."""
-    sources = tmp_path / "sources"
-    sources.mkdir()
-    with (
-        FakeMetastore(request.param, directory=tmp_path, location=hdfs_folder) as metastore,
-        MetastoreClient(metastore.options) as client,
-    ):
-        tables = Tables(client, "db", sources)
-        tables.create(tables.main)
-        tables.fill(tables.main)
-        yield tables
 
 
 def compact_and_clean(tables: Tables) -> list[str]:
@@ -96,6 +78,51 @@ def test_hidden_files_of_others_are_neither_read_nor_removed(tables: Tables) -> 
     assert len(compact_and_clean(tables)) >= 4
     assert outsider.rows() == rows
     assert [stranger for stranger in strangers if not stranger.exists()] == []
+
+
+def test_a_quota_of_bytes_is_told_and_nothing_of_the_write_stays(
+    tables: Tables, hdfs: Hdfs
+) -> None:
+    outsider = Outsider(tables.client, tables.main)
+    path = path_on_hdfs(tables.client.get_table(tables.main).folder)
+    rows, before = outsider.rows(), sorted(map(str, outsider.root.rglob("*")))
+    hdfs.ask("SETQUOTA", path, namespacequota=1 << 60, storagespacequota=1 << 20)
+    with pytest.raises(DiskFull, match=r"The DiskSpace quota of .* is exceeded: quota = 1048576"):
+        tables.run(tables.insert(tables.main, NEW))
+    assert outsider.rows() == rows
+    assert sorted(map(str, outsider.root.rglob("*"))) == before
+    hdfs.ask("SETQUOTA", path, namespacequota=1 << 60, storagespacequota=1 << 60)
+    tables.run(tables.insert(tables.main, NEW))
+    assert outsider.rows() == sorted([*rows, *NEW])
+
+
+def test_who_has_the_default_acl_cleans_what_others_wrote_and_nobody_else_does(
+    tables: Tables, hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Client(hdfs.uri)
+    path = path_on_hdfs(tables.client.get_table(tables.main).folder)
+    for folder in (path, *(each.path for each in files.list_status(path, True) if each.isdir)):
+        files.set_permission(folder, 0o750)
+        entries = [AclEntry("user", scope, "rwx", "etl") for scope in ("access", "default")]
+        files.modify_acl_entries(folder, entries)
+    before = {each.path for each in files.list_status(path, True)}
+    tables.run(tables.insert(tables.main, NEW))
+    tables.run(CompactJob(target=str(tables.main), type="major", parallel=1))
+
+    made = [each for each in files.list_status(path, True) if each.path not in before]
+    assert any("/p=c/delta_" in each.path for each in made)
+    assert any("/p=a/base_" in each.path for each in made)
+    for each in made:
+        named = [entry for entry in files.get_acl_status(each.path).entries if entry.name]
+        assert ("access", "etl", "rwx") in {(e.scope, e.name, e.permissions) for e in named}
+        assert each.permission == (0o770 if each.isdir else 0o660), each.path
+
+    monkeypatch.setenv("HADOOP_USER_NAME", "stranger")
+    with pytest.raises(PermissionRefused, match="Permission denied: user=stranger"):
+        clean(tables.client, CleanJob(target=str(tables.main)))
+    assert {each.path for each in made} <= {each.path for each in files.list_status(path, True)}
+    monkeypatch.setenv("HADOOP_USER_NAME", "etl")
+    assert len(clean(tables.client, CleanJob(target=str(tables.main))).removed) >= 4
 
 
 def test_a_name_service_is_that_of_the_settings(
