@@ -1,8 +1,9 @@
 """Delegation tokens: what stands for a ticket in the driver of a cluster, where there is none.
 
-The submitter gets one, and the driver keeps it: it renews it, gets another one before it cannot be
-renewed any more, and cancels all of them in the end. A driver that is killed leaves its token to the
-metastore, which forgets it once it is not renewed, after a day unless it is set up otherwise.
+The submitter gets one, and the driver gets another one in time, again and again, and cancels all of
+them in the end. It does not renew them: Hive Metastore 3.1 tells the new end of a token that is renewed,
+and lets it expire at the old one. A driver that is killed leaves its token to the metastore, which
+forgets it after a day unless it is set up otherwise.
 """
 
 import logging
@@ -12,7 +13,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from airflow_hiveacid.errors import MetastoreCallFailed, MetastoreError
+from airflow_hiveacid.errors import MetastoreError
 from airflow_hiveacid.jobs.metastore_options import DELEGATION_TOKEN, MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
@@ -26,7 +27,7 @@ _SHORTEST = 0.1
 
 
 def new_token(client: MetastoreClient) -> str:
-    """Get a delegation token for whoever calls, which they can renew themselves."""
+    """Get a delegation token for whoever calls."""
     return str(client.call(idl_tokens.get_delegation_token, client.user, client.user))
 
 
@@ -81,30 +82,20 @@ class TokenKeeper:
                 try:
                     life = self._renewed() / 1000 - time.time()
                 except MetastoreError as failure:
-                    log.warning("The delegation token was not renewed: %s", failure)
+                    log.warning("There is no new delegation token: %s", failure)
                     pause = _RETRY_SECONDS
                 else:
                     log.info("The delegation token lives for %.0f seconds more.", life)
                     pause = max(life / 2, _SHORTEST)
 
     def _renewed(self) -> int:
-        """Renew the token, or get another one where that cannot be done once more.
+        """Get another token.
 
         Returns:
             When it ends, in milliseconds.
         """
-        token = self._tokens[-1]
-        try:
-            end = self._renew(token)
-            if end < DelegationToken.parse(token).last_day:
-                return end
-        except MetastoreCallFailed as failure:
-            # Only who was named as the renewer may do it, and whoever has a token may get another.
-            log.info("Getting another delegation token: %s", failure)
         self._tokens.append(new_token(self._client))
         # The old one is not cancelled yet: somebody may be about to connect with it.
         os.environ[self._variable] = self._tokens[-1]
-        return self._renew(self._tokens[-1])
-
-    def _renew(self, token: str) -> int:
-        return int(self._client.call(idl_tokens.renew_delegation_token, token))
+        # One that is new ends when it does anyway; this is how to ask.
+        return int(self._client.call(idl_tokens.renew_delegation_token, self._tokens[-1]))
