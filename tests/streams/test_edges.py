@@ -147,10 +147,10 @@ def test_every_conflict_policy_is_one_for_streams(
 ) -> None:
     for rows in (((1, "a"), (2, "b")), ((2, "gone"), (1, "c"))):
         stream.arrive(*rows)
-        stream.run(conflict_policy=policy.value)
+        stream.run(conflict_policy=policy)
     stream.arrive((3, "d"))
     stream.run(upsert(stream.newest), name="alone", checkpoint=f"file:{stream.folder}/alone")
-    stream.run(conflict_policy=policy.value)
+    stream.run(conflict_policy=policy)
     assert stream.problems() == []
 
 
