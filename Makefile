@@ -130,7 +130,7 @@ s3: setup ## Run and kill all operations on an S3 store that counts, refuses and
 hdfs: setup ## Run, kill and starve all operations on a real HDFS (minutes)
 	@$(RUN) python -m pytest -m hdfs tests/hdfs tests/contract/test_storage_contract.py
 
-secure: setup ## Log in to a KDC and metastores that ask for Kerberos; outlive tickets (minutes)
+secure: setup ## Run metastores, HDFS, YARN with Kerberos; outlive tickets and tokens (half an hour)
 	@$(RUN) python -m pytest -m secure tests/secure
 
 kubernetes: setup ## Submit to, follow and end on an API server of Kubernetes (minutes; Go builds it)

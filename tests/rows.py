@@ -8,14 +8,15 @@ from typing import Any
 from airflow_hiveacid.cli.main import main
 
 
-def rows_of(metastore_uri: str, table: str) -> list[dict[str, Any]]:
+def rows_of(metastore_uri: str, table: str, *options: str) -> list[dict[str, Any]]:
     """All visible rows, in the order of their values; an error fails the test."""
-    return sorted(unordered_rows_of(metastore_uri, table), key=lambda row: [*row.values()])
+    rows = unordered_rows_of(metastore_uri, table, *options)
+    return sorted(rows, key=lambda row: [*row.values()])
 
 
-def unordered_rows_of(metastore_uri: str, table: str) -> list[dict[str, Any]]:
+def unordered_rows_of(metastore_uri: str, table: str, *options: str) -> list[dict[str, Any]]:
     """All visible rows, which may have nulls; an error fails the test."""
     output = io.StringIO()
     with redirect_stdout(output):
-        assert main(["cat", table, "--metastore", metastore_uri, "--json"]) == 0
+        assert main(["cat", table, "--metastore", metastore_uri, "--json", *options]) == 0
     return [json.loads(line) for line in output.getvalue().splitlines()]
