@@ -53,4 +53,4 @@ for metastore, first in product(("hms4", "hms3"), ("merge", "deferred_merge")):
             task_id="compact", job=CompactJob(target="{{ params.table }}", type="major"), **in_yarn
         )
         clean = HiveAcidCleanOperator(task_id="clean", job=CleanJob(target="{{ params.table }}"))
-        before >> compact >> clean >> after
+        before >> after >> compact >> clean
