@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -88,8 +87,7 @@ def _fetch_trino(home: Path) -> None:
     _maven("dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={home}")
     # Plugins share jars by hard links: all must be unpacked before any may go.
     archive = home / f"{name}.tar.gz"
-    with tarfile.open(archive) as tar:
-        tar.extractall(home, filter="data")
+    shutil.unpack_archive(archive, home)
     archive.unlink()
     for path in (home / name).iterdir():
         path.rename(home / path.name)

@@ -256,9 +256,14 @@ def _fetch(target: Distribution, progress: Progress) -> None:
     with tarfile.open(downloads / f"{release.module}-{release.version}.tar.gz") as archive:
         for member in archive:
             # The archive's single top folder goes; of the rest we need the jars and the schema.
-            member.name = member.name.partition("/")[2]
-            if member.name.startswith(("lib/", "scripts/")) and "/py/" not in member.name:
-                archive.extract(member, target.home, filter="data")
+            name = member.name.partition("/")[2]
+            wanted = name.startswith(("lib/", "scripts/")) and not {"py", ".."} & {*name.split("/")}
+            # By hand: Pythons before 3.11.4 have no safe way to unpack.
+            if wanted and (source := archive.extractfile(member)) is not None:
+                path = target.home / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as sink:
+                    shutil.copyfileobj(source, sink)
     for jar in downloads.glob("*.jar"):
         jar.rename(lib / jar.name)
     shutil.rmtree(downloads)
