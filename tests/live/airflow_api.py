@@ -75,16 +75,22 @@ class AirflowApi:
         self, dag_id: str, run_id: str, task_id: str, key: str = "return_value", map_index: int = -1
     ) -> Any:
         """An XCom as the value that it was; None when there is none."""
-        path = (
-            f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries"
-        )
+        path = f"{_task_path(dag_id, run_id, task_id)}/xcomEntries"
         xcom = self.get(f"{path}/{key}", map_index=map_index, stringify="false")
         return None if xcom is None else xcom["value"]
 
+    def question(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any] | None:
+        """What a task asks a human, and the answer so far; None as long as it asks nothing."""
+        return self.get(f"{_task_path(dag_id, run_id, task_id)}/-1/hitlDetails")
+
+    def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
+        """Choose one of the options that a task offers."""
+        path = f"{_task_path(dag_id, run_id, task_id)}/-1/hitlDetails"
+        self.ask("PATCH", path, {"chosen_options": [option], "params_input": {}})
+
     def set_task_state(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
         """Do as a user does who marks a task as failed, or as a success."""
-        path = f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}"
-        self.ask("PATCH", path, {"new_state": state})
+        self.ask("PATCH", _task_path(dag_id, run_id, task_id), {"new_state": state})
 
     def clear_task(self, dag_id: str, run_id: str, task_id: str) -> None:
         """Do as a user does who clears a task of a run, whatever its state."""
@@ -141,6 +147,10 @@ class AirflowApi:
         with urllib.request.urlopen(request, timeout=60) as answer:
             content = answer.read()
         return json.loads(content) if content else None
+
+
+def _task_path(dag_id: str, run_id: str, task_id: str) -> str:
+    return f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}"
 
 
 def wait_until(what: str, holds: Callable[[], bool], seconds: float, every: float = 0.5) -> None:
