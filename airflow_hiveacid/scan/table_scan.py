@@ -26,11 +26,11 @@ class TableScan:
     ends with the last batch, with an error, or when the batches are let go. So each sees the table
     as of the moment in which its first batch is asked for.
 
-    DuckDB and Polars take a scan as it is::
+    DuckDB takes a scan as it is, and so does whatever takes Arrow's streams, like Polars::
 
         orders = TableScan("sales.orders", "thrift://hms:9083", columns=["id", "price"])
         duckdb.sql("SELECT sum(price) FROM orders")
-        polars.DataFrame(orders)
+        pyarrow.table(orders)
 
     Args:
         name: The table, ``"database.table"``.

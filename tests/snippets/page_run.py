@@ -80,6 +80,8 @@ class PageRun:
         monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local"}')
         monkeypatch.setenv("HIVEACID_METASTORE", metastore.uri)
+        # What a page gives no session to takes the page's own, too.
+        monkeypatch.setattr(SparkSession, "_instantiatedSession", spark)
         monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "")
         if world.sql:
             run(spark, replace(to_script(world.sql, "sales"), metastore=metastore.options))
