@@ -16,7 +16,9 @@ from airflow_hiveacid.errors import (
     MetastoreUnreachable,
     NoTicket,
     SparkJobFailed,
+    StorageLoginFailed,
     StreamOvertaken,
+    TokenRefused,
 )
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict, HiveAcidTaskTrouble
 
@@ -75,6 +77,8 @@ def hive_acid_retry_policy(
                     MetastoreUnreachable,
                     NoTicket,
                     SparkJobFailed,
+                    StorageLoginFailed,
+                    TokenRefused,
                 ],
                 retry_delay=trouble_after,
                 reason="The metastore or the cluster did not answer.",

@@ -59,7 +59,10 @@ class RunNote:
         return replace(few, report=report)._encoded()
 
     def _encoded(self) -> bytes:
-        return json.dumps(codec.to_record(self), indent=1).encode()
+        record = codec.to_record(self)
+        if self.run_id is None:
+            del record["run_id"]  # As notes are that were written before there was one.
+        return json.dumps(record, indent=1).encode()
 
     @classmethod
     def parse(cls, content: bytes) -> Self | None:

@@ -64,8 +64,15 @@ with until_ended():
             time.sleep(0.01)
         Path("cleared").touch()
 """
+    # Whoever runs the tests by nohup has them ignore SIGHUP, and what they start.
     program = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.DEVNULL
+        [
+            sys.executable,
+            "-c",
+            f"import signal; signal.signal({number.value}, signal.SIG_DFL)\n{code}",
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
     )
     eventually("the program sleeps", lambda: len(pids(tmp_path / "pid")) == 2)
     program.send_signal(number)
