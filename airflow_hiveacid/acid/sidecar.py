@@ -128,13 +128,13 @@ def replacing(
     replaced, aborted = [], set()
     for path in paths:
         parsed = parse_directory(path)
-        mixed = isinstance(parsed, Delta) and not parsed.visibility_txn
-        if isinstance(parsed, Delta) and mixed and replaced_by(notes.get(path, {})) is None:
+        if isinstance(parsed, Delta) and not parsed.visibility_txn:
             among = write_ids.range_aborted(parsed.min_write_id, parsed.max_write_id)
             if among is Range.ALL:
-                # A compaction of Hive 3 takes it along; no version has ever had a row of it.
+                # A compaction of Hive 3 takes it along; no version has ever had a row of it, and a
+                # cleaner keeps nothing that looks like this, not even what a compaction has made.
                 continue
-            if among is Range.SOME:
+            if among is Range.SOME and replaced_by(notes.get(path, {})) is None:
                 aborted |= {own for own in parsed.write_ids if write_ids.is_aborted(own)}
         replaced.append(path)
     return {"replaces": replaced, "aborted": sorted(aborted)}

@@ -132,6 +132,9 @@ def test_what_was_aborted_as_a_whole_has_replaced_nothing():
     # On Hive 3 only its note tells that it is of a compaction, which has left aborted rows out.
     ours = {"delta_5_7": {"format": 1, "replaces": ["delta_5_5_0000", "delta_7_7_0000"]}}
     assert replacing(["delta_5_7"], write_ids, ours) == {"replaces": ["delta_5_7"], "aborted": []}
+    # Of one that has left out all there was a cleaner keeps nothing, and no version needs it.
+    empty = {"delta_3_3": {"format": 1, "replaces": []}}
+    assert replacing(["delta_3_3"], write_ids, empty) == {"replaces": [], "aborted": []}
 
 
 @pytest.mark.parametrize("time", [None, 7, "", "yesterday", "2026-13-01"])
