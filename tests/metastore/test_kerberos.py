@@ -3,6 +3,8 @@
 import struct
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -154,6 +156,60 @@ def test_keytabs_have_tickets_of_their_own_in_memory(made: list[Conversation]) -
     caches = [conversation.asked[2]["ccache"] for conversation in made]
     assert all(cache.startswith("MEMORY:") for cache in caches)
     assert caches[0] == caches[1] != caches[2]
+
+
+def test_a_keytab_that_is_replaced_is_another_login(
+    made: list[Conversation], tmp_path: Path
+) -> None:
+    keytab = tmp_path / "etl.keytab"
+    options = replace(OPTIONS, kerberos_keytab=str(keytab))
+    for keys in (b"alice", b"bob"):
+        new = tmp_path / "new"
+        new.write_bytes(keys)
+        new.rename(keytab)
+        for _ in range(2):
+            Kerberos(options, "h", "h:1").step(b"")
+    caches = [conversation.asked[2]["ccache"] for conversation in made]
+    assert caches[0] == caches[1] != caches[2] == caches[3]
+
+
+@pytest.mark.parametrize(
+    ("fields", "own"),
+    [
+        ({"kerberos_keytab": "/k"}, True),
+        ({"kerberos_keytab": "/k", "kerberos_ccache": "/t"}, False),
+        ({}, False),
+    ],
+)
+def test_tickets_that_are_refused_are_forgotten(
+    made: list[Conversation],
+    monkeypatch: pytest.MonkeyPatch,
+    fields: dict[str, str],
+    own: bool,
+) -> None:
+    """Those that we have got ourselves; others are somebody else's."""
+    forgotten: list[str] = []
+    monkeypatch.setattr(kerberos, "forget_tickets", forgotten.append)
+    mechanism = Kerberos(replace(OPTIONS, **fields), "h", "h:1")  # type: ignore[arg-type]
+    mechanism.step(b"")
+    mechanism.refused("GSS initiate failed")
+    assert forgotten == ([made[0].asked[2]["ccache"]] if own else [])
+
+
+@pytest.mark.parametrize(("number", "forgets"), [(31, True), (156, False)])
+def test_tickets_are_kept_while_the_kdc_is_away(
+    made: list[Conversation], monkeypatch: pytest.MonkeyPatch, number: int, forgets: bool
+) -> None:
+    forgotten: list[str] = []
+    monkeypatch.setattr(kerberos, "forget_tickets", forgotten.append)
+
+    def no_ticket(self: Conversation, token: bytes) -> bytes:
+        raise GssFailure(BASE + number, "What Kerberos says")
+
+    monkeypatch.setattr(Conversation, "step", no_ticket)
+    with pytest.raises(AuthenticationFailed):
+        Kerberos(replace(OPTIONS, kerberos_keytab="/k"), "h", "h:1").step(b"")
+    assert bool(forgotten) is forgets
 
 
 def logging_in(failure: GssFailure) -> HiveAcidError:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import struct
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -49,7 +50,7 @@ class Kdc:
         self.kill()
 
     def start(self) -> None:
-        """Start it and return when it answers."""
+        """Start it and return when it answers; whenever it does, everybody gets a new key."""
         settings = self._directory / "minikdc.properties"
         settings.write_text(
             "kdc.bind.address=localhost\nkdc.port=0\ntransport=TCP\n"
@@ -65,6 +66,7 @@ class Kdc:
             *PRINCIPALS,
         ]
         log = self._directory / "kdc.log"
+        log.unlink(missing_ok=True)  # An earlier one has answered, too.
         self._process = process = ProcessGroup(command, log=log, environment=os.environ)
 
         def answers() -> bool:
@@ -99,6 +101,18 @@ class Kdc:
         file = self._directory / f"krb5-{seconds}.conf"
         file.write_text(conf)
         return file
+
+    def keytab_of(self, name: str) -> bytes:
+        """A keytab with the keys of one principal alone."""
+        keys = self.keytab.read_bytes()
+        version, at, found = keys[:2], 2, b""
+        wanted = struct.pack(">H", len(name)) + name.encode()
+        while at < len(keys):
+            end = at + 4 + int.from_bytes(keys[at : at + 4], "big")
+            if wanted in keys[at:end]:
+                found += keys[at:end]
+            at = end
+        return version + found
 
     def log_in(self, name: str, cache: Path) -> None:
         """Put a ticket into a cache, as kinit does with a keytab."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import os
 import struct
 import threading
 from typing import Any, Protocol
@@ -10,7 +11,7 @@ from airflow_hiveacid.errors import AuthenticationFailed, MetastoreError
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.sasl.channel import Protection
 from airflow_hiveacid.metastore.sasl.gss_failure import GssFailure
-from airflow_hiveacid.metastore.sasl.system_gssapi import SystemContext
+from airflow_hiveacid.metastore.sasl.system_gssapi import SystemContext, forget_tickets
 
 # The bits of RFC 4752, the strongest first.
 _OFFERS = ((4, Protection.PRIVACY), (2, Protection.INTEGRITY), (1, Protection.AUTH))
@@ -66,6 +67,7 @@ class Kerberos:
         self._service = _service(options.kerberos_service_name, host)
         self._where = where
         self._context: Context | None = None
+        self._own_cache = _own_cache(options)
 
     def step(self, challenge: bytes) -> bytes:
         """Log in, prove it, and agree on the protection of what follows."""
@@ -81,6 +83,8 @@ class Kerberos:
 
     def refused(self, said: str) -> MetastoreError:
         """The metastore does not take the ticket; it says why in its log alone."""
+        with _logging_in:
+            self._forget()
         return AuthenticationFailed(
             f"{self._where} refuses {self.user or 'the ticket'}: {said}.",
             remedy="Look into the metastore's log. Mostly its keytab is not that of the principal "
@@ -114,11 +118,8 @@ class Kerberos:
         store = {}
         if options.kerberos_keytab is not None:
             store["client_keytab"] = options.kerberos_keytab
-            # One of our own, in memory: that of the user may be somebody else's.
-            login = f"{options.kerberos_principal}\0{options.kerberos_keytab}"
-            store["ccache"] = f"MEMORY:hiveacid-{hashlib.sha256(login.encode()).hexdigest()[:32]}"
-        if options.kerberos_ccache is not None:
-            store["ccache"] = options.kerberos_ccache
+        if cache := self._own_cache or options.kerberos_ccache:
+            store["ccache"] = cache
         try:
             context = _context(self._service, options.kerberos_principal, store)
             # As Hadoop does where no rule of its own says otherwise.
@@ -134,7 +135,15 @@ class Kerberos:
         except GssFailure as failure:
             if challenge:
                 raise self._unproven(failure) from failure
-            raise failure.while_meeting(self._service) from failure
+            told = failure.while_meeting(self._service)
+            if type(told) is AuthenticationFailed:
+                self._forget()  # And not while there is nobody to give us others.
+            raise told from failure
+
+    def _forget(self) -> None:
+        """Let the next login begin anew: the keys that our tickets are for may have been replaced."""
+        if self._own_cache is not None:
+            forget_tickets(self._own_cache)
 
     def _agree(self, challenge: bytes) -> bytes:
         """Choose the strongest protection of those that the metastore offers."""
@@ -163,6 +172,23 @@ class Kerberos:
 def _service(name: str, host: str) -> str:
     """The metastore's principal: "hive@host" for Kerberos to complete, or a whole one."""
     return name.replace("_HOST", host.lower()) if "/" in name else f"{name}@{host}"
+
+
+def _own_cache(options: MetastoreOptions) -> str | None:
+    """Where the tickets are that a keytab has got; the user's own cache may be somebody else's.
+
+    It is in memory, and another one for another file: whoever replaces it or takes it away may mean
+    somebody else, whose ticket is still good.
+    """
+    keytab = options.kerberos_keytab
+    if keytab is None or options.kerberos_ccache is not None:
+        return None
+    try:
+        changed = os.stat(keytab).st_ctime_ns
+    except OSError:
+        changed = 0  # The library says what is wrong with it.
+    login = f"{options.kerberos_principal}\0{keytab}\0{changed}"
+    return f"MEMORY:hiveacid-{hashlib.sha256(login.encode()).hexdigest()[:32]}"
 
 
 def _described(options: MetastoreOptions) -> str:

@@ -180,6 +180,29 @@ class SystemContext:
         return self._taken(text).decode(errors="replace")
 
 
+def forget_tickets(cache: str) -> None:
+    """Drop all tickets in a cache; whoever has a keytab gets new ones at the next login.
+
+    With another library than this one they stay until they end.
+
+    Args:
+        cache: As MIT Kerberos calls it: "MEMORY:name".
+    """
+    try:
+        library = _library()
+    except KerberosLibraryMissing:
+        return
+    # GSSAPI itself has no call for it, and stands on a library that has one.
+    context, tickets = c_void_p(), c_void_p()
+    if library.krb5_init_context(byref(context)) != 0:
+        return
+    try:
+        if library.krb5_cc_resolve(context, cache.encode(), byref(tickets)) == 0:
+            library.krb5_cc_destroy(context, tickets)
+    finally:
+        library.krb5_free_context(context)
+
+
 @cache
 def _library() -> Any:
     try:

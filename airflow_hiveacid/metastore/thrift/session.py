@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.errors import (
     AnswerGarbled,
     AnswerLost,
+    AuthenticationFailed,
     HiveAcidError,
     MetastoreCallFailed,
     MetastoreError,
@@ -159,7 +160,7 @@ class Session:
                 self._put_last(endpoint)
                 if isinstance(failure, AnswerLost | UnsupportedMetastore):
                     doubtful = endpoint
-                if isinstance(failure, AnswerLost) and len(hosts) < 2 * len(self._endpoints):
+                if self._worth_another(failure) and len(hosts) < 2 * len(self._endpoints):
                     hosts.append(endpoint)
                 continue
             self._met = True
@@ -168,6 +169,13 @@ class Session:
             return connection
         reason = mismatch(doubtful, self._options, deadline) if doubtful and not self._met else None
         raise reason or _no_host(failures)
+
+    def _worth_another(self, failure: MetastoreError) -> bool:
+        """Whether the same host may take the next connection."""
+        if isinstance(failure, AnswerLost):
+            return True
+        # Tickets in memory may be of keys that were replaced; by the keytab, there are new ones.
+        return type(failure) is AuthenticationFailed and self._options.kerberos_keytab is not None
 
     def _put_last(self, endpoint: Endpoint) -> None:
         others = [each for each in self._endpoints if each != endpoint]
