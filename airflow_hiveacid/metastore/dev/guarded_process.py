@@ -19,7 +19,8 @@ class GuardedProcess:
         command: Its words.
         log: Takes what it says; what is there stays.
         environment: All of its variables.
-        directory: Where it runs.
+        directory: Where it runs; by default where we do.
+        user: Who runs it; by default whoever we are.
     """
 
     def __init__(
@@ -28,7 +29,8 @@ class GuardedProcess:
         *,
         log: Path,
         environment: Mapping[str, str],
-        directory: Path,
+        directory: Path | None = None,
+        user: str | None = None,
     ) -> None:
         self.log = log
         with log.open("ab") as output:
@@ -36,6 +38,7 @@ class GuardedProcess:
                 ["/bin/sh", "-c", _GUARDED, "sh", *command],
                 env=dict(environment),
                 cwd=directory,
+                user=user,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
