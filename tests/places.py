@@ -1,4 +1,7 @@
-"""The folders of tables as tests look at them: on this machine, or on HDFS by the same methods."""
+"""The folders of tables as tests look at them: on this machine, on HDFS, or on an S3 store of ours.
+
+All by the same methods: the objects of that store are files of a folder.
+"""
 
 import shutil
 from contextlib import suppress
@@ -11,11 +14,17 @@ from upath import UPath
 # The usual one would want a libhdfs.
 fsspec.register_implementation("hdfs", "hdfs_native.fsspec.HdfsFileSystem", clobber=True)
 
+# Where the objects of the buckets are that run now.
+BUCKETS: dict[str, Path] = {}
+
 
 def place_of(location: str) -> Path:
     """The folder that a location of the metastore names."""
     if location.startswith("hdfs:"):
         return cast(Path, UPath(location))
+    if location.startswith("s3a:"):
+        bucket, _, path = location.removeprefix("s3a://").partition("/")
+        return BUCKETS[bucket] / path
     return Path("/" + location.removeprefix("file:").lstrip("/"))
 
 

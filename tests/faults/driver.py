@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,6 +18,7 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.job import Job
 from tests.faults.effects import Effects, Strike
+from tests.faults.s3_client import WatchedStore
 from tests.faults.without_spark import carry_out
 
 # Forked from a process that has imported everything: a driver is there in a few milliseconds.
@@ -84,7 +85,9 @@ class Driver:
         self._seconds = _SPARK_SECONDS if spark else _SECONDS
         self._told = folder / f"told-{os.urandom(4).hex()}.json"
         self.log = self._told.with_suffix(".log")
-        arguments = (to_json(job), str(self._told), str(self.log), strike, below)
+        # Where an object store is; this is not the process that the driver is forked from.
+        store = {name: text for name, text in os.environ.items() if name.startswith("AWS_")}
+        arguments = (to_json(job), str(self._told), str(self.log), strike, below, store)
         context = _SPARK_CONTEXT if spark else _CONTEXT
         target = _drive_spark if spark else _drive
         self._process = context.Process(target=target, args=arguments, daemon=True)
@@ -143,14 +146,16 @@ def drive(
         return driver.wait()
 
 
-def _drive_spark(job: str, told: str, log: str, strike: Strike | None, below: str) -> None:
+def _drive_spark(
+    job: str, told: str, log: str, strike: Strike | None, below: str, store: Mapping[str, str]
+) -> None:
     os.environ["SPARK_CONF_DIR"] = os.path.dirname(told)
     Path(told).with_name("spark-defaults.conf").write_text(_SPARK_DEFAULTS)
 
     def carry_out_by_spark(job: Job) -> Any:
         return run(application_session("a driver"), job)
 
-    _drive(job, told, log, strike, below, carry_out_by_spark)
+    _drive(job, told, log, strike, below, store, carry_out_by_spark)
 
 
 def _drive(
@@ -159,6 +164,7 @@ def _drive(
     log: str,
     strike: Strike | None,
     below: str,
+    store: Mapping[str, str],
     carry_out: Callable[[Job], Any] = carry_out,
 ) -> None:
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
@@ -166,6 +172,9 @@ def _drive(
     os.dup2(output, 2)
     effects = Effects(strike, below)
     effects.watch()
+    os.environ.update(store)
+    if (endpoint := store.get("AWS_ENDPOINT_URL")) is not None:
+        os.environ["AWS_ENDPOINT_URL"] = WatchedStore(effects, endpoint).__enter__().uri
     try:
         done = carry_out(from_json(job))
         failure = done.error

@@ -30,6 +30,7 @@ _CHANGING_FILES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _SLOW_SECONDS = 0.2
 _NEED_ROOM = ("open", "write", "os.mkdir")
+_BUSY_REQUESTS = 12
 
 
 class Kind(StrEnum):
@@ -45,6 +46,7 @@ class Kind(StrEnum):
     TWICE = "twice"  # It fails although it is made: a network file system has repeated it.
     LOSE = "lose"  # The file that was written last is gone.
     SLOW = "slow"  # From now on every change of a file takes its time.
+    BUSY = "busy"  # Of the next requests to an object store, each other one is refused for now.
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Effects:
         self._lose: Callable[[], None] | None = None
         self._refusing: Kind | None = None
         self._slow = False
+        self._busy = 0
 
     def watch(self) -> None:
         """Begin."""
@@ -136,6 +139,8 @@ class Effects:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY))
             case Kind.SLOW:
                 self._slow = True
+            case Kind.BUSY:
+                self._busy = _BUSY_REQUESTS
             case Kind.LOSE if self._lose is not None:
                 self._strike = None
                 self._lose()
@@ -162,7 +167,17 @@ class Effects:
             half()
             self.carry_out(strike.kind)
             self.refuse("write")
+        self.wrote(lose)
+
+    def wrote(self, lose: Callable[[], None] | None) -> None:
+        """Something was written that can still get lost; or nothing is left that could."""
         self._lose = lose
+
+    def is_busy(self) -> bool:
+        """Whether the object store is too busy for this request."""
+        with self._lock:
+            self._busy = max(self._busy - 1, 0)
+            return self._busy % 2 == 1
 
     def refuse(self, event: str) -> None:
         if event == "read":

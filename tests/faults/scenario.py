@@ -1,5 +1,6 @@
 """One operation, one fault, and what comes after it: drawn by a seed, or read from a line of text."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -63,7 +64,11 @@ NET_KINDS = [
     *(f"{harm} {_QUESTION}" for harm in (Harm.LOSE, Harm.FAIL, Harm.HOLD, Harm.DELAY)),
 ]
 # Kills and zombies are what most of it is about; waiting shows nothing where nobody is impatient.
-_KINDS = [kind for kind in Kind if kind is not Kind.SLOW] + [Kind.KILL, Kind.PAUSE] * 3 + NET_KINDS
+_KINDS = [kind for kind in Kind if kind not in (Kind.SLOW, Kind.BUSY)]
+_KINDS += [Kind.KILL, Kind.PAUSE] * 3 + NET_KINDS
+# On an object store no file of this machine has a size that matters; what it does of its own are
+# refusals, slowness and answers that get lost.
+S3_KINDS = [kind for kind in _KINDS if kind is not Kind.LIMIT] + [Kind.BUSY, Kind.TWICE] * 3
 # How often the second try is hit as well.
 _OFTEN = 0.5
 
@@ -104,10 +109,19 @@ class Places:
 
     Args:
         count: Tells how many changes and how many calls an operation makes.
+        kinds: What can happen; the more often, the likelier.
+        is_supported: Whether there is an operation with a version of the metastore.
     """
 
-    def __init__(self, count) -> None:
+    def __init__(
+        self,
+        count: Callable[[Scenario], tuple[int, int]],
+        kinds: Sequence[str] = _KINDS,
+        is_supported: Callable[[str, str], bool] = lambda *_: True,
+    ) -> None:
         self._count = count
+        self._kinds = kinds
+        self._is_supported = is_supported
         self._known: dict[Scenario, tuple[int, int]] = {}
 
     def changes(self, version: str, operation: str) -> int:
@@ -117,12 +131,15 @@ class Places:
     def draw(self, seed: int) -> Scenario:
         """The scenario of a seed."""
         random = Random(seed)
-        version, operation = random.choice(VERSIONS), random.choice(list(OPERATIONS))
+        while True:
+            version, operation = random.choice(VERSIONS), random.choice(list(OPERATIONS))
+            if self._is_supported(version, operation):
+                break
         after = random.choice(list(After))
         changes, calls = self._of(version, operation)
 
         def fault() -> Strike | Net:
-            kind = random.choice(_KINDS)
+            kind = random.choice(self._kinds)
             return _fault(kind, random.randrange(calls if kind in NET_KINDS else changes))
 
         again = fault() if random.random() < _OFTEN else None

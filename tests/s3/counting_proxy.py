@@ -3,15 +3,38 @@
 import http.client
 import threading
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from airflow_hiveacid.metastore.dev.embedded import HOST
+from tests.places import place_of
 
-_BUSY = b"""<?xml version="1.0" encoding="UTF-8"?>
-<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"""
+_ERROR = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{}</Code><Message>{}</Message></Error>'
+)
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of a request.
+
+    Attributes:
+        status: The status of the error that it is answered with; 0 lets it go on to the store.
+        code: The code of that error.
+        is_answered: Whether the store's answer comes back.
+    """
+
+    status: int = 0
+    code: str = ""
+    is_answered: bool = True
+
+
+ARRIVES = Fate()
+BUSY = Fate(503, "SlowDown")
 
 
 class CountingProxy:
@@ -23,6 +46,7 @@ class CountingProxy:
         paths: The kinds and paths of all of them, in their order.
         refused: How many were refused.
         sent: How many bytes clients have sent as the content of objects.
+        copied: How many bytes the store has copied.
     """
 
     def __init__(self, port: int) -> None:
@@ -45,25 +69,33 @@ class CountingProxy:
             self.requests: Counter[str] = Counter()
             self.paths: list[tuple[str, str]] = []
             self.refused = 0
-            self.sent = 0
+            self.sent = self.copied = 0
             self._every = {}
 
     def refuse(self, kind: str, every: int) -> None:
         """Refuse each so-manieth request of a kind from now on, the first one included."""
         self._every[kind] = every
 
-    def arrived(self, kind: str, path: str, size: int) -> bool:
-        """Count a request; whether it goes on to the store."""
+    def arrived(self, kind: str, path: str, size: int) -> Fate:
+        """Count a request, and decide upon it."""
         with self._lock:
             before = self.requests[kind]
             self.requests[kind] += 1
             self.paths.append((kind, path))
             if kind in ("PutObject", "UploadPart"):
                 self.sent += size
+            if kind == "UploadPartCopy":
+                self.copied += size
             if kind in self._every and before % self._every[kind] == 0:
                 self.refused += 1
-                return False
-            return True
+                return BUSY
+            return ARRIVES
+
+    def carried_out(self, kind: str, path: str, query: Mapping[str, Sequence[str]]) -> None:
+        """The store has done what it was asked for."""
+        if kind == "CopyObject":
+            with self._lock:
+                self.copied += place_of(f"s3a:/{unquote(path)}").stat().st_size
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -95,8 +127,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _forward(self) -> None:
         content = self._content()
-        if not self.proxy.arrived(self._kind(), urlsplit(self.path).path, len(content)):
-            self._answer(503, [("Content-Type", "application/xml")], _BUSY)
+        kind, url = self._kind(), urlsplit(self.path)
+        part = self.headers.get("x-amz-copy-source-range", "").removeprefix("bytes=")
+        first, _, last = part.partition("-")
+        size = int(last) - int(first) + 1 if part else len(content)
+        fate = self.proxy.arrived(kind, url.path, size)
+        if fate.status:
+            error = _ERROR.format(fate.code, "A test wants it so.").encode()
+            self._answer(fate.status, [("Content-Type", "application/xml")], error)
             return
         self._store.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():
@@ -107,6 +145,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._store.endheaders(content or None)
         answer = self._store.getresponse()
         body = answer.read()
+        if answer.status < 300:
+            self.proxy.carried_out(kind, url.path, parse_qs(url.query))
+        if not fate.is_answered:
+            self.close_connection = True
+            return
         headers = [
             (name, value)
             for name, value in answer.getheaders()

@@ -13,6 +13,7 @@ from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.deploy.software import jars, s3_store
 from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup
+from tests.places import BUCKETS
 from tests.s3.counting_proxy import CountingProxy
 
 START_SECONDS = 60
@@ -76,8 +77,20 @@ class S3Store:
         lacking = [str(jar) for jar in self.libraries if _artifact(jar) not in own]
         return settings | {"spark.driver.extraClassPath": os.pathsep.join(lacking)}
 
+    def uploads(self, location: str) -> list[str]:
+        """What was begun below a location, and never completed."""
+        import boto3  # Not every test has it, and all know this file.
+
+        client = boto3.client("s3", endpoint_url=self.proxy.uri)
+        prefix = location.removeprefix(f"{self.uri}/")
+        pages = client.get_paginator("list_multipart_uploads").paginate(
+            Bucket=BUCKET, Prefix=prefix
+        )
+        return [each["Key"] for page in pages for each in page.get("Uploads", ())]
+
     def __enter__(self) -> Self:
-        (self._directory / "data" / BUCKET).mkdir(parents=True)
+        BUCKETS[BUCKET] = self._directory / "data" / BUCKET
+        BUCKETS[BUCKET].mkdir(parents=True)
         self._group = ProcessGroup(
             [
                 *(str(s3_store()), "--port", f"{HOST}:{self._port}", "--quiet"),
@@ -105,6 +118,7 @@ class S3Store:
     ) -> None:
         self.proxy.__exit__(kind, error, traceback)
         self._group.kill()
+        del BUCKETS[BUCKET]
 
 
 def _artifact(jar: Path) -> str:

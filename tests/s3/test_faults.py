@@ -1,0 +1,53 @@
+"""After a fault at any step on an S3 store what was told is true, a retry makes it right, nothing is left.
+
+The scenarios are those of tests/faults, with a store that refuses, is slow and loses answers; every
+request that changes something in it is a place.
+"""
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.names import STAGING_PREFIX
+from tests.faults.judge import count_on_fake, judge_on_fake
+from tests.faults.scenario import S3_KINDS, Places, Scenario
+from tests.s3.store import S3Store
+
+pytestmark = pytest.mark.s3
+
+SEEDS = range(int(os.environ.get("FAULTS", "12")))
+_FOLDERS = itertools.count(1)
+
+
+@pytest.fixture
+def location(s3: S3Store) -> Iterator[str]:
+    """A place for tables that nobody else has, and in which nothing is left at the end."""
+    location = f"{s3.uri}/faults/{next(_FOLDERS)}"
+    yield location
+    assert s3.uploads(location) == []
+    # A second commit takes over what lies in hidden folders; what is published is no copy.
+    copies = [path for kind, path in s3.proxy.paths if kind in ("CopyObject", "UploadPartCopy")]
+    assert [path for path in copies if STAGING_PREFIX not in path] == []
+
+
+def is_supported(version: str, operation: str) -> bool:
+    """Whether there is an operation on an object store."""
+    # A cleaning begins with what a compaction has left.
+    return version[0] == "4" or not ("compaction" in operation or operation == "cleaning")
+
+
+@pytest.fixture(scope="session")
+def places(s3: S3Store, tmp_path_factory: pytest.TempPathFactory) -> Places:
+    def count(scenario: Scenario) -> tuple[int, int]:
+        folder = tmp_path_factory.mktemp("count")
+        return count_on_fake(scenario, folder, f"{s3.uri}/faults/{next(_FOLDERS)}")
+
+    return Places(count, S3_KINDS, is_supported)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_fault(seed: int, places: Places, tmp_path: Path, location: str) -> None:
+    judge_on_fake(places.draw(seed), tmp_path, location)
