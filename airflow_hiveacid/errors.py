@@ -96,10 +96,7 @@ class JavaMissing(UserError):
 class KerberosLibraryMissing(UserError):
     """Kerberos is asked for, and no library of it was found."""
 
-    default_remedy = (
-        "Install libgssapi-krb5-2 (Debian, Ubuntu) or krb5-libs (Red Hat), or the Python package "
-        "gssapi."
-    )
+    default_remedy = "Install libgssapi-krb5-2 (Debian), krb5-libs (Red Hat) or Python's gssapi."
 
 
 class NothingToCompact(UserError):
@@ -201,9 +198,7 @@ class OutOfOrder(DataError):
 class ProofFailed(DataError):
     """A compaction did not write what it had read."""
 
-    default_remedy = (
-        "Nothing was published, and the table is as it was. Please report it, with the log."
-    )
+    default_remedy = "Nothing was published. Please report it, with the log."
 
 
 class UnprovenRun(DataError):
@@ -397,3 +392,9 @@ class StorageLoginFailed(StorageError):
         "KRB5CCNAME. In a cluster, Spark brings a token for each file system in "
         "spark.kerberos.access.hadoopFileSystems."
     )
+
+
+class StorageUnreachable(StorageError):
+    """The file system does not answer, or has just started and does not take changes yet."""
+
+    retryable = True

@@ -14,7 +14,13 @@ from pathlib import PurePosixPath
 import pyarrow as pa  # noqa: TID253
 from pyarrow import fs  # noqa: TID253
 
-from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError, StorageLoginFailed
+from airflow_hiveacid.errors import (
+    DiskFull,
+    PermissionRefused,
+    StorageError,
+    StorageLoginFailed,
+    StorageUnreachable,
+)
 from airflow_hiveacid.hdfs import HdfsFileSystem, hdfs_of
 from airflow_hiveacid.hdfs_login import LoginRefused
 
@@ -28,6 +34,7 @@ S3_TRIES = 10
 _AZURE = ("abfs", "abfss")
 _SAME_SCHEMES = (_S3, _AZURE)
 _HDFS_PORT = 8020
+_UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 
 
 def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
@@ -106,6 +113,8 @@ def storage_error(error: OSError, path: str) -> StorageError:
         return StorageLoginFailed(f"{path} cannot be reached without logging in: {reason}.")
     if error.errno in (errno.EACCES, errno.EPERM):
         return PermissionRefused(f"Access to {path} is refused: {reason}.")
+    if isinstance(error, ConnectionError | TimeoutError) or error.errno in _UNREACHABLE:
+        return StorageUnreachable(f"{path} cannot be reached: {reason}.")
     return StorageError(f"{path}: {reason}.")
 
 

@@ -7,7 +7,8 @@ one that was done, and libhdfs, which Arrow would use and nobody packages, repla
 Spark reads and writes by Hadoop's own client, in its JVM.
 
 The client waits for a NameNode that restarts, or for another one that takes over, as long as
-``dfs.client.failover.*`` of hdfs-site.xml say. Safe mode is waited for here.
+``dfs.client.failover.*`` of hdfs-site.xml say. Safe mode is waited for here, and small files that
+the client could not go on with are written once more.
 
 Where HDFS asks for Kerberos, each new connection looks for a delegation token, then for a ticket.
 """
@@ -35,8 +36,12 @@ _PAUSE_SECONDS = 0.5
 _READ_AHEAD = 64 << 10
 _WRITE_BUFFER = 1 << 20
 _COPY_BLOCK = 8 << 20
+# What is written of a file is kept so long, to be written once more.
+_KEPT = 8 << 20
 
 _EXCEPTION = re.compile(r'(?:Fatal)?RPCError\("(?:\w+[.$])*(?P<name>\w+)", "(?P<text>.*)"\)', re.S)
+_NUMBER = re.compile(r"\(os error (\d+)\)")
+_CUT = "RPC listener disconnected"
 _PASSES = frozenset({"SafeModeException", "RetriableException"})
 _ERRNO = {
     "AccessControlException": errno.EACCES,
@@ -107,9 +112,7 @@ class HdfsFileSystem:
 
     def open_input_file(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
-        return cast(
-            BinaryIO, io.BufferedReader(_Input(self._ask(self._client.read, path)), _READ_AHEAD)
-        )
+        return cast(BinaryIO, io.BufferedReader(_Input(_ask(self._client.read, path)), _READ_AHEAD))
 
     def open_output_stream(self, path: str) -> BinaryIO:
         """Create a file; never one that exists."""
@@ -131,7 +134,7 @@ class HdfsFileSystem:
             missing.append(path)
             path = path.rpartition("/")[0]
         for directory in reversed(missing):
-            self._ask(self._client.mkdirs, directory, self._mode & 0o1777, False)
+            _ask(self._client.mkdirs, directory, self._mode & 0o1777, False)
 
     def move(self, source: str, target: str) -> None:
         """Rename a file or a directory; never onto something that exists."""
@@ -149,22 +152,15 @@ class HdfsFileSystem:
 
     def delete_file(self, path: str) -> None:
         """Delete a file, and not into the trash."""
-        self._ask(self._client.delete, path, False)
+        _ask(self._client.delete, path, False)
 
     def delete_dir(self, path: str) -> None:
         """Delete a directory with all that is in it, and not into the trash."""
-        self._ask(self._client.delete, path, True)
+        _ask(self._client.delete, path, True)
 
     def _create(self, path: str, *, overwrite: bool) -> BinaryIO:
-        from hdfs_native import WriteOptions
-
-        options = WriteOptions(
-            permission=self._mode & 0o666,
-            overwrite=overwrite,
-            create_parent=False,
-        )
-        writer = self._ask(self._client.create, path, options)
-        return cast(BinaryIO, io.BufferedWriter(_Output(writer), _WRITE_BUFFER))
+        output = _Output(self._client, path, self._mode & 0o666, overwrite=overwrite)
+        return cast(BinaryIO, io.BufferedWriter(output, _WRITE_BUFFER))
 
     @cached_property
     def _mode(self) -> int:
@@ -172,7 +168,7 @@ class HdfsFileSystem:
         folder = self._folder.rstrip("/")
         while folder and not self._is_directory(folder):
             folder = folder.rpartition("/")[0]
-        acl = self._ask(self._acl_of, folder or "/")
+        acl = _ask(self._acl_of, folder or "/")
         if acl is None:
             return int(self._status(folder or "/").permission)
         if any(entry.scope == "default" for entry in acl.entries):
@@ -206,7 +202,7 @@ class HdfsFileSystem:
                 trouble = _in_words(error)
                 if self._is(target, before) and not self._is(source, before):
                     return
-                if not _passes(error) or time.monotonic() > give_up:
+                if not isinstance(trouble, _NotYet) or time.monotonic() > give_up:
                     raise trouble from error
                 time.sleep(_PAUSE_SECONDS)
 
@@ -223,14 +219,14 @@ class HdfsFileSystem:
             return False
 
     def _status(self, path: str) -> Any:
-        return self._ask(self._client.get_file_info, path)
+        return _ask(self._client.get_file_info, path)
 
     def _list(self, wanted: "fs.FileSelector") -> list["fs.FileInfo"]:
         found, folders = [], [wanted.base_dir.rstrip("/") or "/"]
         while folders:
             folder = folders.pop()
             try:
-                entries = self._ask(lambda: list(self._client.list_status(folder, False)))  # noqa: B023
+                entries = _ask(lambda: list(self._client.list_status(folder, False)))  # noqa: B023
             except FileNotFoundError:
                 if wanted.allow_not_found:
                     continue  # Somebody has removed it meanwhile.
@@ -243,17 +239,6 @@ class HdfsFileSystem:
                 if entry.isdir and wanted.recursive:
                     folders.append(path)
         return found
-
-    def _ask(self, call: Callable[..., T], *arguments: object) -> T:
-        """Ask the NameNode, again and again while it is in safe mode."""
-        give_up = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                return call(*arguments)
-            except (OSError, RuntimeError) as error:
-                if not _passes(error) or time.monotonic() > give_up:
-                    raise _in_words(error) from error
-                time.sleep(_PAUSE_SECONDS)
 
 
 class _Input(io.RawIOBase):
@@ -284,10 +269,7 @@ class _Input(io.RawIOBase):
         size = min(len(buffer), self._length - self._position)
         if size <= 0:
             return 0
-        try:
-            data = self._reader.read_range(self._position, size)
-        except (OSError, RuntimeError) as error:
-            raise _in_words(error) from error
+        data = _once(self._reader.read_range, self._position, size)
         if len(data) != size:
             raise OSError(errno.EIO, f"{size} bytes were asked for and {len(data)} came")
         buffer[:size] = data
@@ -296,10 +278,18 @@ class _Input(io.RawIOBase):
 
 
 class _Output(io.RawIOBase):
-    """A new file, open for writing."""
+    """A new file, open for writing.
 
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
+    The client cannot go on with one of which a NameNode in safe mode wants to hear nothing. As long
+    as it is small, all of it is then written once more.
+    """
+
+    def __init__(self, client: Any, path: str, permission: int, *, overwrite: bool) -> None:
+        self._client = client
+        self._path = path
+        self._permission = permission
+        self._writer = self._create(overwrite=overwrite)
+        self._kept: bytearray | None = bytearray()
         self._position = 0
 
     def writable(self) -> bool:
@@ -309,25 +299,47 @@ class _Output(io.RawIOBase):
         return self._position
 
     def write(self, data: Any) -> int:
-        written = int(self._ask(self._writer.write, bytes(data)))
-        self._position += written
-        return written
+        block = bytes(data)
+        self._patiently("write", block)
+        self._position += len(block)
+        if self._kept is not None:
+            self._kept += block
+            if self._position > _KEPT:
+                self._kept = None
+        return len(block)
 
     def sync(self) -> None:
         """Have what was written outlive the machines that it is on."""
-        self._ask(self._writer.hsync)
+        self._patiently("hsync")
 
     def close(self) -> None:
         if not self.closed:
             super().close()
-            self._ask(self._writer.close)
+            self._patiently("close")
 
-    @staticmethod
-    def _ask(call: Callable[..., Any], *arguments: object) -> Any:
-        try:
-            return call(*arguments)
-        except (OSError, RuntimeError) as error:
-            raise _in_words(error) from error
+    def _create(self, *, overwrite: bool) -> Any:
+        from hdfs_native import WriteOptions
+
+        options = WriteOptions(
+            permission=self._permission, overwrite=overwrite, create_parent=False
+        )
+        return _ask(self._client.create, self._path, options)
+
+    def _patiently(self, method: str, *arguments: bytes) -> None:
+        """Call a method of the client's writer, if need be of a new one that has come as far."""
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        calls = [(method, arguments)]
+        while True:
+            try:
+                for name, given in calls:
+                    _once(getattr(self._writer, name), *given)
+                return
+            except _NotYet:
+                if self._kept is None or time.monotonic() > give_up:
+                    raise
+                calls = [("write", (bytes(self._kept),)), (method, arguments)]
+            # Nobody else has it: the name was free.
+            self._writer = self._create(overwrite=True)
 
 
 def _info(status: Any, path: str) -> "fs.FileInfo":
@@ -342,10 +354,27 @@ def _identity(status: Any) -> tuple[object, ...]:
     return status.isdir, status.length, status.modification_time, status.owner, status.permission
 
 
-def _passes(error: OSError | RuntimeError) -> bool:
-    """Whether the same question may be answered later."""
-    match = _EXCEPTION.search(str(error)) if isinstance(error, RuntimeError) else None
-    return match is not None and match["name"] in _PASSES
+class _NotYet(ConnectionError):
+    """The NameNode has only just started: the same question may be answered later."""
+
+
+def _ask(call: Callable[..., T], *arguments: object) -> T:
+    """Ask the NameNode, again and again while it is in safe mode."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return _once(call, *arguments)
+        except _NotYet:
+            if time.monotonic() > give_up:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _once(call: Callable[..., T], *arguments: object) -> T:
+    try:
+        return call(*arguments)
+    except (OSError, RuntimeError) as error:
+        raise _in_words(error) from error
 
 
 def _in_words(error: OSError | RuntimeError) -> OSError:
@@ -355,6 +384,8 @@ def _in_words(error: OSError | RuntimeError) -> OSError:
         if match := _EXCEPTION.search(text):
             said = match["text"].replace('\\"', '"').split("\\n")[0]
             said = f"{match['name']}: {said}"
+            if match["name"] in _PASSES:
+                return _NotYet(errno.EIO, said)
             number = _ERRNO.get(match["name"], errno.EIO)
             return login_refused(said) or OSError(number, said)
         return login_refused(text) or OSError(errno.EIO, text)
@@ -364,4 +395,6 @@ def _in_words(error: OSError | RuntimeError) -> OSError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     if isinstance(error, IsADirectoryError):
         return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    return error
+    if told := _NUMBER.search(text):
+        return OSError(int(told[1]), text)
+    return ConnectionAbortedError(errno.ECONNABORTED, text) if _CUT in text else error

@@ -17,6 +17,7 @@ from airflow_hiveacid.errors import (
     NoTicket,
     SparkJobFailed,
     StorageLoginFailed,
+    StorageUnreachable,
     StreamOvertaken,
     TokenRefused,
 )
@@ -43,7 +44,8 @@ def hive_acid_retry_policy(
     to ``retry_delay``.
 
     :param conflicts_after: When to try again because somebody else was first.
-    :param trouble_after: When to try again because the metastore or the cluster did not answer.
+    :param trouble_after: When to try again because the metastore, the cluster or the file system did
+        not answer.
     :raises AirflowOptionalProviderFeatureException: Airflow is older than 3.3.
     """
     try:
@@ -78,10 +80,11 @@ def hive_acid_retry_policy(
                     NoTicket,
                     SparkJobFailed,
                     StorageLoginFailed,
+                    StorageUnreachable,
                     TokenRefused,
                 ],
                 retry_delay=trouble_after,
-                reason="The metastore or the cluster did not answer.",
+                reason="The metastore, the cluster or the files could not be reached.",
             ),
             # What fails as a task of ours for good is never asked about: Airflow fails it at once.
             RetryRule(

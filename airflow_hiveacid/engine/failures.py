@@ -23,6 +23,7 @@ from airflow_hiveacid.errors import (
     PermissionRefused,
     SparkJobFailed,
     StorageError,
+    StorageUnreachable,
     TypeMismatch,
     UnknownColumn,
 )
@@ -48,6 +49,11 @@ _CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?([\w.$]*(?:Error|Exception): .*)$",
 _OWN_COLUMN = re.compile(r",? ?`_ACID_\w+`")
 # What a NameNode says of a quota, whoever has asked it.
 _QUOTA = re.compile(r"(?:The \w+ quota|Quota by storage type)[^\n]*? is exceeded[\w =.:]+")
+# What Hadoop's client says of one that is away or has just started, and ours in a task.
+_AWAY = re.compile(
+    r"Call From \S+ to \S+ failed on [^\n;]+|(?:SafeMode|Retriable|Standby)Exception\)?: [^\n]+"
+    r"|StorageUnreachable: [^\n]+"
+)
 _FILES = re.compile(r"^(org\.apache\.hadoop\.(fs|hdfs)|java\.(nio\.file|io))\.")
 
 
@@ -96,6 +102,8 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
             line.strip() for line in text.splitlines() if "ermission" in line or "Access" in line
         )
         return PermissionRefused(f"{what}: {denied}")
+    if away := _AWAY.search(text):
+        return StorageUnreachable(f"{what}: {away[0].rstrip(' .')}.")
     if "CAST_INVALID_INPUT" in text or "CAST_OVERFLOW" in text:
         return TypeMismatch(f"{what}: {first_line}")
     if data_error := _DATA_ERROR.search(text):

@@ -28,7 +28,7 @@ class HiveAcidTaskConflict(HiveAcidTaskFailure):
 
 
 class HiveAcidTaskTrouble(HiveAcidTaskFailure):
-    """The metastore or the cluster did not answer; a later try may succeed."""
+    """The metastore, the cluster or the file system did not answer; a later try may succeed."""
 
 
 class HiveAcidTaskRefused(HiveAcidTaskFailure, AirflowFailException):

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.engine.failures import translate
-from airflow_hiveacid.errors import ClusterUnreachable, CorruptFile, DiskFull, InvalidConnection
+from airflow_hiveacid.errors import (
+    ClusterUnreachable,
+    CorruptFile,
+    DiskFull,
+    InvalidConnection,
+    StorageUnreachable,
+)
 
 FAILED = "An error occurred while calling o31.load.\n: org.apache.spark.SparkException: "
 
@@ -67,3 +73,22 @@ def test_a_quota_of_hdfs_is_told_by_its_numbers(said: str, around: str) -> None:
     error = translate(RuntimeError(FAILED + around.format(said)), "Writing rows")
     assert type(error) is DiskFull
     assert error.what == f"Writing rows: {said}."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Call From etl1/10.0.0.5 to nn1:8020 failed on connection exception: java.net.ConnectException"
+        ": Connection refused",
+        "SafeModeException): Cannot create file/t/f. Name node is in safe mode",
+        "StorageUnreachable: hdfs://nn1:8020/t/f cannot be reached: Connection refused",
+    ],
+)
+def test_a_namenode_that_is_away_is_told_and_worth_another_try(said: str) -> None:
+    around = (
+        f"java.net.ConnectException: {said}; For more details see:  http://wiki\n\tat org.apache"
+    )
+    error = translate(RuntimeError(FAILED + around), "Writing rows")
+    assert type(error) is StorageUnreachable
+    assert error.retryable
+    assert error.what.startswith(f"Writing rows: {said}")

@@ -124,6 +124,21 @@ class Hdfs:
         """Kill a daemon at once, as if its machine had failed."""
         self._daemons.pop(name).kill()
 
+    def pid(self, name: str) -> int:
+        """The process id of a daemon, which is that of its group as well."""
+        return self._daemons[name].pid
+
+    def has_ended(self, name: str) -> bool:
+        """Whether a daemon that was started has been ended by somebody else."""
+        return self._daemons[name].ended
+
+    def revive(self) -> None:
+        """Start what has ended, and return when files can be written."""
+        for name in _MAINS:
+            if name not in self._daemons or self._daemons[name].ended:
+                self.start_daemon(name)
+        self.wait_until_usable()
+
     def restart_namenode(self) -> None:
         """Kill the NameNode and start it again; it is not waited for."""
         self.kill_daemon("namenode")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.conftest import VERSIONS
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.operations import Tables
 from tests.hadoop.hdfs import RETRIES, Hdfs
+from tests.hadoop.software import write_configuration
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,26 +20,51 @@ def settings_of_spark(hdfs: Hdfs) -> None:
     """Spark reads the settings of HDFS when it starts."""
 
 
-def _metastore(
-    version: str, hdfs: Hdfs, factory: pytest.TempPathFactory
-) -> Iterator[EmbeddedMetastore]:
-    with EmbeddedMetastore(
+@pytest.fixture(autouse=True)
+def what_was_killed_runs_again(hdfs: Hdfs) -> Iterator[None]:
+    """A test that kills a NameNode leaves one to the next test."""
+    yield
+    hdfs.revive()
+
+
+def metastore_on(
+    hdfs: Hdfs, version: str, factory: pytest.TempPathFactory, **more: Any
+) -> EmbeddedMetastore:
+    """A metastore, not yet started, whose tables are on HDFS."""
+    directory = factory.mktemp(f"hms{version[0]}")
+    return EmbeddedMetastore(
         version,
-        directory=factory.mktemp(f"hms{version[0]}"),
-        settings={"metastore.warehouse.dir": f"{hdfs.uri}/warehouse-{version}"},
+        directory=directory,
+        settings={"metastore.warehouse.dir": f"{hdfs.uri}/{directory.name}"},
         hadoop={"fs.defaultFS": hdfs.uri, **RETRIES},
-    ) as metastore:
-        yield metastore
+        **more,
+    )
+
+
+def impatient_conf(hdfs: Hdfs, directory: Path) -> Path:
+    """A folder for HADOOP_CONF_DIR by which both clients, Hadoop's and ours, give up soon."""
+    settings = {
+        "fs.defaultFS": hdfs.uri,
+        "dfs.replication": "1",
+        "ipc.client.connect.max.retries": "1",
+        "ipc.client.connect.retry.interval": "100",
+        "dfs.client.failover.max.attempts": "2",
+        "dfs.client.failover.sleep.base.millis": "100",
+    }
+    write_configuration(directory, {"core-site.xml": settings, "hdfs-site.xml": settings})
+    return directory
 
 
 @pytest.fixture(scope="session")
 def hms4(hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    yield from _metastore("4.0.1", hdfs, tmp_path_factory)
+    with metastore_on(hdfs, "4.0.1", tmp_path_factory) as metastore:
+        yield metastore
 
 
 @pytest.fixture(scope="session")
 def hms3(hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    yield from _metastore("3.1.3", hdfs, tmp_path_factory)
+    with metastore_on(hdfs, "3.1.3", tmp_path_factory) as metastore:
+        yield metastore
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

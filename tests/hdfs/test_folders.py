@@ -33,11 +33,10 @@ def test_what_is_cleaned_does_not_go_into_the_trash(tables: Tables, hdfs: Hdfs) 
     assert len(compact_and_clean(tables)) >= 4
     assert outsider.rows() == rows
     assert outsider.left_over() == []
-    for home in ("/user", "/"):
-        if place_of(f"{hdfs.uri}{home}").exists():
-            assert not [
-                each for each in Client(hdfs.uri).list_status(home, True) if "/.Trash" in each.path
-            ]
+    folder = path_on_hdfs(tables.client.get_table(tables.main).folder)
+    everything = {each.path for each in Client(hdfs.uri).list_status("/", True)}
+    assert f"{folder}/p=a" in everything
+    assert not [path for path in everything if f"/.Trash/Current{folder}/" in path]
 
 
 def test_a_snapshot_keeps_what_is_cleaned_and_is_no_part_of_the_table(

@@ -1,52 +1,128 @@
-"""A NameNode that is killed and comes back in the middle of a run delays it, and that is all."""
+"""A NameNode that is killed in the middle of a run delays it, if it comes back in time."""
 
 from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from airflow_hiveacid.errors import StorageUnreachable
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.storage import Storage
 from tests.faults.operations import OPERATIONS, Tables
 from tests.faults.outside import Outsider
 from tests.hadoop.hdfs import Hdfs
+from tests.hdfs.conftest import impatient_conf
 
 pytestmark = pytest.mark.hdfs
 
-Restart = Callable[[str], None]
+Strike = Callable[[str, int, Callable[[], None]], None]
 
 
 @pytest.fixture
-def restart_at(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> Restart:
-    """Lets the NameNode be killed and start again before the first call of a method."""
+def strike(monkeypatch: pytest.MonkeyPatch) -> Strike:
+    """Lets something happen before a method of Storage is called, after so many other calls."""
 
-    def restart_at(method: str) -> None:
+    def strike(method: str, calls: int, happens: Callable[[], None]) -> None:
         really = getattr(Storage, method)
+        left = [None] * calls
 
-        def restarting(storage: Storage, *arguments: Any) -> Any:
-            monkeypatch.setattr(Storage, method, really)
-            hdfs.restart_namenode()
+        def struck(storage: Storage, *arguments: Any) -> Any:
+            if left:
+                left.pop()
+            else:
+                monkeypatch.setattr(Storage, method, really)
+                happens()
             return really(storage, *arguments)
 
-        monkeypatch.setattr(Storage, method, restarting)
+        monkeypatch.setattr(Storage, method, struck)
 
-    return restart_at
+    return strike
 
 
 @pytest.mark.parametrize("operation", ["merge", "major compaction"])
 def test_what_is_published_meanwhile_appears_whole(
-    operation: str, tables: Tables, restart_at: Restart
+    operation: str, tables: Tables, hdfs: Hdfs, strike: Strike
 ) -> None:
     outsider = Outsider(tables.client, tables.main)
     job: Job = OPERATIONS[operation].job(tables)
     (expected,) = OPERATIONS[operation].expected(job, [outsider.rows()])
-    restart_at("rename")
+    strike("rename", 1, hdfs.restart_namenode)
     assert tables.run(job).error is None
     assert outsider.rows() == expected
 
+
+@pytest.fixture
+def to_clean(tables: Tables) -> Outsider:
+    """A table with what a compaction has replaced."""
     tables.run(OPERATIONS["major compaction"].job(tables))
-    restart_at("delete_directory")
-    assert len(tables.run(CleanJob(target=str(tables.main))).removed) >= 4
-    assert outsider.rows() == expected
-    assert outsider.left_over() == []
+    return Outsider(tables.client, tables.main)
+
+
+def replaced(outsider: Outsider) -> int:
+    """How many directories lie there that a compaction has replaced."""
+    return len([path for path in outsider.root.glob("p=*/*") if "delta_" in path.name])
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["between deletes", "during a delete"])
+def test_a_restart_in_the_middle_of_a_cleaning_delays_it(
+    at_once: bool, tables: Tables, to_clean: Outsider, hdfs: Hdfs, strike: Strike
+) -> None:
+    rows, before = to_clean.rows(), replaced(to_clean)
+    left = []
+
+    def restart() -> None:
+        left.append(replaced(to_clean))
+        # Whether it deletes before it is killed, nobody knows.
+        killer = Thread(target=hdfs.restart_namenode)
+        killer.start()
+        if not at_once:
+            killer.join()
+
+    strike("delete_directory", 2, restart)
+    assert len(tables.run(CleanJob(target=str(tables.main))).removed) >= before
+    assert left == [before - 2]
+    assert to_clean.rows() == rows
+    assert to_clean.left_over() == []
+
+
+def test_a_cleaning_that_gives_up_is_completed_by_the_next(
+    tables: Tables,
+    to_clean: Outsider,
+    hdfs: Hdfs,
+    strike: Strike,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    rows, before = to_clean.rows(), replaced(to_clean)
+    strike("delete_directory", 2, lambda: hdfs.kill_daemon("namenode"))
+    with monkeypatch.context() as patch:
+        patch.setenv("HADOOP_CONF_DIR", str(impatient_conf(hdfs, tmp_path / "conf")))
+        with pytest.raises(StorageUnreachable, match="Connection refused"):
+            tables.run(CleanJob(target=str(tables.main)))
+    hdfs.revive()
+    assert replaced(to_clean) == before - 2
+    assert to_clean.rows() == rows
+    tables.run(CleanJob(target=str(tables.main)))
+    assert to_clean.rows() == rows
+    assert to_clean.left_over() == []
+
+
+@pytest.mark.parametrize("size", [10, 5 << 20])
+def test_a_file_that_is_being_written_meanwhile_is_whole(
+    size: int, hdfs: Hdfs, hdfs_folder: str
+) -> None:
+    storage = Storage.of(hdfs_folder)
+    content = bytes(range(256)) * (size // 256 + 1)
+    half = len(content) // 2
+    with storage.create("f") as sink:
+        hdfs.restart_namenode()
+        sink.write(content[:half])
+        sink.flush()
+        hdfs.restart_namenode()
+        sink.write(content[half:])
+    hdfs.restart_namenode()
+    storage.write_file("note", content)
+    assert storage.read_small("f", 1 << 30) == storage.read_small("note", 1 << 30) == content

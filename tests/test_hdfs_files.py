@@ -1,0 +1,135 @@
+"""Files that are written on HDFS while its NameNode starts: whole, or an error."""
+
+import re
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.errors import StorageUnreachable
+from airflow_hiveacid.filesystems import in_our_words
+from airflow_hiveacid.hdfs import HdfsFileSystem
+
+SAFE_MODE = (
+    'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", '
+    '"Cannot add block to /t/f. Name node is in safe mode.")'
+)
+SMALL, LARGE = b"rows" * 500_000, b"rows" * 5_000_000
+
+
+@dataclass
+class Busy:
+    """A client whose NameNode refuses the calls of some numbers, counted from 0."""
+
+    refused: set[int]
+    files: dict[str, bytes] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+
+    def call(self, name: str) -> None:
+        self.calls.append(name)
+        if len(self.calls) - 1 in self.refused:
+            raise RuntimeError(SAFE_MODE)
+
+    def create(self, path: str, options: Any) -> "Writer":
+        if path in self.files and not options.overwrite:
+            raise FileExistsError(path)
+        self.call("create")
+        self.files[path] = b""
+        return Writer(self, path)
+
+    def get_file_info(self, _: str) -> Any:
+        return SimpleNamespace(isdir=True, permission=0o750)
+
+    def get_acl_status(self, _: str) -> Any:
+        raise RuntimeError("AclException")
+
+
+@dataclass
+class Writer:
+    """A file of which nothing is kept before it is closed, and nothing at all after a refusal."""
+
+    client: Busy
+    path: str
+    content: bytes = b""
+    broken: bool = False
+
+    def write(self, data: bytes) -> None:
+        self._ask("write")
+        self.content += data
+
+    def hsync(self) -> None:
+        self._ask("hsync")
+
+    def close(self) -> None:
+        self._ask("close")
+        self.client.files[self.path] = self.content
+
+    def _ask(self, name: str) -> None:
+        assert not self.broken, "the client cannot go on with it"
+        try:
+            self.client.call(name)
+        except RuntimeError:
+            self.broken = True
+            raise
+
+
+def write(client: Busy, content: bytes) -> None:
+    with HdfsFileSystem(client, "/t").open_output_stream("/t/f") as sink:
+        for start in range(0, len(content), 999_999):
+            sink.write(content[start : start + 999_999])
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_a_small_file_that_the_client_cannot_go_on_with_is_written_once_more(place: int) -> None:
+    quiet = Busy(set())
+    write(quiet, SMALL)
+    assert quiet.files == {"/t/f": SMALL}
+    busy = Busy({place})
+    write(busy, SMALL)
+    assert busy.files == {"/t/f": SMALL}
+    assert busy.calls[place : place + 2] == [quiet.calls[place], "create"]
+    twice = Busy({place, place + 2})
+    write(twice, SMALL)
+    assert twice.files == {"/t/f": SMALL}
+
+
+def test_a_note_is_written_once_more_when_it_cannot_be_flushed() -> None:
+    busy = Busy({2})
+    HdfsFileSystem(busy, "/t").write_small("/t/f", b"a note")
+    assert busy.calls == ["create", "write", "hsync", "create", "write", "hsync", "close"]
+    assert busy.files == {"/t/f": b"a note"}
+
+
+def test_of_a_large_file_nobody_keeps_all_so_that_it_is_an_error() -> None:
+    quiet = Busy(set())
+    write(quiet, LARGE)
+    assert quiet.files == {"/t/f": LARGE}
+    busy = Busy({len(quiet.calls) - 1})
+    with (
+        pytest.raises(StorageUnreachable, match="Name node is in safe mode") as failure,
+        in_our_words("/t/f"),
+    ):
+        write(busy, LARGE)
+    assert failure.value.retryable
+    assert busy.calls.count("create") == 1
+
+
+@pytest.mark.parametrize("said", ["Connection refused (os error 111)", "RPC listener disconnected"])
+def test_a_namenode_that_is_away_is_worth_another_try(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise OSError(said)
+
+    monkeypatch.setattr(Busy, "get_file_info", refuse)
+    with pytest.raises(StorageUnreachable, match=re.escape(said)) as failure, in_our_words("/t"):
+        HdfsFileSystem(Busy(set()), "/t").get_file_info("/t")
+    assert failure.value.retryable
+
+
+def test_a_file_of_somebody_else_is_not_written_once_more() -> None:
+    busy = Busy(set(), files={"/t/f": b"another's"})
+    with pytest.raises(FileExistsError):
+        write(busy, SMALL)
+    assert busy.files == {"/t/f": b"another's"}
