@@ -9,7 +9,6 @@ forgets it after a day unless it is set up otherwise.
 import logging
 import os
 import threading
-import time
 from types import TracebackType
 from typing import Self
 
@@ -80,22 +79,26 @@ class TokenKeeper:
             pause = 0.0
             while not self._ended.wait(pause):
                 try:
-                    life = self._renewed() / 1000 - time.time()
-                except MetastoreError as failure:
+                    life = self._renewed()
+                except (MetastoreError, ValueError) as failure:
                     log.warning("There is no new delegation token: %s", failure)
                     pause = _RETRY_SECONDS
                 else:
                     log.info("The delegation token lives for %.0f seconds more.", life)
                     pause = max(life / 2, _SHORTEST)
 
-    def _renewed(self) -> int:
+    def _renewed(self) -> float:
         """Get another token.
 
         Returns:
-            When it ends, in milliseconds.
+            How many seconds it lives. The metastore's clock alone says that: another one may be some
+            minutes off, for which Kerberos allows.
         """
-        self._tokens.append(new_token(self._client))
+        text = new_token(self._client)
+        token = DelegationToken.parse(text)
+        self._tokens.append(text)
         # The old one is not cancelled yet: somebody may be about to connect with it.
-        os.environ[self._variable] = self._tokens[-1]
+        os.environ[self._variable] = text
         # One that is new ends when it does anyway; this is how to ask.
-        return int(self._client.call(idl_tokens.renew_delegation_token, self._tokens[-1]))
+        end = int(self._client.call(idl_tokens.renew_delegation_token, text))
+        return (end - token.first_day) / 1000

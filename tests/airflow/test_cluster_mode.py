@@ -14,8 +14,9 @@ from airflow_hiveacid import HiveAcidSqlOperator
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import RUN_NOTES
 from airflow_hiveacid.cluster.applications import application_tag
+from airflow_hiveacid.cluster.run_files import RunFiles
 from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import LockTimeout, UnknownColumn
+from airflow_hiveacid.errors import LockTimeout, StorageLoginFailed, UnknownColumn
 from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskConflict,
     HiveAcidTaskRefused,
@@ -176,6 +177,30 @@ def test_answers_that_are_lost_on_the_way_are_asked_for_again(cluster, context, 
         # As after a restart, when what it knows comes back piece by piece.
         kubernetes.empty_lists = 4
         cluster.until(lambda: not kubernetes.empty_lists)
+        cluster.succeed(application, rows_deleted=1)
+
+    with cluster.meanwhile(steps):
+        assert perform()["rows_deleted"] == 1
+    assert len(cluster.applications) == 1
+
+
+def test_whoever_waits_with_an_ended_ticket_goes_on_waiting(cluster, context, perform, monkeypatch):
+    """What the driver tells lies on HDFS; that it goes on, the cluster says."""
+
+    def steps():
+        application = followed(cluster, context)
+        looks = []
+
+        def refuse(files):
+            looks.append(files)
+            raise StorageLoginFailed("hdfs://nn/t cannot be reached: Ticket expired.")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(RunFiles, "read_started", refuse)
+            cluster.begin(application, txn_ids=[7])
+            cluster.until(lambda: len(looks) > 3)
+        # Somebody has renewed it.
+        cluster.until(lambda: context["ti"].xcoms.get("txn_id") == 7)
         cluster.succeed(application, rows_deleted=1)
 
     with cluster.meanwhile(steps):

@@ -91,6 +91,23 @@ def test_a_metastore_that_forgets_renewals_is_none_the_worse(
         assert connects(options)
 
 
+@pytest.mark.parametrize("ahead", [-280.0, 280.0])
+def test_a_clock_that_goes_wrong_does_not_change_how_long_a_token_lives(
+    ahead: float,
+    options: MetastoreOptions,
+    metastore: FakeMetastore,
+    eventually: Callable[..., None],
+) -> None:
+    with TokenKeeper(options):
+        tokens = metastore.tokens
+        eventually("the keeper is connected", lambda: tokens.renewed > 0, 20)
+        tokens.ahead, tokens.life = ahead, 0.6
+        begun, before = time.monotonic(), tokens.given
+        eventually("there are more tokens", lambda: tokens.given > before + 3, 20)
+        # Neither as fast as it can, nor when it is too late.
+        assert time.monotonic() - begun > 2 * tokens.life / 2
+
+
 def test_a_metastore_that_is_away_does_not_fail_what_is_done_meanwhile(
     options: MetastoreOptions, metastore: FakeMetastore
 ) -> None:

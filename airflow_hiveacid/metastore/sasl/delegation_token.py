@@ -19,12 +19,14 @@ class DelegationToken:
         identifier: What the metastore knows it by.
         password: Its secret.
         owner: Whom it stands for, as the metastore names them.
+        first_day: Since when there is one, in milliseconds by the metastore's clock.
         last_day: Until when it can be renewed, in milliseconds.
     """
 
     identifier: bytes
     password: bytes = field(repr=False)
     owner: str
+    first_day: int
     last_day: int
 
     @classmethod
@@ -44,10 +46,10 @@ class DelegationToken:
         owner = inner.block().decode()
         for _ in ("who renews it", "who asked for it"):
             inner.block()
-        inner.number()  # Since when there is one.
+        first_day, last_day = inner.number(), inner.number()
         # As Hadoop does where no rule of its own says otherwise.
         short = owner.partition("@")[0].partition("/")[0]
-        return cls(identifier, password, short, inner.number())
+        return cls(identifier, password, short, first_day, last_day)
 
     @classmethod
     def of(cls, options: MetastoreOptions) -> Self:
