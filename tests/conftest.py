@@ -18,6 +18,7 @@ from tests import java_archive
 from tests.fakes.metastore import FakeMetastore
 from tests.hadoop.hdfs import Hdfs
 from tests.s3.store import S3Store
+from tests.versions import REAL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 settings.register_profile("hiveacid", deadline=None)
 settings.load_profile("hiveacid")
 
-VERSIONS = ("4.0.1", "3.1.3")
+# The fixtures of metastores, by version.
+_METASTORES = {"4.0.1": "hms4", "3.1.3": "hms3", "4.1.0": "hms41", "4.2.0": "hms42"}
 # Those of `places` are no servers, but a minute of many processes.
-_SERVERS = frozenset({"hms4", "hms3", "spark", "places", "hdfs", "s3"})
+_SERVERS = frozenset({*_METASTORES.values(), "spark", "places", "hdfs", "s3"})
 # Whole suites that start servers of many kinds.
 _SUITES_WITH_SERVERS = (
     "interop",
@@ -60,8 +62,13 @@ _JAVA_OPTIONS = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what takes a metastore or a Spark, by its fixtures: `make unit` leaves those out."""
+    # Whoever asks for another suite does not mean it on the newer metastores.
+    if "metastores" not in config.option.markexpr:
+        others = [item for item in items if item.get_closest_marker("metastores")]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
     # The longest file comes first: in the end one of two workers would wait for it.
     items.sort(key=lambda item: "histories" not in item.path.parts)
     for item in items:
@@ -111,7 +118,7 @@ def java_only_with_the_mark(
 
 
 def _metastore(version: str, factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    with EmbeddedMetastore(version, directory=factory.mktemp(f"hms{version[0]}")) as metastore:
+    with EmbeddedMetastore(version, directory=factory.mktemp(_METASTORES[version])) as metastore:
         yield metastore
 
 
@@ -126,6 +133,16 @@ def hms3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore
 
 
 @pytest.fixture(scope="session")
+def hms41(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
+    yield from _metastore("4.1.0", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def hms42(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
+    yield from _metastore("4.2.0", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def fake4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
     with FakeMetastore("4.0.1", directory=tmp_path_factory.mktemp("fake4")) as metastore:
         yield metastore
@@ -137,11 +154,11 @@ def fake3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
         yield metastore
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="session", params=REAL)
 def hms(request: pytest.FixtureRequest) -> EmbeddedMetastore | FakeMetastore:
     """The metastore, once per version."""
-    kind, version = f"hms {request.param}".split()[-2:]
-    return request.getfixturevalue(f"{kind}{version[0]}")
+    fake, _, version = request.param.rpartition(" ")
+    return request.getfixturevalue(f"fake{version[0]}" if fake else _METASTORES[version])
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.foreground import until_ended
 from airflow_hiveacid.cli.target import METASTORE_VARIABLE
 
-VERSIONS = ("4.0.1", "3.1.3")
+VERSIONS = ("4.0.1", "3.1.3", "4.1.0", "4.2.0")
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:
@@ -70,8 +70,9 @@ COMMAND = Command(
     name="metastore",
     help="run a Hive Metastore on this machine, to try things with",
     description="Run a real Hive Metastore, with a database of its own, in the foreground, until "
-    "Ctrl-C. It needs Java 17 to 23; nothing else of Hive or Hadoop. It listens on this machine only, "
-    "and lets everybody in who can reach it there: for trying and testing.",
+    "Ctrl-C. It needs Java 17 to 23, and version 4.2.0 needs 21; nothing else of Hive or Hadoop. It "
+    "listens on this machine only, and lets everybody in who can reach it there: for trying and "
+    "testing.",
     configure=_configure,
     run=run,
 )

@@ -23,6 +23,8 @@ from airflow_hiveacid.metastore.thrift.session import Session
 
 _Item = TypeVar("_Item")
 
+# Where metastores from 4.1 on elect among themselves who does the housework, by locks.
+_ELECTIONS = "__metastore_leader_election__"
 _PARTITIONS_PER_CALL = 500
 
 
@@ -349,7 +351,8 @@ class MetastoreClient:
         request = idl_txns.ShowLocksRequest(
             dbname=ref and ref.database, tablename=ref and ref.name, isExtended=True
         )
-        return list(self.call(idl_txns.show_locks, request, read=HeldLock.all_from_thrift))
+        locks = self.call(idl_txns.show_locks, request, read=HeldLock.all_from_thrift)
+        return [lock for lock in locks if lock.database != _ELECTIONS]
 
 
 def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:

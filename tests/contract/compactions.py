@@ -8,11 +8,12 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from tests.versions import REAL_4
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 DAY = "day=1"
 HMS4 = MetastoreVersion.HMS4
-only_hms4 = pytest.mark.parametrize("hms", ["4.0.1", "fake 4.0.1"], indirect=True)
+only_hms4 = pytest.mark.parametrize("hms", [*REAL_4, "fake 4.0.1"], indirect=True)
 
 
 def begin_write(

@@ -18,13 +18,14 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from tests.fakes.metastore import REAL_AND_FAKE
+from tests.versions import REAL_4
 
 COLUMNS = (
     HiveColumn("id", "bigint", "the key"),
     HiveColumn("tags", "map<string,array<decimal(10,2)>>"),
 )
 ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "10", "totalSize": "0"}
-ONLY_VERSION_4 = pytest.mark.parametrize("hms", ["4.0.1", "fake 4.0.1"], indirect=True)
+ONLY_VERSION_4 = pytest.mark.parametrize("hms", [*REAL_4, "fake 4.0.1"], indirect=True)
 
 
 def forget(client: MetastoreClient, ref: TableRef, *partitions: str) -> None:

@@ -28,6 +28,7 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.sql.script import to_jobs, to_script
 from tests.fakes.metastore import REAL_AND_FAKE
+from tests.versions import REAL_4
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 TOKEN = "orders/2026-01-01/drop/-1"
@@ -89,7 +90,7 @@ def test_a_table_with_another_name_keeps_all_that_it_is(client, database) -> Non
     run(client, f"DROP TABLE {old}; DROP TABLE {new}")
 
 
-@pytest.mark.parametrize("hms", ["4.0.1", "fake 4.0.1"], indirect=True)
+@pytest.mark.parametrize("hms", [*REAL_4, "fake 4.0.1"], indirect=True)
 def test_requests_of_a_table_follow_its_new_name(client, database) -> None:
     old, new = TableRef(database, "orders"), TableRef(database, "sold")
     run(client, f"CREATE TABLE {old} (id int)")

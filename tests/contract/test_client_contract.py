@@ -321,6 +321,16 @@ def test_partitions_written_under_a_lock_on_the_table_conflict_by_partition(
     client.commit_txn(second)
 
 
+def test_the_locks_by_which_metastores_elect_are_left_out(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    txn = client.open_txn(*WHO)
+    (component,) = lock_components(client.version, Operation.INSERT, table.ref, partitioned=False)
+    client.lock([replace(component, database="__metastore_leader_election__")], txn, *WHO)
+    assert client.show_locks() == []
+    client.abort_txn(txn)
+
+
 def test_held_locks_tell_who_holds_them(client: MetastoreClient, table: HiveTable) -> None:
     txn, lock_id, _ = open_and_lock(client, table, "day=a")
     other = TableRef(table.ref.database, "other")

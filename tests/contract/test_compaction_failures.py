@@ -13,7 +13,6 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import (
     AlreadyCompacting,
-    AnswerLost,
     CommitUncertain,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -35,6 +34,7 @@ from tests.contract.compactions import (
     states,
 )
 from tests.proxy import Proxy
+from tests.versions import NEWER
 
 # A compactor that dies at a given moment, without a chance to clean up.
 DYING = """
@@ -68,7 +68,15 @@ LEFT_BEHIND = {"claim": "initiated", "snapshot": "working", "commit": "ready for
 
 @pytest.mark.parametrize(
     ("hms", "moment"),
-    [*(("4.0.1", moment) for moment in LEFT_BEHIND), ("3.1.3", "snapshot"), ("3.1.3", "commit")],
+    [
+        *(
+            pytest.param(*version.values, moment, marks=version.marks)
+            for version in (pytest.param("4.0.1"), *NEWER)
+            for moment in LEFT_BEHIND
+        ),
+        ("3.1.3", "snapshot"),
+        ("3.1.3", "commit"),
+    ],
     indirect=["hms"],
 )
 def test_after_a_killed_compactor_the_next_one_goes_on_as_soon_as_its_transaction_is_ended(
@@ -101,7 +109,7 @@ def test_after_a_killed_compactor_the_next_one_goes_on_as_soon_as_its_transactio
 @pytest.mark.parametrize(
     ("call", "arrives"),
     [
-        *((call, True) for call in ("compact2", "find_next_compact2", "lock")),
+        *((call, True) for call in ("open_txns", "compact2", "find_next_compact2", "lock")),
         ("compact2", False),
         *(
             (call, arrives)
@@ -149,23 +157,44 @@ def test_a_compaction_whose_directory_is_gone_does_not_say_that_it_has_committed
 
 
 @only_hms4
-@pytest.mark.parametrize("call", ["find_next_compact2", "lock"])
-def test_a_question_that_never_arrives_ends_one_attempt_and_does_not_hinder_the_next(
+@pytest.mark.parametrize("call", ["open_txns", "find_next_compact2", "lock"])
+def test_a_question_that_never_arrives_has_the_compaction_begin_again(
     hms: EmbeddedMetastore,
     client: MetastoreClient,
     queue: CompactionQueue,
     table: TableRef,
-    begin: Callable[..., CompactionTransaction],
     call: str,
 ) -> None:
     proxy = Proxy(hms, call, arrives=False)
     far = MetastoreClient(replace(client.options, uris=proxy.uri))
-    with far, pytest.raises((AnswerLost, AlreadyCompacting)) as error:
-        CompactionTransaction(far, table, DAY, MAJOR, run_token="far").__enter__()
+    with far, CompactionTransaction(far, table, DAY, MAJOR, run_token="far") as compaction:
+        assert find_open_transactions(client, "far") == [compaction.txn_id]
+        finish(compaction)
     proxy.close()
     assert proxy.cuts == 1
-    assert error.value.retryable
-    assert find_open_transactions(client, "far") == []
-    with begin() as again:
-        finish(again)
-    assert states(queue, table) == ["failed", "ready for cleaning"]
+    assert outcome(client, compaction.txn_id, {}) is Outcome.COMMITTED
+    began = 1 if call == "open_txns" else 2
+    assert states(queue, table) == ["failed", "ready for cleaning"][-began:]
+    assert client.show_locks() == []
+
+
+@only_hms4
+@pytest.mark.parametrize(("call", "arrives"), [("find_next_compact2", False), ("lock", True)])
+def test_a_request_of_others_is_claimed_once_only(
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    call: str,
+    arrives: bool,
+) -> None:
+    queue.request(table, DAY, MAJOR)
+    proxy = Proxy(hms, call, arrives=arrives)
+    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    served = CompactionTransaction.serve(far)
+    assert served is not None
+    with far, served as compaction:
+        finish(compaction)
+    proxy.close()
+    assert proxy.cuts == 1
+    assert states(queue, table) == ["ready for cleaning"]

@@ -16,8 +16,9 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.sql.script import to_jobs
+from tests.versions import REAL
 
-REAL = pytest.mark.parametrize("hms", ["3.1.3", "4.0.1"], indirect=True)
+ON_REAL = pytest.mark.parametrize("hms", REAL, indirect=True)
 COLUMNS = [HiveColumn("id", "bigint"), HiveColumn("name", "string")]
 # The first one after those that the metastore keeps for the files that are there.
 FIRST_WRITE_ID = 10_000_001
@@ -47,7 +48,7 @@ def add_file(table: HiveTable, name: str) -> None:
     file.write_bytes(b"rows")
 
 
-@REAL
+@ON_REAL
 def test_tables_are_created_as_the_statement_says(client: MetastoreClient, database: str) -> None:
     run(
         client,
@@ -85,7 +86,7 @@ def test_tables_are_created_as_the_statement_says(client: MetastoreClient, datab
     assert events.serde_parameters["field.delim"] == "|"
 
 
-@REAL
+@ON_REAL
 def test_a_table_that_is_there_is_kept_or_refused(client: MetastoreClient, database: str) -> None:
     run(client, f"CREATE TABLE {database}.t (id int)")
     with pytest.raises(TableExists, match=f"{database}.t is there already. Write IF NOT EXISTS"):
@@ -95,7 +96,7 @@ def test_a_table_that_is_there_is_kept_or_refused(client: MetastoreClient, datab
     assert [column.name for column in client.get_table(TableRef(database, "t")).columns] == ["id"]
 
 
-@REAL
+@ON_REAL
 def test_a_table_that_the_same_run_has_created_is_no_error(
     client: MetastoreClient, database: str
 ) -> None:
@@ -107,7 +108,7 @@ def test_a_table_that_the_same_run_has_created_is_no_error(
         run_ddl(client, replace(job, run_token="d/other/t/-1#1"))
 
 
-@REAL
+@ON_REAL
 @pytest.mark.parametrize(
     "sql",
     ["CONVERT TABLE {0} TO ACID", "ALTER TABLE {0} SET TBLPROPERTIES ('transactional'='true')"],
@@ -126,7 +127,7 @@ def test_a_plain_table_becomes_full_acid(client: MetastoreClient, database: str,
     assert "full ACID already" in run_ddl(client, job).warnings[0]
 
 
-@REAL
+@ON_REAL
 @pytest.mark.parametrize(
     ("form", "file", "message"),
     [
@@ -145,7 +146,7 @@ def test_what_cannot_become_full_acid_stays_as_it_is(
     assert client.show_locks(table.ref) == []
 
 
-@REAL
+@ON_REAL
 def test_an_insert_only_table_is_not_converted(client: MetastoreClient, database: str) -> None:
     run(client, f"CREATE TABLE {database}.t (id int) STORED AS PARQUET")
     with pytest.raises(UnsupportedTable, match="is insert-only; only plain tables"):

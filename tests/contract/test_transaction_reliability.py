@@ -24,13 +24,14 @@ from airflow_hiveacid.metastore.txn.owner import Outcome, find_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.metastore.txn.writer_queue import leave_queues, queue_of
 from tests.proxy import Harm, Proxy
+from tests.versions import REAL
 
 TIMEOUT_SECONDS = 4
 TABLE = TableRef("default", "events")
 TOKEN = "run"
 
 
-@pytest.fixture(scope="module", params=["4.0.1", "3.1.3"])
+@pytest.fixture(scope="module", params=REAL)
 def hms(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedMetastore]:

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
-from tests.conftest import VERSIONS
 from tests.failover.front import Fronts
-from tests.failover.mariadb import MariaDb
+from tests.failover.mariadb import LET_GO_SECONDS, MariaDb
 from tests.failover.shared_metastore import MetastoreDatabase, SharedMetastore
 from tests.live.postgres import Postgres
+from tests.versions import VERSIONS
 
 TIMEOUT_SECONDS = 20
-_SERVERS = {"PostgreSQL": Postgres, "MariaDB": MariaDb}
+_SERVERS = {
+    "PostgreSQL": partial(Postgres, idle_in_transaction_session_timeout=f"{LET_GO_SECONDS}s"),
+    "MariaDB": MariaDb,
+}
 
 
 @pytest.fixture(

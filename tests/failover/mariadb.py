@@ -13,6 +13,7 @@ from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.live.process_group import ProcessGroup
 
 START_SECONDS = 60
+LET_GO_SECONDS = 4
 USER = "hiveacid"
 _SERVER = Path("/usr/sbin/mariadbd")
 
@@ -79,6 +80,8 @@ class MariaDb:
             # Nobody needs the data after the test.
             "innodb-flush-log-at-trx-commit": 0,
             "skip-name-resolve": 1,
+            # Else a metastore that stands still would keep its locks.
+            "idle-transaction-timeout": LET_GO_SECONDS,
         }
         options = [f"--{name}={value}" for name, value in settings.items()]
         self._server = ProcessGroup(

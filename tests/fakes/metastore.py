@@ -29,11 +29,10 @@ from tests.fakes.compactions import Compactions
 from tests.fakes.renaming import rename_table
 from tests.fakes.tokens import Tokens
 from tests.fakes.transactions import Transactions
+from tests.versions import REAL
 
 # Marks the tests that hold the fakes against the real servers.
-REAL_AND_FAKE = pytest.mark.parametrize(
-    "hms", ["4.0.1", "3.1.3", "fake 4.0.1", "fake 3.1.3"], indirect=True
-)
+REAL_AND_FAKE = pytest.mark.parametrize("hms", [*REAL, "fake 4.0.1", "fake 3.1.3"], indirect=True)
 
 _CALLS = {
     call.name: call

@@ -6,10 +6,10 @@ from enum import StrEnum
 from random import Random
 from typing import Self
 
-from tests.conftest import VERSIONS
 from tests.faults.effects import Kind, Strike
 from tests.faults.operations import OPERATIONS
 from tests.proxy import Harm
+from tests.versions import VERSIONS
 
 
 class After(StrEnum):

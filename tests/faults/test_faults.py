@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from tests.conftest import VERSIONS
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import judge_on_fake
 from tests.faults.operations import OPERATIONS
 from tests.faults.scenario import NET_KINDS, After, Net, Scenario
+from tests.versions import VERSIONS
 
 pytestmark = pytest.mark.faults
 

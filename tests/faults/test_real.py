@@ -7,11 +7,11 @@ import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.conftest import VERSIONS
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import Run
 from tests.faults.operations import OPERATIONS
 from tests.faults.scenario import After, Scenario
+from tests.versions import VERSIONS
 
 pytestmark = pytest.mark.faults
 

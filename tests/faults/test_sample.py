@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.conftest import VERSIONS
 from tests.faults.judge import judge_on_fake
 from tests.faults.operations import OPERATIONS
 from tests.faults.scenario import Scenario
+from tests.versions import VERSIONS
 
 SEEDS = range(24)
 # What has gone wrong once.

@@ -8,11 +8,11 @@ import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.conftest import VERSIONS
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.operations import Tables
 from tests.hadoop.hdfs import RETRIES, Hdfs
 from tests.hadoop.software import write_configuration
+from tests.versions import VERSIONS
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,13 +10,13 @@ from random import Random
 import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
-from tests.conftest import VERSIONS
 from tests.failover.shared_metastore import MetastoreDatabase, SharedMetastore
 from tests.isolation.campaign import Campaign
 from tests.isolation.verdict import Verdict
 from tests.isolation.without_spark import without_spark
 from tests.isolation.workers import HOUSE, PLAIN, SPARK, Client, House, Place, Who, worker
 from tests.live.postgres import Postgres
+from tests.versions import VERSIONS
 
 TRANSACTIONS = int(os.environ.get("TRANSACTIONS", "2000"))
 SEED = int(os.environ.get("SEED", "1"))

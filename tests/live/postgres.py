@@ -23,7 +23,13 @@ class Postgres:
     It refuses to run as root: then it runs as the user that its package made.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        """Describe the server.
+
+        Args:
+            **settings: What is set beside.
+        """
+        self._settings = settings
         self._account = "postgres" if os.getuid() == 0 else None
         self._programs = _programs()
         # Not below a test's folder, which that user could not enter.
@@ -74,6 +80,7 @@ class Postgres:
             "max_connections": 200,
             # Nobody needs the data after the test.
             "fsync": "off",
+            **self._settings,
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         self._server = ProcessGroup(

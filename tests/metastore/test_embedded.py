@@ -15,8 +15,10 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.distribution import RELEASES, find_java, prepare
+from airflow_hiveacid.metastore.dev.distribution import find_java, prepare
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.dev.releases import RELEASES
+from tests.versions import REAL
 
 
 def processes_using(directory: Path) -> list[str]:
@@ -33,7 +35,7 @@ def processes_using(directory: Path) -> list[str]:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", REAL)
 def test_tables_survive_a_killed_server_and_nothing_survives_the_end(
     version: str, tmp_path: Path, eventually: Callable[..., None]
 ) -> None:
@@ -54,7 +56,7 @@ def test_tables_survive_a_killed_server_and_nothing_survives_the_end(
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", REAL)
 def test_the_transaction_timeout_can_be_read_from_the_server(version: str, tmp_path: Path) -> None:
     with EmbeddedMetastore(version, directory=tmp_path, txn_timeout_seconds=7) as metastore:
         client = MetastoreClient(metastore.options)
@@ -87,7 +89,7 @@ def test_a_killed_owner_takes_its_metastore_along(
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", REAL)
 def test_a_failed_start_shows_the_log_and_leaves_no_process(
     version: str, tmp_path: Path, eventually: Callable[..., None]
 ) -> None:
@@ -177,8 +179,8 @@ def test_two_processes_share_one_fetch(
     for coordinates in release.libraries:
         folder = publish(root, coordinates)
         shutil.copy(next((home / "lib").glob(f"{coordinates.split(':')[1]}-[0-9]*.jar")), folder)
-    folder = publish(root, f"org.apache.hive:{release.module}:{release.version}")
-    archive = folder / f"{release.module}-{release.version}-bin.tar.gz"
+    folder = publish(root, release.archive)
+    archive = folder / f"{folder.parent.name}-{release.version}-bin.tar.gz"
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         tar.add(home / "lib", "top/lib")
         tar.add(home / "scripts", "top/scripts")

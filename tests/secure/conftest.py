@@ -10,10 +10,10 @@ import pytest
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.conftest import VERSIONS
 from tests.hadoop.hdfs import Hdfs
 from tests.secure.hadoop import secured_hdfs
 from tests.secure.kdc import Kdc
+from tests.versions import VERSIONS
 
 PROTECTIONS = ("authentication", "integrity", "privacy")
 

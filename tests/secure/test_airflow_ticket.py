@@ -12,9 +12,9 @@ from airflow_hiveacid import HiveAcidMetastoreHook
 from airflow_hiveacid.errors import NoTicket
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.airflow import conftest as of_airflow
-from tests.conftest import VERSIONS
 from tests.secure.kdc import Kdc
 from tests.secure.kinit import kinit
+from tests.versions import VERSIONS
 
 pytestmark = pytest.mark.secure
 

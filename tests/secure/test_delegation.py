@@ -22,9 +22,9 @@ from airflow_hiveacid.metastore.thrift.answers import HeldLock
 from airflow_hiveacid.metastore.thrift.idl_tokens import cancel_delegation_token
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.metastore.txn.writer_queue import queue_of
-from tests.conftest import VERSIONS
 from tests.crash.driver import json_source, run_driver
 from tests.secure.kdc import Kdc
+from tests.versions import VERSIONS
 
 pytestmark = pytest.mark.secure
 

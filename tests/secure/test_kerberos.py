@@ -22,9 +22,9 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from tests.conftest import VERSIONS
 from tests.metastore.test_client_connection import TlsMetastore
 from tests.secure.kdc import Kdc
+from tests.versions import VERSIONS
 
 pytestmark = pytest.mark.secure
 

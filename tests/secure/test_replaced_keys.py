@@ -10,8 +10,8 @@ from airflow_hiveacid.errors import AuthenticationFailed, NoTicket
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.conftest import VERSIONS
 from tests.secure.kdc import Kdc
+from tests.versions import VERSIONS
 
 pytestmark = pytest.mark.secure
 

@@ -22,7 +22,7 @@ from airflow_hiveacid.acid.locks import (
 )
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
-from airflow_hiveacid.errors import AlreadyCompacting, SnapshotMoved
+from airflow_hiveacid.errors import AlreadyCompacting, AnswerLost, SnapshotMoved
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import (
     INITIATED,
@@ -143,7 +143,12 @@ class CompactionTransaction(LiveTransaction):
         if self._state is not State.NEW:
             raise RuntimeError("A compaction can be entered only once; describe a new one.")
         try:
-            self._begin()
+            try:
+                self._begin()
+            except AnswerLost as lost:
+                if self._claimed is not None and self._waiting is not None:
+                    raise  # What others have asked for can be claimed once only.
+                self._begin_again(lost)
         except SnapshotMoved as moved:
             # Of requests that fail Hive's initiator takes it that the next one will fail, too.
             self.refuse(str(moved))
@@ -220,8 +225,6 @@ class CompactionTransaction(LiveTransaction):
             if self._waiting is None:
                 self._check_others()
             queued = self.version is MetastoreVersion.HMS4
-            # Where the answer gets lost, a transaction stays open until it times out: it cannot be
-            # told from those in which the same run compacts other partitions.
             kind = TxnType.REBALANCE_COMPACTION if self._renumbers else TxnType.COMPACTION
             self._open(kind if queued else TxnType.DEFAULT)
             self._phases.opened(self.txn_id, {})
@@ -240,6 +243,17 @@ class CompactionTransaction(LiveTransaction):
                 )
             self.snapshot = Snapshot.take(self._client, [self.ref], self.txn_id)
             self.write_ids = CompactorWriteIdList.of(self.snapshot.write_ids[self.ref.full_name])
+
+    def _begin_again(self, lost: AnswerLost) -> None:
+        """Give up what was begun, and begin anew, when nobody knows how far it came.
+
+        Where it is the transaction that is not known, it stays open until it times out: it cannot be
+        told from those in which the same run compacts other partitions.
+        """
+        self.abort(f"an answer got lost: {lost.what}")
+        self._phases.note(f"Beginning again: {lost.what}")
+        self._state, self._claimed = State.NEW, None
+        self._begin()
 
     def _check_others(self) -> None:
         for other in self._queue.live(self.ref, self.partition):

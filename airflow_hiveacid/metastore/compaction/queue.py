@@ -170,8 +170,10 @@ class CompactionQueue:
         try:
             claimed = self._client.call(idl_compaction.find_next_compact2, request).ci
         except AnswerLost:
-            working = (entry for entry in self.show() if entry.state == WORKING)
-            return next((entry for entry in working if entry.worker_id == worker_id), None)
+            for entry in self.show():
+                if entry.state == WORKING and entry.worker_id == worker_id:
+                    return entry
+            raise
         if claimed is None or not claimed.id:
             return None
         return QueuedCompaction(

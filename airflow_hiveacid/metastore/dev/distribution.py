@@ -22,94 +22,10 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from airflow_hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
+from airflow_hiveacid.metastore.dev.releases import JAVA, RELEASES, Release
 
 Progress = Callable[[str], None]
-
-# The metastore asks for the class of every full ACID table, although it never reads a row. These
-# names are all it looks at; the real ones come with 40 to 80 MB of Hive's query engine. The last
-# class is the one thing Hive 4 takes from HDFS's server side.
-_MARKER_CLASSES = {
-    "org/apache/hadoop/hive/ql/io/AcidInputFormat": "java/lang/Object",
-    "org/apache/hadoop/hive/ql/io/AcidOutputFormat": "java/lang/Object",
-    "org/apache/hadoop/hive/ql/io/orc/OrcInputFormat": (
-        "org/apache/hadoop/hive/ql/io/AcidInputFormat"
-    ),
-    "org/apache/hadoop/hive/ql/io/orc/OrcOutputFormat": (
-        "org/apache/hadoop/hive/ql/io/AcidOutputFormat"
-    ),
-    "org/apache/hadoop/hdfs/protocol/SnapshotException": "java/io/IOException",
-}
-
-
-@dataclass(frozen=True)
-class Release:
-    """What differs between the releases we can run.
-
-    Attributes:
-        version: Hive's version number.
-        module: Name of the Maven module whose ``bin`` archive is the distribution.
-        megabytes: Rough size of the download, for the message that announces it.
-        libraries: Maven coordinates of what the archive lacks.
-        spark_jars: Names of the jars that Spark ships and the archive lacks.
-        schema_tool: The class that creates the schema.
-        settings: Settings that only this release needs.
-    """
-
-    version: str
-    module: str
-    megabytes: int
-    libraries: tuple[str, ...]
-    spark_jars: tuple[str, ...]
-    schema_tool: str
-    settings: Mapping[str, str]
-
-
-RELEASES = {
-    release.version: release
-    for release in (
-        Release(
-            version="4.0.1",
-            module="hive-standalone-metastore-server",
-            megabytes=80,
-            libraries=(
-                "org.slf4j:slf4j-api:1.7.36",
-                "commons-collections:commons-collections:3.2.2",
-            ),
-            spark_jars=("commons-io", "javax.servlet-api", "httpclient", "gson"),
-            schema_tool="org.apache.hadoop.hive.metastore.tools.schematool.MetastoreSchemaTool",
-            # Off by default: then nobody would ever abort a transaction whose owner has died.
-            settings={"metastore.housekeeping.threads.on": "true"},
-        ),
-        Release(
-            version="3.1.3",
-            module="hive-standalone-metastore",
-            megabytes=30,
-            libraries=(
-                "org.slf4j:slf4j-api:1.7.36",
-                "org.slf4j:jcl-over-slf4j:1.7.36",
-                "commons-collections:commons-collections:3.2.2",
-                "org.codehaus.jackson:jackson-core-asl:1.9.13",
-                "org.codehaus.jackson:jackson-mapper-asl:1.9.13",
-            ),
-            spark_jars=("commons-cli", "commons-io", "commons-codec"),
-            schema_tool="org.apache.hadoop.hive.metastore.tools.MetastoreSchemaTool",
-            # The default also names a task of Hive's query engine, without which it does not start.
-            # The tasks that abort and forget dead transactions would start only beside Hive's own
-            # compactor; named here, they always do.
-            settings={
-                "metastore.task.threads.always": ",".join(
-                    f"org.apache.hadoop.hive.metastore.{task}"
-                    for task in (
-                        "events.EventCleanerTask",
-                        "txn.AcidHouseKeeperService",
-                        "txn.AcidCompactionHistoryService",
-                        "txn.AcidWriteSetService",
-                    )
-                )
-            },
-        ),
-    )
-}
+_OWN_JAVA = "Name the folder of one that will do in HIVEACID_METASTORE_JAVA_HOME."
 
 
 @dataclass(frozen=True)
@@ -131,16 +47,20 @@ class Distribution:
         return os.pathsep.join([str(self.home / "lib" / "*"), *map(str, shared)])
 
 
-def find_java() -> str:
+def find_java(versions: range = JAVA, home: str | None = None) -> str:
     """Find a Java that Hadoop's libraries run on.
+
+    Args:
+        versions: Those that will do.
+        home: Its folder; without one JAVA_HOME or PATH names it.
 
     Returns:
         The path of the ``java`` program.
 
     Raises:
-        JavaMissing: There is none, or its version is not 17 to 23.
+        JavaMissing: There is none, or its version is another one.
     """
-    home = os.environ.get("JAVA_HOME")
+    home = home or os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
         raise JavaMissing("No java program is on PATH and JAVA_HOME is not set.")
@@ -149,9 +69,11 @@ def find_java() -> str:
     except (OSError, subprocess.CalledProcessError) as error:
         raise JavaMissing(f"{java} cannot be run: {error}.") from error
     match = re.search(r'version "(\d+)', answer.stderr)
-    # From 24 on Java refuses the calls with which Hadoop takes on a user's identity.
-    if match is None or not 17 <= int(match[1]) < 24:
-        raise JavaMissing(f"{java} is {answer.stderr.splitlines()[0]}, not Java 17 to 23.")
+    if match is None or int(match[1]) not in versions:
+        raise JavaMissing(
+            f"{java} is {answer.stderr.splitlines()[0]}, not Java {versions[0]} to {versions[-1]}.",
+            remedy=None if versions == JAVA else _OWN_JAVA,
+        )
     return java
 
 
@@ -194,7 +116,7 @@ def prepare(version: str, progress: Progress) -> Distribution:
     """
     if version not in RELEASES:
         raise EmbeddedMetastoreFailed(
-            f"There is no embedded metastore {version}, only {' and '.join(RELEASES)}."
+            f"There is no embedded metastore {version}, only {', '.join(RELEASES)}."
         )
     release = RELEASES[version]
     cache = cache_folder()
@@ -253,11 +175,14 @@ def _fetch(target: Distribution, progress: Progress) -> None:
             f"Hive Metastore {release.version} could not be fetched:\n{''.join(lines[-30:])}",
             remedy="Behind a mirror, name an ivysettings.xml in HIVEACID_IVY_SETTINGS.",
         )
-    with tarfile.open(downloads / f"{release.module}-{release.version}.tar.gz") as archive:
+    left_out = tuple(f"lib/{name}" for name in release.left_out)
+    _, module, revision = release.archive.split(":")
+    with tarfile.open(downloads / f"{module}-{revision}.tar.gz") as archive:
         for member in archive:
             # The archive's single top folder goes; of the rest we need the jars and the schema.
             name = member.name.partition("/")[2]
             wanted = name.startswith(("lib/", "scripts/")) and not {"py", ".."} & {*name.split("/")}
+            wanted = wanted and not name.startswith(left_out)
             # By hand: Pythons before 3.11.4 have no safe way to unpack.
             if wanted and (source := archive.extractfile(member)) is not None:
                 path = target.home / name
@@ -267,10 +192,11 @@ def _fetch(target: Distribution, progress: Progress) -> None:
     for jar in downloads.glob("*.jar"):
         jar.rename(lib / jar.name)
     shutil.rmtree(downloads)
-    _write_marker_jar(lib / "acid-markers.jar")
+    _write_marker_jar(lib / "acid-markers.jar", release.empty_classes)
 
 
 def _ivy_file(release: Release) -> str:
+    organisation, module, revision = release.archive.split(":")
     libraries = "".join(
         f'<dependency org="{org}" name="{name}" rev="{rev}" transitive="false"'
         ' conf="default->master"/>'
@@ -279,15 +205,15 @@ def _ivy_file(release: Release) -> str:
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
         '<info organisation="local" module="metastore"/><dependencies>'
-        f'<dependency org="org.apache.hive" name="{release.module}" rev="{release.version}"'
-        f' transitive="false"><artifact name="{release.module}" type="bin" ext="tar.gz"'
+        f'<dependency org="{organisation}" name="{module}" rev="{revision}"'
+        f' transitive="false"><artifact name="{module}" type="bin" ext="tar.gz"'
         f' m:classifier="bin"/></dependency>{libraries}</dependencies></ivy-module>'
     )
 
 
-def _write_marker_jar(path: Path) -> None:
+def _write_marker_jar(path: Path, classes: Mapping[str, str]) -> None:
     with zipfile.ZipFile(path, "w") as jar:
-        for name, superclass in _MARKER_CLASSES.items():
+        for name, superclass in classes.items():
             jar.writestr(f"{name}.class", _empty_class(name, superclass))
 
 
@@ -361,8 +287,9 @@ def java_command(
         The words of the command.
     """
     classpath = [str(folder / "conf"), distribution.classpath, *map(str, libraries)]
+    java = find_java(distribution.release.java, os.environ.get("HIVEACID_METASTORE_JAVA_HOME"))
     return [
-        *(find_java(), "-Xmx512m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        *(java, "-Xmx512m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         "-XX:-UsePerfData",  # It would leave a file in /tmp when the process is killed.
         f"-Djava.io.tmpdir={folder}",
         f"-Dderby.stream.error.file={folder / 'derby.log'}",
@@ -382,6 +309,8 @@ def java_environment(distribution: Distribution, folder: Path) -> dict[str, str]
 def _initialise(target: Distribution, progress: Progress) -> None:
     progress(f"Creating the schema of Hive Metastore {target.release.version} ...")
     folder = target.home / "initialise"
+    if target.release.schema:
+        _write_schema(target)
     write_site(folder / "conf", Path(f"{target.database};create=true"), {})
     answer = subprocess.run(
         java_command(
@@ -398,3 +327,14 @@ def _initialise(target: Distribution, progress: Progress) -> None:
         tail = "\n".join((answer.stdout + answer.stderr).splitlines()[-30:])
         raise EmbeddedMetastoreFailed(f"The metastore's schema could not be created:\n{tail}")
     shutil.rmtree(folder)
+
+
+def _write_schema(target: Distribution) -> None:
+    """Write the script that the release's own tool looks for, by that of the release before."""
+    scripts = target.home / "scripts" / "metastore" / "upgrade" / "derby"
+    revision = target.release.archive.rpartition(":")[2]
+    # What a first release has of tables, those that mend it have, too.
+    before = scripts / f"hive-schema-{revision.rpartition('.')[0]}.0.derby.sql"
+    statements = [before.read_text(), *(f"{each};\n" for each in target.release.schema)]
+    after = scripts / f"hive-schema-{target.release.version}.derby.sql"
+    after.write_text("\n".join(statements))

@@ -68,7 +68,7 @@ class EmbeddedMetastore:
         """Describe a metastore; nothing runs before start().
 
         Args:
-            version: 4.0.1 or 3.1.3.
+            version: One of RELEASES.
             directory: Keeps its database, its log and its configuration. Given again, a metastore
                 goes on where the last one stopped.
             port: Where it listens on this machine; 0 means any free port.
@@ -215,7 +215,7 @@ class EmbeddedMetastore:
         }
         if self._timeout is not None:
             # The time-out is only as real as the rounds of those who look for dead transactions;
-            # 4.0.1 and 3.1.3 know them by different names and ignore each other's.
+            # Versions 4 and 3 know them by different names and ignore each other's.
             settings |= {
                 "metastore.txn.timeout": f"{self._timeout}s",
                 "metastore.acid.housekeeper.interval": "1s",

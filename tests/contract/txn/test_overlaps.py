@@ -26,6 +26,7 @@ from tests.contract.txn.overlapping_writers import (
     settle,
 )
 from tests.fakes.metastore import REAL_AND_FAKE
+from tests.versions import NEWER, VERSIONS
 
 FAKES = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 # The real ones take their time for each of a hundred cells.
@@ -34,7 +35,8 @@ FAKES_AND_REAL = pytest.mark.parametrize(
     [
         "fake 4.0.1",
         "fake 3.1.3",
-        *[pytest.param(real, marks=pytest.mark.conflicts) for real in ("4.0.1", "3.1.3")],
+        *[pytest.param(real, marks=pytest.mark.conflicts) for real in VERSIONS],
+        *NEWER,
     ],
     indirect=True,
 )

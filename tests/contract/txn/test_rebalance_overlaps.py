@@ -13,9 +13,12 @@ from tests.contract.txn.overlapping_writers import (
     meet_at_the_locks,
     settle,
 )
+from tests.versions import NEWER
 
 HMS4S = pytest.mark.parametrize(
-    "hms", ["fake 4.0.1", pytest.param("4.0.1", marks=pytest.mark.conflicts)], indirect=True
+    "hms",
+    ["fake 4.0.1", pytest.param("4.0.1", marks=pytest.mark.conflicts), *NEWER],
+    indirect=True,
 )
 POLICIES = pytest.mark.parametrize("strict", [True, False], ids=["strict", "hive"])
 
