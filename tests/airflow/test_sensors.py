@@ -24,7 +24,13 @@ from airflow_hiveacid import (
     HiveAcidTrinoSensor,
 )
 from airflow_hiveacid.acid.names import Delta
-from airflow_hiveacid.errors import InvalidJob, MetastoreUnreachable, UnsupportedMetastore
+from airflow_hiveacid.errors import (
+    InvalidJob,
+    MetastoreUnreachable,
+    NoTicket,
+    StorageLoginFailed,
+    UnsupportedMetastore,
+)
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs.compaction_need import parse_needs
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
@@ -190,6 +196,17 @@ def test_a_short_absence_of_the_metastore_is_a_warning_and_a_long_one_a_failure(
         away.come()
         assert not sensor.poke({})
     away.go()
+    assert not sensor.poke({}).is_done
+    away.now += 600
+    with pytest.raises(HiveAcidTaskTrouble, match="It is away"):
+        sensor.poke({})
+
+
+@pytest.mark.parametrize("error", [NoTicket, StorageLoginFailed])
+def test_an_ended_ticket_is_borne_until_somebody_may_have_renewed_it(error, orders, monkeypatch):
+    away = Away(monkeypatch)
+    away.go(error)
+    sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", max_deltas=1)
     assert not sensor.poke({}).is_done
     away.now += 600
     with pytest.raises(HiveAcidTaskTrouble, match="It is away"):
