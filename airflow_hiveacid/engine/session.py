@@ -97,10 +97,15 @@ def evaluating_session(spark: SparkSession) -> SparkSession:
 
     The other one stays as it is; views that are made in it later on are not seen.
     """
-    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    session = cloned_session(spark)
     for key, value in _STABLE_SHUFFLES.items():
         session.conf.set(key, value)
     return session
+
+
+def cloned_session(spark: SparkSession) -> SparkSession:
+    """A session with the settings of another one, and with the views that it has now."""
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
 
 
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 from airflow_hiveacid.metastore.dev.distribution import cache_folder
@@ -12,7 +13,8 @@ from tests.deploy import compose
 
 def jars() -> Path:
     """The folder that deploy/prepare.py fills."""
-    folder = cache_folder() / "deploy-jars"
+    listed = (compose.ROOT / "deploy" / "jars.xml").read_bytes()
+    folder = cache_folder() / f"deploy-jars-{sha256(listed).hexdigest()[:8]}"
     if not folder.exists():
         partial = folder.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)

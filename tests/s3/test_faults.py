@@ -12,13 +12,17 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
-from tests.faults.judge import count_on_fake, judge_on_fake
-from tests.faults.scenario import S3_KINDS, Places, Scenario
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.faults.effects import Kind, Strike
+from tests.faults.judge import Run, count_on_fake, judge_on_fake
+from tests.faults.scenario import S3_KINDS, After, Places, Scenario
 from tests.s3.store import S3Store
 
 pytestmark = pytest.mark.s3
 
 SEEDS = range(int(os.environ.get("FAULTS", "12")))
+TIMEOUT_SECONDS = 8
 _FOLDERS = itertools.count(1)
 
 
@@ -51,3 +55,42 @@ def places(s3: S3Store, tmp_path_factory: pytest.TempPathFactory) -> Places:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_fault(seed: int, places: Places, tmp_path: Path, location: str) -> None:
     judge_on_fake(places.draw(seed), tmp_path, location)
+
+
+@pytest.fixture(scope="module")
+def impatient(s3: S3Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
+    """A metastore that soon gives up on who is silent."""
+    with EmbeddedMetastore(
+        "4.0.1",
+        directory=tmp_path_factory.mktemp("impatient"),
+        txn_timeout_seconds=TIMEOUT_SECONDS,
+        settings={"metastore.warehouse.dir": f"{s3.uri}/impatient"},
+        hadoop=s3.hadoop,
+        libraries=s3.libraries,
+    ) as metastore:
+        yield metastore
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind", "place"),
+    [
+        ("merge", Kind.SLOW, 0),
+        ("overwrite", Kind.SLOW, 0),
+        ("major compaction", Kind.SLOW, 0),
+        ("merge", Kind.BUSY, 5),
+        ("merge", Kind.PAUSE, 24),
+        ("overwrite", Kind.KILL, 24),
+    ],
+)
+def test_a_fault_at_a_real_metastore(
+    operation: str,
+    kind: Kind,
+    place: int,
+    impatient: EmbeddedMetastore,
+    s3: S3Store,
+    tmp_path: Path,
+) -> None:
+    scenario = Scenario("4.0.1", operation, Strike(kind, place), After.WRITE)
+    with MetastoreClient(impatient.options) as client:
+        Run(scenario, impatient, client, tmp_path).judge()
+    assert s3.uploads(f"{s3.uri}/impatient") == []

@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from airflow_hiveacid.storage import Storage
@@ -117,6 +118,33 @@ def test_publishing_copies_nothing(table: Table, s3: S3Store, what: str) -> None
     # Two notes beside the files, and one on the run.
     assert s3.proxy.sent < 10_000
     assert table.rows() == rows
+    assert table.left() == []
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_nothing_is_ever_copied(table: Table, s3: S3Store, what: str) -> None:
+    change, rows = CHANGES[what]
+    s3.proxy.reset()
+    table.run(change)
+    assert s3.proxy.requests["CompleteMultipartUpload"] > 0
+    assert s3.proxy.requests["CopyObject"] == s3.proxy.requests["UploadPartCopy"] == 0
+    assert table.rows() == rows
+    assert table.left() == []
+
+
+@pytest.mark.parametrize("form", ["PARQUET", "ORC", "TEXTFILE"])
+def test_nothing_of_an_insert_only_table_is_ever_copied(
+    table: Table, client: MetastoreClient, database: str, s3: S3Store, form: str
+) -> None:
+    columns = {"id": "int", "v": "string", "p": "string"}
+    kind, stored = TableKind.INSERT_ONLY, StorageFormat[form]
+    create(client, f"{database}.i", columns, kind=kind, format=stored)
+    table = Table(table.spark, table.hms, client, f"{database}.i")
+    s3.proxy.reset()
+    table.run(lambda self, acid: acid.append(self.frame(*OLD)))
+    assert s3.proxy.requests["CopyObject"] == s3.proxy.requests["UploadPartCopy"] == 0
+    seen = table.run(lambda _, acid: sorted(map(tuple, acid.to_df().collect())))
+    assert seen == OLD
     assert table.left() == []
 
 

@@ -20,6 +20,7 @@ from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdLi
 from airflow_hiveacid.engine.compaction.input_files import InputFile, naming
 from airflow_hiveacid.engine.compaction.proof import tally_values
 from airflow_hiveacid.engine.compaction.tasks import BucketInputs, open_inputs
+from airflow_hiveacid.engine.file_writer import file_writer
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.read.acid_snapshot import (
     ACID_FIELDS,
@@ -155,8 +156,7 @@ def as_events(frame: DataFrame, table: HiveTable) -> DataFrame:
 
 def save_events(events: DataFrame, table: HiveTable, location: str) -> None:
     """Write events, each partition of the frame into a file of its own."""
-    writer = events.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    writer.option("compression", table.orc_codec).orc(location)
+    file_writer(events, location).option("compression", table.orc_codec).orc(location)
 
 
 def _rows(

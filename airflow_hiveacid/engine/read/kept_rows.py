@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.file_writer import file_writer
 from airflow_hiveacid.engine.hidden_folder import HiddenFolder, ReadingTransaction
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob
@@ -48,7 +49,6 @@ _FILE_OPTIONS = {
     # Plain values, so that the files tell how large the rows are in memory.
     "parquet.enable.dictionary": "false",
     "parquet.writer.version": "v1",
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 # Names of columns may be equal, and those of fields may differ by nothing but their case.
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -111,7 +111,7 @@ def keep_rows(
         writing.conf.set(_CASE_SENSITIVE, "true")
     with spark_errors_as_ours(what):
         numbered = in_session(frame.toDF(*names), writing)
-        numbered.write.options(**_FILE_OPTIONS).parquet(folder.path)
+        file_writer(numbered, folder.path).options(**_FILE_OPTIONS).parquet(folder.path)
 
     listed = folder.storage.list_files(folder.name, recursive=True)
     paths = [

@@ -20,6 +20,7 @@ from pyspark.sql.types import IntegerType, StructType
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.file_writer import file_writer
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.char_texts import pad_chars
@@ -67,9 +68,8 @@ class AcidRowFiles:
             # stripe, and what it does not hit is copied.
             size = stripe_size(self.table) // _STRIPES_OF_DELTAS
             options[STRIPE_SIZE] = str(max(size, 1))
-        options["mapreduce.fileoutputcommitter.marksuccessfuljobs"] = "false"
         padded = pad_chars(frame, self.table.columns)
-        padded.write.format("orc").options(**options).partitionBy(*by).save(location)
+        file_writer(padded, location).options(**options).partitionBy(*by).orc(location)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Writing files that hold nothing but rows, in the formats that Hive reads them in."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from airflow_hiveacid.acid.names import OriginalFile
 from airflow_hiveacid.acid.schema import Char, parse_type
+from airflow_hiveacid.engine.file_writer import file_writer
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.rows.types import spark_struct
@@ -71,14 +72,17 @@ class RowFiles:
             for key, value in _AS_HIVE_WRITES_PARQUET.items():
                 session.conf.set(key, value)
             codec = self.table.parameters.get("parquet.compression", "snappy").lower()
-            self._writer(in_session(frame, session), by, {"compression": codec}).parquet(location)
+            writer = file_writer(in_session(frame, session), location).partitionBy(*by)
+            writer.option("compression", codec).parquet(location)
         else:
             options = orc_options(self.table, self.orc_codec)
-            self._writer(self._padded(frame), by, options).orc(location)
+            writer = file_writer(self._padded(frame), location).partitionBy(*by)
+            writer.options(**options).orc(location)
 
     def save_lines(self, frame: DataFrame, by: Sequence[str], location: str) -> None:
         """Let Spark write lines as they are; see ``save``."""
-        self._writer(frame, by, {"compression": "none"}).text(location)
+        writer = file_writer(frame, location).partitionBy(*by)
+        writer.option("compression", "none").text(location)
 
     def write_empty(self, sink: Any) -> int:
         """Write a file without rows and return its size."""
@@ -141,7 +145,3 @@ class RowFiles:
         return frame.withColumns(
             {name: F.rpad(F.col(quoted(name)), length, " ") for name, length in chars.items()}
         )
-
-    def _writer(self, frame: DataFrame, by: Sequence[str], options: Mapping[str, str]) -> Any:
-        marks = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
-        return frame.write.partitionBy(*by).options(**options, **marks)
