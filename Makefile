@@ -27,9 +27,9 @@ WORKERS ?= 2
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
-UNIT := not snippets and not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not failover and not protocol and not hdfs and not s3 and not secure and not kubernetes and not system and not metastores
+UNIT := not snippets and not server and not interop and not live and not differential and not faults and not fuzz and not consumers and not conflicts and not streams and not isolation and not failover and not protocol and not hdfs and not s3 and not gcs and not secure and not kubernetes and not system and not metastores
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation failover streams protocol hdfs s3 secure kubernetes metastores fuzz live snippets bench system matrix cell docs lock clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation failover streams protocol hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system matrix cell docs lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,7 +127,10 @@ protocol: setup ## Search millions of states of the protocol's model, replay its
 	@$(RUN) python -m pytest -m protocol -s --numprocesses $(WORKERS) --dist worksteal tests/protocol
 
 s3: setup ## Run and kill all operations on an S3 store that counts, refuses and is slow (minutes)
-	@$(RUN) python -m pytest -m s3 tests/s3
+	@$(RUN) python -m pytest -m s3 tests/s3 tests/contract/test_storage_contract.py
+
+gcs: setup ## Hold an emulator of Google's store to what files need (Go builds it)
+	@$(RUN) python -m pytest -m gcs tests/contract/test_storage_contract.py
 
 hdfs: setup ## Run, kill and starve all operations on a real HDFS (minutes)
 	@$(RUN) python -m pytest -m hdfs tests/hdfs tests/contract/test_storage_contract.py

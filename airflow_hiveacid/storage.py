@@ -13,7 +13,9 @@ from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.names import LARGEST_NOTE, UNFINISHED_PREFIX
 from airflow_hiveacid.errors import OutsideTable, StorageError
 from airflow_hiveacid.filesystems import filesystem_of, in_our_words
+from airflow_hiveacid.google_listing import with_directories
 from airflow_hiveacid.hdfs import HdfsFileSystem
+from airflow_hiveacid.object_file import ObjectFile
 from airflow_hiveacid.uploads import Uploads
 
 # There, a directory is nothing but a common beginning of names: it is moved file by file.
@@ -104,7 +106,10 @@ class ReadOnlyStorage:
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
         with in_our_words(self._show(path)):
-            return cast(BinaryIO, self._filesystem.open_input_file(self._full(path)))
+            source = self._filesystem.open_input_file(self._full(path))
+        if self._filesystem.type_name in _OBJECT_STORES:
+            return ObjectFile.buffered(source)
+        return cast(BinaryIO, source)
 
     def read_small(self, path: str, limit: int = LARGEST_NOTE) -> bytes | None:
         """The content of a small file that a program has written.
@@ -133,10 +138,13 @@ class ReadOnlyStorage:
 
     def _list(self, path: str, recursive: bool, missing_ok: bool) -> list[Any]:
         with in_our_words(self._show(path)):
-            selector = fs.FileSelector(
-                self._full(path), recursive=recursive, allow_not_found=missing_ok
-            )
-            return list(self._filesystem.get_file_info(selector))
+            full = self._full(path)
+            whole = recursive or self._filesystem.type_name == "gcs"
+            selector = fs.FileSelector(full, recursive=whole, allow_not_found=missing_ok)
+            found = list(self._filesystem.get_file_info(selector))
+        if self._filesystem.type_name == "gcs":
+            return with_directories(found, full, recursive)
+        return found
 
     def _info(self, path: str) -> Any:
         with in_our_words(self._show(path)):

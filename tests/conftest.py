@@ -16,6 +16,7 @@ from airflow_hiveacid.metastore.dev.distribution import cache_folder
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests import java_archive
 from tests.fakes.metastore import FakeMetastore
+from tests.google_store import BUCKET, google_store
 from tests.hadoop.hdfs import Hdfs
 from tests.s3.store import S3Store
 from tests.versions import REAL
@@ -30,7 +31,7 @@ settings.load_profile("hiveacid")
 # The fixtures of metastores, by version.
 _METASTORES = {"4.0.1": "hms4", "3.1.3": "hms3", "4.1.0": "hms41", "4.2.0": "hms42"}
 # Those of `places` are no servers, but a minute of many processes.
-_SERVERS = frozenset({*_METASTORES.values(), "spark", "places", "hdfs", "s3"})
+_SERVERS = frozenset({*_METASTORES.values(), "spark", "places", "hdfs", "s3", "gcs"})
 # Whole suites that start servers of many kinds.
 _SUITES_WITH_SERVERS = (
     "interop",
@@ -43,6 +44,7 @@ _SUITES_WITH_SERVERS = (
     "failover",
     "hdfs",
     "s3",
+    "gcs",
     "secure",
     "kubernetes",
     "system",
@@ -191,6 +193,23 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Store]:
 def s3_folder(s3: S3Store, tmp_path: Path) -> str:
     """The location of a folder of the test's own, which is not there yet."""
     return f"{s3.uri}{tmp_path}"
+
+
+@pytest.fixture(scope="session")
+def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The location of a bucket of a store like Google's, which this process finds."""
+    with (
+        google_store(tmp_path_factory.mktemp("gcs")) as address,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("STORAGE_EMULATOR_HOST", address)
+        yield f"gs://{BUCKET}"
+
+
+@pytest.fixture
+def gcs_folder(gcs: str, tmp_path: Path) -> str:
+    """The location of a folder of the test's own, which is not there yet."""
+    return f"{gcs}{tmp_path}"
 
 
 @pytest.fixture

@@ -15,7 +15,12 @@ from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.errors import StorageError
 from airflow_hiveacid.storage import Storage
 
-STORES = ["local_folder", pytest.param("hdfs_folder", marks=pytest.mark.hdfs)]
+RENAMING = ["local_folder", pytest.param("hdfs_folder", marks=pytest.mark.hdfs)]
+# There, a directory is nothing but a common beginning of names.
+OBJECT_STORES = [
+    pytest.param("s3_folder", marks=pytest.mark.s3),
+    pytest.param("gcs_folder", marks=pytest.mark.gcs),
+]
 RACERS = 8
 STRANGE = "d=a%2Fb c/p=#1?é&x=%20+;*[y]{z}'\"\\,~ $"
 
@@ -25,7 +30,7 @@ def local_folder(tmp_path: Path) -> str:
     return tmp_path.as_uri()
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=[*RENAMING, *OBJECT_STORES])
 def storage(request: pytest.FixtureRequest) -> Storage:
     return Storage.of(request.getfixturevalue(request.param))
 
@@ -55,6 +60,7 @@ def race(attempt: Callable[[int], object]) -> Iterator[int]:
         yield from (winner for winner in racers.map(run, range(RACERS)) if winner is not None)
 
 
+@pytest.mark.parametrize("storage", RENAMING, indirect=True)
 def test_a_directory_appears_with_all_its_files_by_one_rename(storage: Storage) -> None:
     assert storage.renames_at_once
     for name in ("bucket_00000", "bucket_00001", "notes/a"):
@@ -97,6 +103,7 @@ def test_a_file_that_exists_is_never_created_again(storage: Storage) -> None:
     assert read(storage, "f") == b"old"
 
 
+@pytest.mark.parametrize("storage", RENAMING, indirect=True)
 def test_one_of_many_creates_a_file(storage: Storage) -> None:
     storage.make_directory("d")
     [winner] = race(lambda number: write(storage, "d/f", b"%d" % number))
@@ -127,7 +134,8 @@ def test_a_name_is_taken_literally(storage: Storage) -> None:
     below = Storage.of(f"{storage.location}/{STRANGE} 2")
     assert read(below, "f") == b"1"
     storage.delete_directory(f"{STRANGE} 2")
-    assert storage.list_files(recursive=True) == []
+    # Where directories are nothing by themselves, the folder has gone, too.
+    assert storage.list_files(recursive=True, missing_ok=True) == []
 
 
 def test_a_listing_is_complete_and_tells_sizes(storage: Storage) -> None:

@@ -1,0 +1,60 @@
+"""An object of a store as a file: read from any place, by few requests."""
+
+import io
+from typing import Any
+
+# Most files are read from front to back, in pieces that would be a request each.
+_READ_AT_ONCE = 1 << 20
+
+
+class ObjectFile(io.RawIOBase):
+    """Reads ranges of an object. Only reading asks the store for something; seeking does not."""
+
+    def __init__(self, source: Any) -> None:
+        """Use ``buffered``.
+
+        Args:
+            source: The object as Arrow opens it.
+        """
+        super().__init__()
+        self._source = source
+        self._size = source.size()
+        self._at = 0
+
+    @classmethod
+    def buffered(cls, source: Any) -> io.BufferedReader:
+        """The object, of which more is read at once than is asked for."""
+        return io.BufferedReader(cls(source), _READ_AT_ONCE)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Where it is read next."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Read somewhere else next; behind the end there is nothing."""
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(begin + offset, 0)
+        return self._at
+
+    def readinto(self, target: Any) -> int:
+        """Read as much as there is room for, or is left."""
+        wanted = min(len(target), self._size - self._at)
+        if wanted <= 0:
+            return 0
+        content = self._source.read_at(wanted, self._at)
+        target[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+    def close(self) -> None:
+        """Let the store's connection go."""
+        self._source.close()
+        super().close()
