@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 from pyarrow import orc
 from pyspark.errors import PythonException
 
@@ -70,6 +71,10 @@ class NoSpark:
 
     def __init__(self) -> None:
         self.sparkContext = self
+
+    @property
+    def _jsparkSession(self) -> Any:  # noqa: N802
+        raise Py4JError("There is no Java that could tell how far it is.")
 
     def getLocalProperty(self, name: str) -> None:  # noqa: N802
         """Nobody has set any."""
