@@ -148,8 +148,24 @@ def delegation_token(hdfs: Hdfs, kdc: Kdc, owner: str, file: Path) -> None:
         owner: Who gets it.
         file: The new file.
     """
+    _fetch_token(hdfs, kdc, owner, "--renewer", "yarn", str(file))
+
+
+def cancel_token(hdfs: Hdfs, kdc: Kdc, owner: str, file: Path) -> None:
+    """Have the NameNode forget the delegation token in a file, as when its time is over.
+
+    Args:
+        hdfs: Whom the token is for.
+        kdc: Who knows its owner.
+        owner: Whose it is.
+        file: What ``delegation_token`` has written.
+    """
+    _fetch_token(hdfs, kdc, owner, "--cancel", str(file))
+
+
+def _fetch_token(hdfs: Hdfs, kdc: Kdc, owner: str, *arguments: str) -> None:
     fetcher = "org.apache.hadoop.hdfs.tools.DelegationTokenFetcher"
     options = [f"-Djava.security.krb5.conf={kdc.krb5_conf}"]
-    command = java_command(hdfs.conf, fetcher, "--renewer", "yarn", str(file), options=options)
+    command = java_command(hdfs.conf, fetcher, *arguments, options=options)
     with logged_in(kdc, owner):
         subprocess.run(command, env=os.environ, check=True, capture_output=True)

@@ -10,7 +10,13 @@ import pytest
 from airflow_hiveacid.errors import StorageLoginFailed
 from airflow_hiveacid.storage import Storage
 from tests.hadoop.hdfs import Hdfs
-from tests.secure.hadoop import delegation_token, give_folder, logged_in, owners
+from tests.secure.hadoop import (
+    cancel_token,
+    delegation_token,
+    give_folder,
+    logged_in,
+    owners,
+)
 from tests.secure.kdc import Kdc
 
 pytestmark = pytest.mark.secure
@@ -80,6 +86,13 @@ def test_in_a_container_a_delegation_token_is_all_that_it_takes(
         done = publish(folder, "delta_1_1")
     assert done.returncode == 0, done.stderr
     assert owners(kept_hdfs, kdc, folder.removeprefix(kept_hdfs.uri)) == {"alice"}
+
+    cancel_token(kept_hdfs, kdc, "alice", file)
+    with monkeypatch.context() as container:
+        container.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
+        refused = publish(folder, "delta_2_2")
+    assert "StorageLoginFailed" in refused.stderr
+    assert "token" in refused.stderr.splitlines()[-1]
 
 
 def test_a_process_outlives_its_ticket_where_somebody_renews_it(
