@@ -3,8 +3,9 @@
 import io
 from typing import Any
 
-# Most files are read from front to back, in pieces that would be a request each.
-_READ_AT_ONCE = 1 << 20
+# Most files are read from front to back, in pieces that would be a request each. A task may have
+# hundreds of them open, so that this is what it needs of memory for each.
+_READ_AT_ONCE = 1 << 18
 
 
 class ObjectFile(io.RawIOBase):
