@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 # Between two tries of a metastore that does not answer.
 _RETRY_SECONDS = 5.0
-_SHORTEST = 0.1
+# Whatever the metastore says, there is a pause between two tokens, and one that a thread can wait.
+_SHORTEST, _LONGEST = 0.1, 86400.0
 
 
 def new_token(client: MetastoreClient) -> str:
@@ -85,7 +86,7 @@ class TokenKeeper:
                     pause = _RETRY_SECONDS
                 else:
                     log.info("The delegation token lives for %.0f seconds more.", life)
-                    pause = max(life / 2, _SHORTEST)
+                    pause = min(max(life / 2, _SHORTEST), _LONGEST)
 
     def _renewed(self) -> float:
         """Get another token.

@@ -108,6 +108,30 @@ def test_a_clock_that_goes_wrong_does_not_change_how_long_a_token_lives(
         assert time.monotonic() - begun > 2 * tokens.life / 2
 
 
+@pytest.mark.parametrize("end", [-(2**63), 0, 2**63 - 1])
+def test_an_end_that_cannot_be_is_no_end_of_the_keeping(
+    end: int,
+    options: MetastoreOptions,
+    metastore: FakeMetastore,
+    eventually: Callable[..., None],
+) -> None:
+    asked = threading.Event()
+
+    def renew(_: str) -> int:
+        asked.set()
+        return end
+
+    metastore.tokens.renew_delegation_token = renew  # type: ignore[method-assign]
+    with TokenKeeper(options) as keeper:
+        assert asked.wait(20)
+        if end <= 0:
+            eventually("there are more tokens", lambda: metastore.tokens.given > 3, 20)
+        assert keeper._thread is not None
+        keeper._thread.join(0.3)
+        assert keeper._thread.is_alive()
+    assert metastore.tokens.cancelled == metastore.tokens.given
+
+
 def test_a_metastore_that_is_away_does_not_fail_what_is_done_meanwhile(
     options: MetastoreOptions, metastore: FakeMetastore
 ) -> None:
