@@ -7,8 +7,8 @@ one that was done, and libhdfs, which Arrow would use and nobody packages, repla
 Spark reads and writes by Hadoop's own client, in its JVM.
 
 The client waits for a NameNode that restarts, or for another one that takes over, as long as
-``dfs.client.failover.*`` of hdfs-site.xml say. Safe mode is waited for here, and small files that
-the client could not go on with are written once more.
+``dfs.client.failover.*`` of hdfs-site.xml say, but for the call that it was killed in. That is
+repeated here, safe mode waited for, and a small file that the client cannot go on with written again.
 
 Where HDFS asks for Kerberos, each new connection looks for a delegation token, then for a ticket.
 """
@@ -41,7 +41,6 @@ _KEPT = 8 << 20
 
 _EXCEPTION = re.compile(r'(?:Fatal)?RPCError\("(?:\w+[.$])*(?P<name>\w+)", "(?P<text>.*)"\)', re.S)
 _NUMBER = re.compile(r"\(os error (\d+)\)")
-_CUT = "RPC listener disconnected"
 _PASSES = frozenset({"SafeModeException", "RetriableException"})
 _ERRNO = {
     "AccessControlException": errno.EACCES,
@@ -191,20 +190,17 @@ class HdfsFileSystem:
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         before = _identity(self._status(source))
-        give_up = time.monotonic() + PATIENCE_SECONDS
-        while True:
+
+        def rename() -> None:
             try:
-                self._client.rename(source, target, overwrite)
-                return
-            except (OSError, RuntimeError) as error:
-                # When the answer is lost the client asks again by itself: then the source is
+                _once(self._client.rename, source, target, overwrite)
+            except OSError:
+                # Asked again because an answer was lost, by the client or here, the source is
                 # missing, or the target is there, although the rename was done.
-                trouble = _in_words(error)
-                if self._is(target, before) and not self._is(source, before):
-                    return
-                if not isinstance(trouble, _NotYet) or time.monotonic() > give_up:
-                    raise trouble from error
-                time.sleep(_PAUSE_SECONDS)
+                if not self._is(target, before) or self._is(source, before):
+                    raise
+
+        _ask(rename)
 
     def _is(self, path: str, identity: tuple[object, ...]) -> bool:
         try:
@@ -269,7 +265,7 @@ class _Input(io.RawIOBase):
         size = min(len(buffer), self._length - self._position)
         if size <= 0:
             return 0
-        data = _once(self._reader.read_range, self._position, size)
+        data = _ask(self._reader.read_range, self._position, size)
         if len(data) != size:
             raise OSError(errno.EIO, f"{size} bytes were asked for and {len(data)} came")
         buffer[:size] = data
@@ -280,8 +276,8 @@ class _Input(io.RawIOBase):
 class _Output(io.RawIOBase):
     """A new file, open for writing.
 
-    The client cannot go on with one of which a NameNode in safe mode wants to hear nothing. As long
-    as it is small, all of it is then written once more.
+    The client cannot go on with one when a NameNode goes away meanwhile, or is in safe mode. As
+    long as it is small, all of it is then written once more.
     """
 
     def __init__(self, client: Any, path: str, permission: int, *, overwrite: bool) -> None:
@@ -303,9 +299,7 @@ class _Output(io.RawIOBase):
         self._patiently("write", block)
         self._position += len(block)
         if self._kept is not None:
-            self._kept += block
-            if self._position > _KEPT:
-                self._kept = None
+            self._kept = None if self._position > _KEPT else self._kept + block
         return len(block)
 
     def sync(self) -> None:
@@ -323,12 +317,17 @@ class _Output(io.RawIOBase):
         options = WriteOptions(
             permission=self._permission, overwrite=overwrite, create_parent=False
         )
-        return _ask(self._client.create, self._path, options)
+        try:
+            return _once(self._client.create, self._path, options)
+        except _NotYet as away:
+            try:
+                return _ask(self._client.create, self._path, options)
+            except FileExistsError:
+                raise away from None  # It may be ours, the answer lost; nobody knows.
 
     def _patiently(self, method: str, *arguments: bytes) -> None:
         """Call a method of the client's writer, if need be of a new one that has come as far."""
-        give_up = time.monotonic() + PATIENCE_SECONDS
-        calls = [(method, arguments)]
+        calls, give_up = [(method, arguments)], time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 for name, given in calls:
@@ -355,11 +354,11 @@ def _identity(status: Any) -> tuple[object, ...]:
 
 
 class _NotYet(ConnectionError):
-    """The NameNode has only just started: the same question may be answered later."""
+    """The NameNode has gone before it answered, or only just started: it can be asked again."""
 
 
 def _ask(call: Callable[..., T], *arguments: object) -> T:
-    """Ask the NameNode, again and again while it is in safe mode."""
+    """Ask the NameNode what may be asked twice, again while it goes, comes or is in safe mode."""
     give_up = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -397,4 +396,5 @@ def _in_words(error: OSError | RuntimeError) -> OSError:
         return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if told := _NUMBER.search(text):
         return OSError(int(told[1]), text)
-    return ConnectionAbortedError(errno.ECONNABORTED, text) if _CUT in text else error
+    cut = "RPC listener disconnected" in text
+    return _NotYet(errno.ECONNABORTED, text) if cut else error

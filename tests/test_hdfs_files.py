@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid import hdfs
 from airflow_hiveacid.errors import StorageUnreachable
 from airflow_hiveacid.filesystems import in_our_words
 from airflow_hiveacid.hdfs import HdfsFileSystem
@@ -15,21 +16,23 @@ SAFE_MODE = (
     'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", '
     '"Cannot add block to /t/f. Name node is in safe mode.")'
 )
+CUT = "RPC listener disconnected"
 SMALL, LARGE = b"rows" * 500_000, b"rows" * 5_000_000
 
 
 @dataclass
 class Busy:
-    """A client whose NameNode refuses the calls of some numbers, counted from 0."""
+    """A client whose NameNode refuses the calls of some numbers, counted from 0, or dies in them."""
 
     refused: set[int]
+    dies: bool = False
     files: dict[str, bytes] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
 
     def call(self, name: str) -> None:
         self.calls.append(name)
         if len(self.calls) - 1 in self.refused:
-            raise RuntimeError(SAFE_MODE)
+            raise OSError(CUT) if self.dies else RuntimeError(SAFE_MODE)
 
     def create(self, path: str, options: Any) -> "Writer":
         if path in self.files and not options.overwrite:
@@ -69,7 +72,7 @@ class Writer:
         assert not self.broken, "the client cannot go on with it"
         try:
             self.client.call(name)
-        except RuntimeError:
+        except (OSError, RuntimeError):
             self.broken = True
             raise
 
@@ -80,16 +83,19 @@ def write(client: Busy, content: bytes) -> None:
             sink.write(content[start : start + 999_999])
 
 
+@pytest.mark.parametrize("dies", [False, True])
 @pytest.mark.parametrize("place", [1, 2, 3])
-def test_a_small_file_that_the_client_cannot_go_on_with_is_written_once_more(place: int) -> None:
+def test_a_small_file_that_the_client_cannot_go_on_with_is_written_once_more(
+    place: int, dies: bool
+) -> None:
     quiet = Busy(set())
     write(quiet, SMALL)
     assert quiet.files == {"/t/f": SMALL}
-    busy = Busy({place})
+    busy = Busy({place}, dies)
     write(busy, SMALL)
     assert busy.files == {"/t/f": SMALL}
     assert busy.calls[place : place + 2] == [quiet.calls[place], "create"]
-    twice = Busy({place, place + 2})
+    twice = Busy({place, place + 2}, dies)
     write(twice, SMALL)
     assert twice.files == {"/t/f": SMALL}
 
@@ -115,10 +121,12 @@ def test_of_a_large_file_nobody_keeps_all_so_that_it_is_an_error() -> None:
     assert busy.calls.count("create") == 1
 
 
-@pytest.mark.parametrize("said", ["Connection refused (os error 111)", "RPC listener disconnected"])
+@pytest.mark.parametrize("said", ["Connection refused (os error 111)", CUT])
 def test_a_namenode_that_is_away_is_worth_another_try(
     said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(hdfs, "PATIENCE_SECONDS", -1.0)
+
     def refuse(*_: Any) -> Any:
         raise OSError(said)
 
@@ -133,3 +141,59 @@ def test_a_file_of_somebody_else_is_not_written_once_more() -> None:
     with pytest.raises(FileExistsError):
         write(busy, SMALL)
     assert busy.files == {"/t/f": b"another's"}
+
+
+@pytest.mark.parametrize("created", [False, True], ids=["was not", "was"])
+def test_of_a_creation_whose_answer_is_lost_nobody_knows_whose_file_it_is(created: bool) -> None:
+    busy = Busy({0}, dies=True)
+    if created:
+        call = busy.call
+
+        def create(name: str) -> None:
+            busy.files["/t/f"] = b""
+            call(name)
+
+        busy.call = create  # type: ignore[method-assign]
+        with pytest.raises(StorageUnreachable), in_our_words("/t/f"):
+            write(busy, SMALL)
+    else:
+        write(busy, SMALL)
+        assert busy.files == {"/t/f": SMALL}
+
+
+@dataclass
+class Renaming(Busy):
+    """One that renames before the NameNode dies, or does not."""
+
+    renames: bool = True
+    places: dict[str, int] = field(default_factory=lambda: {"/t/a": 1})
+
+    def get_file_info(self, path: str) -> Any:
+        if path not in self.places:
+            raise FileNotFoundError(path)
+        number = self.places[path]
+        return SimpleNamespace(
+            isdir=True, permission=0o750, length=0, modification_time=number, owner="etl"
+        )
+
+    def rename(self, source: str, target: str, _: bool) -> None:
+        if source not in self.places:
+            raise FileNotFoundError(source)
+        if target in self.places:
+            raise FileExistsError(target)
+        if self.renames or self.calls:
+            self.places[target] = self.places.pop(source)
+        self.call("rename")
+
+
+@pytest.mark.parametrize("renames", [False, True])
+def test_a_rename_is_done_once_when_the_namenode_dies_in_it(renames: bool) -> None:
+    busy = Renaming({0}, dies=True, renames=renames)
+    HdfsFileSystem(busy, "/t").move("/t/a", "/t/b")
+    assert busy.places == {"/t/b": 1}
+    with pytest.raises(FileNotFoundError):
+        HdfsFileSystem(busy, "/t").move("/t/a", "/t/b")
+    busy.places["/t/a"] = 2
+    with pytest.raises(FileExistsError):
+        HdfsFileSystem(busy, "/t").move("/t/a", "/t/b")
+    assert busy.places == {"/t/b": 1, "/t/a": 2}
