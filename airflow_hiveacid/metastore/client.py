@@ -3,11 +3,12 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.errors import AnswerLost
+from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
@@ -252,14 +253,20 @@ class MetastoreClient:
     def allocate_write_id(self, txn: int, ref: TableRef) -> int:
         """The transaction's write id for a table; the same one whenever it is asked for."""
         request = idl_txns.AllocateTableWriteIdsRequest(ref.database, ref.name, [txn])
-        return int(
-            self.call(
-                idl_txns.allocate_table_write_ids,
-                request,
-                about=ref.full_name,
-                read=lambda answer: int(answer.txnToWriteIds[0].writeId),
-            )
+        allocate = partial(
+            self.call,
+            idl_txns.allocate_table_write_ids,
+            request,
+            about=ref.full_name,
+            read=lambda answer: int(answer.txnToWriteIds[0].writeId),
         )
+        try:
+            return int(allocate())
+        except MetastoreCallFailed as refused:
+            # A metastore that was lost with the question was about to carry it out all the same.
+            if "duplicate" not in refused.what.lower():
+                raise
+            return int(allocate())
 
     def get_valid_write_ids(
         self, refs: Sequence[TableRef], txns: ValidTxnList

@@ -33,7 +33,7 @@ from tests.contract.compactions import (
     only_hms4,
     states,
 )
-from tests.proxy import Proxy
+from tests.proxy import Harm, Proxy
 from tests.versions import NEWER
 
 # A compactor that dies at a given moment, without a chance to clean up.
@@ -138,6 +138,25 @@ def test_a_lost_answer_neither_loses_nor_doubles_a_compaction(
     assert states(queue, table) == ["ready for cleaning"]
     assert client.show_locks() == []
     assert removed == []
+
+
+@only_hms4
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_request_at_which_the_metastore_fails_is_made_again(
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    queue: CompactionQueue,
+    table: TableRef,
+    arrives: bool,
+) -> None:
+    """On MySQL and MariaDB two that are made at the same moment deadlock."""
+    proxy = Proxy(hms, "compact2", arrives=arrives, harm=Harm.FAIL)
+    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    with far, CompactionTransaction(far, table, DAY, MAJOR) as compaction:
+        finish(compaction)
+    proxy.close()
+    assert proxy.cuts == 1
+    assert states(queue, table) == ["ready for cleaning"]
 
 
 @only_hms4

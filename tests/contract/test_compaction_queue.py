@@ -20,7 +20,13 @@ MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 DAY = "day=1"
 
 
-@pytest.fixture(params=["hms4", "fake4"])
+@pytest.fixture(
+    params=[
+        "hms4",
+        "fake4",
+        *[pytest.param(newer, marks=pytest.mark.metastores) for newer in ("hms41", "hms42")],
+    ]
+)
 def hms(request: pytest.FixtureRequest) -> EmbeddedMetastore | FakeMetastore:
     """Version 3 has no such queue."""
     return request.getfixturevalue(request.param)

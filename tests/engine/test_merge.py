@@ -19,6 +19,7 @@ from tests.engine.acid_tables import (
     problems_of_keys,
     rows_of,
 )
+from tests.versions import NEWER
 
 SCHEMA = "id int, v int, name string, day string"
 TYPES = {"id": "int", "v": "int", "name": "string", "day": "string"}
@@ -44,6 +45,7 @@ SHAPES = {
         ("4.0.1", "partitioned", 10),
         ("4.0.1", "bucketed", 6),
         ("3.1.3", "partitioned", 3),
+        *[pytest.param(*newer.values, "partitioned", 6, marks=newer.marks) for newer in NEWER],
     ],
     indirect=["hms"],
 )

@@ -1,15 +1,18 @@
 """The compaction queue of HMS 4: request, claim, report, clean. That of HMS 3 can only be shown."""
 
+import random
 import re
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Self
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed
+from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_compaction
 from airflow_hiveacid.metastore.thrift.answers import instant
@@ -25,6 +28,9 @@ _NUMBERS = {name: number for number, name in _TYPES.items()}
 
 # It stays with a request after the worker's id is gone.
 _WORKER_VERSION = "airflow-hiveacid"
+# How long to wait at most before a request that came to nothing is made again: on MySQL and MariaDB
+# each other deadlocks where several are made at the same moment.
+_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 _OURS = re.compile(r"hiveacid-(?:.*-)?(\d+)")
 
 
@@ -152,9 +158,21 @@ class CompactionQueue:
             runas=run_as,
             poolName=pool,
         )
-        answer: RequestAnswer = self._client.call(
-            idl_compaction.compact2, request, about=ref.full_name, read=RequestAnswer.from_thrift
+        send = partial(
+            self._client.call,
+            idl_compaction.compact2,
+            request,
+            about=ref.full_name,
+            read=RequestAnswer.from_thrift,
         )
+        answer: RequestAnswer
+        for pause in _PAUSES:
+            try:
+                answer = send()
+                return answer
+            except MetastoreTroubled:
+                time.sleep(random.uniform(0, pause))
+        answer = send()
         return answer
 
     def claim(self, worker_id: str, pool: str | None = None) -> QueuedCompaction | None:

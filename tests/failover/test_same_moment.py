@@ -1,0 +1,102 @@
+"""What metastores with the same database answer who are asked at the same moment."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.metastore.alteration import alter_table
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.same_table import require_same_definition
+from tests.failover.front import Fronts
+
+pytestmark = [pytest.mark.failover, pytest.mark.timeout(600)]
+
+_AT_A_TIME = 4
+_REQUESTS = 120
+_WRITE_IDS = 20
+_ALTERATIONS = 60
+
+
+@pytest.fixture
+def table(observer: MetastoreClient) -> Iterator[TableRef]:
+    """A table with some partitions, in a database of its own."""
+    ref = TableRef("same_moment", "t")
+    observer.create_database(ref.database)
+    columns, keys = [HiveColumn("id", "int")], [HiveColumn("p", "string")]
+    observer.create_table(HiveTable.new(ref, columns, partition_keys=keys))
+    described = observer.get_table(ref)
+    observer.add_partitions(ref, [HivePartition.new(described, [p]) for p in "abcd"])
+    yield ref
+    observer.drop_database(ref.database, cascade=True)
+
+
+@pytest.fixture
+def clients(fronts: Fronts) -> Iterator[list[MetastoreClient]]:
+    """Clients of the one metastore and of the other one, by turns."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(MetastoreClient(MetastoreOptions(uris=fronts.uris(number % 2))))
+            for number in range(_AT_A_TIME)
+        ]
+
+
+def test_requests_to_compact_are_all_accepted(observer: MetastoreClient, table: TableRef) -> None:
+    """Some databases end them by deadlocks."""
+    queue = CompactionQueue(observer)
+
+    def ask(number: int) -> bool:
+        return queue.request(table, f"p={number}", CompactionType.MAJOR).accepted
+
+    with ThreadPoolExecutor(_AT_A_TIME) as asking:
+        assert all(asking.map(ask, range(_REQUESTS)))
+    assert len(queue.show(table)) == _REQUESTS
+
+
+def test_a_transaction_has_one_write_id_whomever_it_asks(
+    clients: list[MetastoreClient], table: TableRef
+) -> None:
+    """So it is with a question that is sent again, while the metastore that was lost carries it out."""
+    with ThreadPoolExecutor(_AT_A_TIME) as asking:
+        for _ in range(_WRITE_IDS):
+            txn = clients[0].open_txn("somebody", "host", None)
+            ask = asking.map(lambda client, txn=txn: client.allocate_write_id(txn, table), clients)
+            assert len({*ask, clients[0].allocate_write_id(txn, table)}) == 1
+            clients[0].commit_txn(txn)
+
+
+def test_a_table_that_is_altered_is_the_same_one_whomever_one_asks(
+    clients: list[MetastoreClient], table: TableRef
+) -> None:
+    writer, *readers = clients
+    was, partitions = writer.get_table(table), writer.get_partitions(table)
+    altered = threading.Event()
+
+    def look(reader: MetastoreClient) -> int:
+        looks = 0
+        while not altered.is_set():
+            require_same_definition(reader, was, partitions)
+            looks += 1
+        return looks
+
+    with ThreadPoolExecutor(_AT_A_TIME) as looking:
+        looks = [looking.submit(look, reader) for reader in readers]
+        try:
+            for number in range(_ALTERATIONS):
+
+                def change(raw: Any, number: int = number) -> bool:
+                    raw.parameters["number"] = str(number)
+                    return True
+
+                alter_table(writer, table, change)
+        finally:
+            altered.set()
+        assert all(look.result() > 0 for look in looks)
