@@ -28,8 +28,16 @@ def json_source(path, rows, schema="id INT, v STRING, p STRING"):
     return PathSource(path=path.as_uri(), format="json", schema=schema)
 
 
-def run_driver(job, fault, folder):
-    """Run the application in a process of its own and return its exit status and its errors."""
+def run_driver(job, fault, folder, *, program=None, environment=None):
+    """Run the application in a process of its own and return its exit status and its errors.
+
+    Args:
+        job: The job.
+        fault: What shall happen to it, for HIVEACID_FAULT; "" is nothing.
+        folder: Gets the files of the job; its report is report.json.
+        program: Another one that takes the same arguments.
+        environment: Further variables.
+    """
     (folder / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
     (folder / "job.json").write_text(to_json(job))
     # A folder for SPARK_CONF_DIR would be part of the class path, which the archive of classes knows
@@ -38,9 +46,16 @@ def run_driver(job, fault, folder):
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {folder}/spark-defaults.conf pyspark-shell"
     }
     ended = subprocess.run(
-        [sys.executable, spark_app_path(), "--job", "job.json", "--report", "report.json"],
+        [
+            sys.executable,
+            program or spark_app_path(),
+            "--job",
+            "job.json",
+            "--report",
+            "report.json",
+        ],
         cwd=folder,
-        env=os.environ | defaults | {FAULT_VARIABLE: fault},
+        env=os.environ | defaults | {FAULT_VARIABLE: fault} | (environment or {}),
         capture_output=True,
         check=False,
         text=True,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from tests.places import place_of
 
 
 class Row(NamedTuple):
@@ -65,12 +66,13 @@ def change(job: Job, rows: Iterable[Row]) -> Change:
 def write_source(path: Path, rows: Iterable[Row]) -> PathSource:
     """A file of rows, as a source."""
     path.write_text("\n".join(json.dumps(row._asdict()) for row in rows))
-    return PathSource(path=str(path), format="json", schema="id INT, v STRING, p STRING")
+    # Where tables are on HDFS, a path alone is one there.
+    return PathSource(path=f"file:{path}", format="json", schema="id INT, v STRING, p STRING")
 
 
 def _read(source: object) -> list[dict[str, object]]:
     assert isinstance(source, PathSource)
-    return [json.loads(line) for line in Path(source.path).read_text().splitlines()]
+    return [json.loads(line) for line in place_of(source.path).read_text().splitlines()]
 
 
 def _chosen(where: str | None, rows: Iterable[Row]) -> list[Row]:

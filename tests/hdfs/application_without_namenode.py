@@ -1,0 +1,27 @@
+"""The application that runs jobs, which kills the NameNode when it comes to a phase.
+
+NAMENODE is the process group of that, PHASE is the phase.
+"""
+
+import os
+import signal
+import sys
+from typing import Any
+
+from airflow_hiveacid.engine import run as engine
+from airflow_hiveacid.engine.application import main
+from airflow_hiveacid.progress import Phase
+from tests.observers import At
+
+
+def kill() -> None:
+    os.killpg(int(os.environ["NAMENODE"]), signal.SIGKILL)
+
+
+def run(spark: Any, job: Any, observers: Any = (), *, really: Any = engine.run) -> Any:
+    return really(spark, job, [*observers, At(Phase(os.environ["PHASE"]), kill)])
+
+
+if __name__ == "__main__":
+    engine.run = run
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""A NameNode that is killed in the middle of jobs by Spark: only to restart, or for longer.
+
+Where all clients wait for it, it delays a run. Where they give up, the run fails, and its retry
+makes it right: nothing is lost, nothing is applied twice, and a cleaning leaves nothing.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.errors import StorageUnreachable
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.progress import Phase, PhaseObserver
+from airflow_hiveacid.storage import Storage
+from tests.crash.driver import run_driver
+from tests.faults.operations import OPERATIONS, Tables
+from tests.faults.outside import Outsider
+from tests.hadoop.hdfs import Hdfs
+from tests.hdfs.conftest import impatient_conf
+from tests.observers import At
+
+pytestmark = pytest.mark.hdfs
+
+RESTARTS = [
+    *(("4.0.1", "merge", phase) for phase in (Phase.READ, Phase.WRITE, Phase.PUBLISH)),
+    *(("3.1.3", "merge", phase) for phase in (Phase.WRITE, Phase.REGISTER, Phase.COMMIT)),
+    *(("4.0.1", "major compaction", phase) for phase in (Phase.WRITE, Phase.PUBLISH)),
+    ("3.1.3", "major compaction", Phase.WRITE),
+    ("4.0.1", "minor compaction", Phase.COMMIT),
+]
+OUTAGES = [
+    *(("4.0.1", "merge", phase) for phase in (Phase.READ, Phase.WRITE, Phase.REGISTER)),
+    *(("3.1.3", "merge", phase) for phase in (Phase.WRITE, Phase.PUBLISH, Phase.COMMIT)),
+    *(("4.0.1", "major compaction", phase) for phase in (Phase.WRITE, Phase.PUBLISH)),
+    *(("3.1.3", "major compaction", phase) for phase in (Phase.READ, Phase.COMMIT)),
+]
+_NUMBERS = itertools.count(1)
+
+
+class Judged:
+    """A table, a job that shall change it, and what others see."""
+
+    def __init__(self, tables: Tables, operation: str) -> None:
+        self.tables = tables
+        self.outsider = Outsider(tables.client, tables.main)
+        self.job: Job = replace(
+            OPERATIONS[operation].job(tables), metastore=tables.client.options, run_token="a run"
+        )
+        self.old = self.outsider.rows()
+        (self.new,) = OPERATIONS[operation].expected(self.job, [self.old])
+
+    def require_whole(self) -> None:
+        """All of the job is there once, and after a night's maintenance nothing else."""
+        assert self.outsider.rows() == self.new
+        target = str(self.tables.main)
+        for job in (
+            CleanJob(target=target),
+            CompactJob(target=target, type="major", parallel=1),
+            CleanJob(target=target),
+            CleanJob(target=target),
+        ):
+            assert self.tables.run(job).error is None
+        assert self.outsider.rows() == self.new
+        assert self.outsider.left_over() == []
+
+
+@pytest.fixture
+def judged(client: MetastoreClient, tmp_path: Path) -> Iterator[Callable[[str], Judged]]:
+    """Makes a table of three writes, on a real metastore, for an operation."""
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    tables = Tables(client, f"namenode_{next(_NUMBERS)}", sources)
+    tables.create(tables.main)
+    tables.fill(tables.main)
+    yield lambda operation: Judged(tables, operation)
+    client.drop_database(tables.main.database, cascade=True)
+
+
+@pytest.mark.parametrize(("hms", "operation", "phase"), RESTARTS, indirect=["hms"])
+def test_a_restart_delays_a_job_by_spark_where_all_wait(
+    hdfs: Hdfs,
+    spark: SparkSession,
+    judged: Callable[[str], Judged],
+    operation: str,
+    phase: Phase,
+) -> None:
+    judge = judged(operation)
+    restart = At(phase, hdfs.restart_namenode)
+    report = run(spark, judge.job, [restart])
+    assert restart.times == 0
+    assert report.error is None
+    judge.require_whole()
+
+
+class RestartAtFiles(PhaseObserver):
+    """Lets the NameNode be killed and start again as soon as so many files are staged."""
+
+    def __init__(self, hdfs: Hdfs, location: str, files: int) -> None:
+        self._hdfs, self._storage, self._files = hdfs, Storage.of(location), files
+        self._watcher = Thread(target=self._watch, daemon=True)
+        self._over = False
+
+    def enter(self, phase: Phase) -> None:
+        if phase is Phase.WRITE and self._watcher.ident is None:
+            self._watcher.start()
+
+    def happened(self) -> bool:
+        """Whether the NameNode was restarted before the job was over, which it is now."""
+        was = not self._watcher.is_alive()
+        self._over = True
+        self._watcher.join()
+        return was
+
+    def _watch(self) -> None:
+        while not self._over:
+            found = self._storage.list_files(recursive=True)
+            if len([file for file in found if STAGING_PREFIX in file.path]) >= self._files:
+                self._hdfs.restart_namenode()
+                return
+
+
+@pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+@pytest.mark.parametrize("operation", ["merge", "major compaction"])
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_restart_while_files_are_written_costs_a_job_by_spark_one_try_at_most(
+    hdfs: Hdfs,
+    spark: SparkSession,
+    judged: Callable[[str], Judged],
+    operation: str,
+    files: int,
+) -> None:
+    judge = judged(operation)
+    location = judge.tables.client.get_table(judge.tables.main).folder
+    restart = RestartAtFiles(hdfs, location, files)
+    error: ErrorReport | None
+    try:
+        error = run(spark, judge.job, [restart]).error
+    except StorageUnreachable as unreachable:
+        error = ErrorReport.of(unreachable)
+    assert restart.happened()
+    if error is not None:
+        # Whose file it is that was created when the answer was lost, nobody knows.
+        assert (error.id, error.retryable) == ("StorageUnreachable", True)
+        assert judge.outsider.rows() == judge.old
+        assert run(spark, judge.job).error is None
+    judge.require_whole()
+
+
+@pytest.mark.parametrize(("hms", "operation", "phase"), OUTAGES, indirect=["hms"])
+def test_a_job_by_spark_that_gives_up_changes_nothing_and_its_retry_completes_it(
+    hdfs: Hdfs,
+    spark: SparkSession,
+    judged: Callable[[str], Judged],
+    operation: str,
+    phase: Phase,
+    tmp_path: Path,
+) -> None:
+    judge = judged(operation)
+    status, errors = run_driver(
+        judge.job,
+        "",
+        tmp_path,
+        program=str(Path(__file__).with_name("application_without_namenode.py")),
+        environment={
+            "HADOOP_CONF_DIR": str(impatient_conf(hdfs, tmp_path / "conf")),
+            "NAMENODE": str(hdfs.pid("namenode")),
+            "PHASE": phase,
+        },
+    )
+    assert hdfs.has_ended("namenode")
+    hdfs.revive()
+    report = json.loads((tmp_path / "report.json").read_text())
+    if phase is Phase.COMMIT:
+        # That is a matter of the metastore alone.
+        assert judge.outsider.rows() == judge.new
+    else:
+        assert (status, report["error"]["id"]) == (
+            StorageUnreachable.exit_code,
+            "StorageUnreachable",
+        ), errors
+        assert report["error"]["retryable"]
+        assert judge.outsider.rows() == judge.old
+    assert run(spark, judge.job).error is None
+    judge.require_whole()
