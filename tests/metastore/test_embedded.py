@@ -15,7 +15,12 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.distribution import find_java, prepare
+from airflow_hiveacid.metastore.dev.distribution import (
+    Distribution,
+    find_java,
+    java_command,
+    prepare,
+)
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.dev.releases import RELEASES
 from tests.versions import REAL
@@ -118,17 +123,37 @@ def test_a_warehouse_that_readers_would_skip_is_refused(tmp_path: Path, hidden: 
         EmbeddedMetastore(directory=tmp_path, warehouse=tmp_path / hidden)
 
 
+def a_java(home: Path, version: str) -> Path:
+    """A folder with a program that says it were that version of Java."""
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"""#!/bin/sh\necho 'openjdk version "{version}"' >&2\n""")
+    java.chmod(0o755)
+    return home
+
+
 @pytest.mark.parametrize("version", ["1.8.0_402", "11.0.2", "24", "25.0.1"])
 def test_java_of_the_wrong_version_is_named(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text(f"""#!/bin/sh\necho 'openjdk version "{version}"' >&2\n""")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(a_java(tmp_path, version)))
     with pytest.raises(JavaMissing, match=version):
         find_java()
+
+
+def test_a_release_that_wants_a_newer_java_can_have_one_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(a_java(tmp_path / "17", "17.0.15")))
+    monkeypatch.delenv("HIVEACID_METASTORE_JAVA_HOME", raising=False)
+    newer = Distribution(RELEASES["4.2.0"], tmp_path)
+    with pytest.raises(JavaMissing, match="not Java 21 to 23") as error:
+        java_command(newer, tmp_path, "Main")
+    assert "HIVEACID_METASTORE_JAVA_HOME" in error.value.remedy
+
+    own = a_java(tmp_path / "21", "21.0.8")
+    monkeypatch.setenv("HIVEACID_METASTORE_JAVA_HOME", str(own))
+    assert java_command(newer, tmp_path, "Main")[0] == str(own / "bin" / "java")
 
 
 def test_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
