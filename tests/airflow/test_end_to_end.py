@@ -154,16 +154,14 @@ def test_each_operator_returns_the_report_of_what_it_did(orders, tmp_path):
     merged = HiveAcidMergeOperator(task_id="merge", job=merge).execute(context("merge"))
     assert counts(merged) == [1, 1, 1]
 
-    update = UpdateJob(target=str(TABLE), set={"amount": "0"}, where="country = 'fr'")
-    updated = HiveAcidUpdateOperator(task_id="update", job=update).execute(context("update"))
-    assert (counts(updated), updated["partitions"]) == ([0, 1, 0], ["country=fr"])
-
-    delete = DeleteJob(target=str(TABLE), where="id = 1")
+    # That of an update is looked at after the retry below, which wants a Spark of its own anyway.
+    delete = DeleteJob(target=str(TABLE), where="id = 1 AND country = 'de'")
     deleted = HiveAcidDeleteOperator(task_id="delete", job=delete).execute(context("delete"))
     assert (counts(deleted), deleted["already_done"]) == ([0, 0, 1], False)
+    assert deleted["partitions"] == ["country=de"]
 
     assert [(row["id"], row["amount"], row["at"]) for row in orders.rows()] == [
-        (3, 0, "2026-11-20 10:00:00"),
+        (3, 30, "2026-11-20 10:00:00"),
         (4, 40, "2026-11-20 11:00:00"),
     ]
 
