@@ -135,7 +135,7 @@ gcs: setup ## Hold an emulator of Google's store to what files need (Go builds i
 hdfs: setup ## Run, kill and starve all operations on a real HDFS (minutes)
 	@$(RUN) python -m pytest -m hdfs tests/hdfs tests/contract/test_storage_contract.py
 
-secure: setup ## Run metastores, HDFS, YARN with Kerberos; outlive tickets and tokens (half an hour)
+secure: setup ## Run metastores, HDFS, YARN with Kerberos; outlive tickets and tokens (40 minutes)
 	@$(RUN) python -m pytest -m secure tests/secure
 
 kubernetes: setup ## Submit to, follow and end on an API server of Kubernetes (minutes; Go builds it)
