@@ -197,6 +197,7 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; mea
 	@$(BENCH) bench/mistakes.py --json build/mistakes.json
 	@$(BENCH) bench/waiters.py --version 4.0.1
 	@$(BENCH) bench/waiters.py --version 3.1.3
+	@$(BENCH) bench/object_store.py --rows $(call scaled,400000) --json build/object_store.json
 
 docs: setup ## Write the reference in docs/ from the code, and the site into build/site
 	@$(RUN) python docs/generate_reference.py
