@@ -132,7 +132,7 @@ s3: setup ## Run and kill all operations on an S3 store that counts, refuses and
 gcs: setup ## Hold an emulator of Google's store to what files need (Go builds it)
 	@$(RUN) python -m pytest -m gcs tests/contract/test_storage_contract.py
 
-hdfs: setup ## Run, kill and starve all operations on a real HDFS (minutes)
+hdfs: setup ## Run, kill and starve all operations on a real HDFS, and kill that (an hour)
 	@$(RUN) python -m pytest -m hdfs tests/hdfs tests/contract/test_storage_contract.py
 
 secure: setup ## Run metastores, HDFS, YARN with Kerberos; outlive tickets and tokens (40 minutes)

@@ -5,13 +5,21 @@ The scenarios are those of tests/faults; every change that the NameNode is asked
 
 import itertools
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from tests.faults.judge import count_on_fake, judge_on_fake
-from tests.faults.scenario import Places, Scenario
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.faults.effects import Kind, Strike
+from tests.faults.judge import Run, count_on_fake, judge_on_fake
+from tests.faults.scenario import After, Places, Scenario
+from tests.faults.test_real import TIMEOUT_SECONDS, WITH_SPARK
 from tests.hadoop.hdfs import Hdfs
+from tests.hdfs.conftest import metastore_on
+from tests.versions import VERSIONS
 
 pytestmark = pytest.mark.hdfs
 
@@ -37,3 +45,24 @@ def places(hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Places:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_fault(seed: int, places: Places, tmp_path: Path, location: str) -> None:
     judge_on_fake(places.draw(seed), tmp_path, location)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def impatient(
+    request: pytest.FixtureRequest, hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedMetastore]:
+    """A metastore which soon gives up on who is silent."""
+    more = {"txn_timeout_seconds": TIMEOUT_SECONDS}
+    with metastore_on(hdfs, request.param, tmp_path_factory, **more) as metastore:
+        yield metastore
+
+
+@pytest.mark.parametrize("operation", WITH_SPARK)
+def test_the_kill_of_a_driver_with_spark(
+    operation: str, impatient: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    random = Random(f"{operation} {impatient.version}")
+    strike = Strike(Kind.KILL, random.randrange(40))
+    scenario = Scenario(impatient.version, operation, strike, random.choice(list(After)))
+    with MetastoreClient(impatient.options) as client:
+        Run(scenario, impatient, client, tmp_path, spark=True).judge()
