@@ -31,7 +31,7 @@ from airflow_hiveacid.acid.versions import PartitionVersions, Replaced
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList, WriteIdList
 from airflow_hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 # Notes are small files, and an object store takes its time for each.
 _READERS = 8

@@ -171,8 +171,8 @@ def _warehouse(client: "MetastoreClient") -> str:
 
 def _writable(locations: "Iterator[str] | Sequence[str]") -> str:
     """Do in folders what a job does: stage files, and let them appear by a rename."""
-    from airflow_hiveacid.filesystems import storage_error
-    from airflow_hiveacid.storage import Storage
+    from airflow_hiveacid.storage.filesystems import storage_error
+    from airflow_hiveacid.storage.folder import Storage
 
     told = []
     for location in locations:

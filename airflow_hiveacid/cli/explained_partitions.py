@@ -14,7 +14,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _COLUMNS = ("partition", "base", "base_bytes", "deltas", "delta_bytes", "files")
 # An object store takes its time for each listing.

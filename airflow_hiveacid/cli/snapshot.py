@@ -14,7 +14,7 @@ from airflow_hiveacid.cli import target
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable, snapshot_of
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 

@@ -14,7 +14,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import Report
 from airflow_hiveacid.jobs.stream_report import StreamProgress
-from airflow_hiveacid.storage import ReadOnlyStorage, Storage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 # Replaced by the application's id, which its submitter learns only later on.
 APPLICATION_ID = "{application_id}"

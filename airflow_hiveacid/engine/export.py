@@ -36,7 +36,7 @@ from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # Says that a folder is whole, and which versions it has. Readers of folders pass over such names.
 RANGE_FILE = "_range.json"

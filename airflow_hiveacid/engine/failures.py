@@ -27,7 +27,7 @@ from airflow_hiveacid.errors import (
     TypeMismatch,
     UnknownColumn,
 )
-from airflow_hiveacid.filesystems import filesystem_of, in_our_words
+from airflow_hiveacid.storage.filesystems import filesystem_of, in_our_words
 
 # Marks in the text of errors that are raised inside of a Spark expression.
 MISMATCH = "hiveacid-type-mismatch:"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol, Self
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 
 class ReadingTransaction(Protocol):

@@ -4,7 +4,7 @@ import json
 
 from airflow_hiveacid.errors import CheckpointMismatch
 from airflow_hiveacid.jobs.stream_place import NO_BATCH, CheckpointState
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 
 class StreamCheckpoint:

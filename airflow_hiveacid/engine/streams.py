@@ -40,7 +40,7 @@ from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.progress import PROGRESS, FaultInjector, Phase, PhaseLog, PhaseObserver
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # How long a batch is tried again that others, or a metastore that is away, keep from being applied.
 PATIENCE = 600.0

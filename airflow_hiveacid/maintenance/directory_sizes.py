@@ -10,7 +10,7 @@ from datetime import datetime
 
 from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, is_hidden
 from airflow_hiveacid.acid.trino import is_named_after_attempt
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 # Stands for what lies in a partition without an ACID directory around it: files that are older than
 # the table is transactional.

@@ -35,8 +35,8 @@ from airflow_hiveacid.maintenance.stream_places import digests_of_next_batches
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.storage import ReadOnlyStorage
-from airflow_hiveacid.uploads import Uploads
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.storage.uploads import Uploads
 
 _HALF_A_NOTE = "This is the beginning of a note on who could still read what was replaced."
 _UNFINISHED = "This is the beginning of a note, on a run that was not committed."

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob, SharedLocation
-from airflow_hiveacid.filesystems import real_place
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations, table_locations
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.filesystems import real_place
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 
 @dataclass(frozen=True, slots=True)

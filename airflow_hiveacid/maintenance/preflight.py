@@ -62,7 +62,7 @@ from airflow_hiveacid.metastore.table_rules import (
     require_partition_keys,
 )
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _OPERATIONS: Mapping[type[Job], Operation] = {
     UpdateJob: Operation.UPDATE,

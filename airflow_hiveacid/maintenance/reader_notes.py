@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.cleaning import ReaderNote
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import READER_NOTE_FILE
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.storage import ReadOnlyStorage, Storage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 
 def note_readers(client: MetastoreClient, storage: Storage, directory: str, ref: TableRef) -> None:

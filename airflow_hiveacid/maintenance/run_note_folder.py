@@ -22,7 +22,7 @@ from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import MalformedName, OutsideTable
 from airflow_hiveacid.jobs.run_note import RunNote
-from airflow_hiveacid.storage import ReadOnlyStorage, Storage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 # Notes are small files, and an object store takes its time for each.
 _READERS = 8

@@ -7,7 +7,7 @@ from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
 from airflow_hiveacid.jobs.stream_place import StreamPlace
 from airflow_hiveacid.jobs.stream_state import StreamState
-from airflow_hiveacid.storage import ReadOnlyStorage, Storage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 _STOP = "stop"
 # Nobody has so many; a hostile folder may.

@@ -43,8 +43,8 @@ from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
-from airflow_hiveacid.storage import Storage
-from airflow_hiveacid.uploads import Uploads
+from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.uploads import Uploads
 
 # So many share the questions to the metastore.
 _FOLDERS_AT_A_TIME = 200

@@ -21,7 +21,7 @@ from airflow_hiveacid.metastore.consumers import KnownConsumer, known_consumers
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 # Partitions are listed at the same time: an object store takes its time for each.
 _READERS = 8

@@ -70,7 +70,7 @@ def _places_of(job: StreamJob) -> "StreamPlaces":
     from airflow_hiveacid.acid.locks import TableRef
     from airflow_hiveacid.maintenance.stream_places import StreamPlaces
     from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.storage import Storage
+    from airflow_hiveacid.storage.folder import Storage
 
     assert job.metastore is not None
     with MetastoreClient(job.metastore) as client:

@@ -23,7 +23,7 @@ from airflow_hiveacid.maintenance.stream_places import stream_states
 from airflow_hiveacid.maintenance.table_history import table_history, version_directories
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.plugin.measuring import Measuring
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _SECTION = "hive_acid"
 # Somebody waits for an answer on one table.

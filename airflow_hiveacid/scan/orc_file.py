@@ -10,7 +10,6 @@ import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
 
 from airflow_hiveacid.errors import CorruptFile, DataError, UnsupportedFile
-from airflow_hiveacid.filesystems import storage_error
 from airflow_hiveacid.listing import DataFile, open_data, read_tail
 from airflow_hiveacid.orc.batches import read_batches, with_stripes
 from airflow_hiveacid.orc.chosen_columns import only_columns
@@ -24,7 +23,8 @@ from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.timestamps import split_timestamps, timestamp_clock
 from airflow_hiveacid.scan.conditions import Condition
 from airflow_hiveacid.scan.times import of_orc
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.filesystems import storage_error
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
 # The parts of a row id, and by which write id it was written or deleted.

@@ -7,10 +7,10 @@ import pyarrow as pa  # noqa: TID253
 from pyarrow import parquet, types  # noqa: TID253
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.filesystems import storage_error
 from airflow_hiveacid.orc.stripe_footer import UTC
 from airflow_hiveacid.scan.times import of_parquet
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.filesystems import storage_error
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
 # Under this name Hive 4 notes the zone of its clock in a file.

@@ -18,7 +18,7 @@ from airflow_hiveacid.scan.conditions import Condition
 from airflow_hiveacid.scan.orc_file import OrcFile
 from airflow_hiveacid.scan.parquet_file import ParquetFile
 from airflow_hiveacid.scan.visible_rows import RowBatch, VisibleRows
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 
 @dataclass(frozen=True, kw_only=True)

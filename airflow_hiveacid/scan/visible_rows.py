@@ -20,7 +20,7 @@ from airflow_hiveacid.acid.write_ids import WriteIdList
 from airflow_hiveacid.listing import DataFile, data_files, read_tail
 from airflow_hiveacid.scan.conditions import Condition
 from airflow_hiveacid.scan.orc_file import OrcFile
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 # Rows of a file without a bucket number in its name have no row ids; nothing can delete them.
 _NO_BUCKET = -1

@@ -19,7 +19,7 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.scan.table_part import TablePart
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 TABLE = TableRef("demo", "customers")
 HOUR = "2026-11-20T09"

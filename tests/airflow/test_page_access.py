@@ -27,7 +27,7 @@ from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 try:
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db

@@ -18,7 +18,7 @@ from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create
 
 try:

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.cli.acid_files import ids, write_events
 
 HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 RENAMING = ["local_folder", pytest.param("hdfs_folder", marks=pytest.mark.hdfs)]
 # There, a directory is nothing but a common beginning of names.

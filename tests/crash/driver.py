@@ -12,7 +12,7 @@ from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.progress import FAULT_VARIABLE
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 SPARK_DEFAULTS = """\
 spark.master                  local[2]

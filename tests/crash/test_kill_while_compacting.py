@@ -11,7 +11,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.crash.driver import run_driver
 from tests.engine.acid_tables import create
 from tests.rows import rows_of

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.errors import DiskFull
 from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At

@@ -43,7 +43,7 @@ from airflow_hiveacid.orc.streams import StreamKind
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.verify import verify_file
 from airflow_hiveacid.scan.visible_rows import visible_rows
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 COLUMNS = [
     HiveColumn("id", "bigint"),

@@ -28,7 +28,7 @@ from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create
 from tests.engine.compaction_case import Case
 from tests.engine.lost_commit import CHANGES, OLD, Change, Entered, update

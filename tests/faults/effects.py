@@ -19,9 +19,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid import hdfs, storage
 from airflow_hiveacid.metastore.thrift.repeating import Repeating
 from airflow_hiveacid.metastore.thrift.transport import Connection
+from airflow_hiveacid.storage import folder, hdfs
 from tests.faults.hdfs_client import WatchedClient
 
 # Calls that only say that somebody is still there.
@@ -90,7 +90,7 @@ class Effects:
             return invoke(connection, call, *arguments, **how)
 
         Connection.invoke = watched  # type: ignore[method-assign]
-        storage.open = self._open  # type: ignore[attr-defined]
+        folder.open = self._open  # type: ignore[attr-defined]
         sys.addaudithook(self._audit)
         client = hdfs._client
 

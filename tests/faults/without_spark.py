@@ -39,7 +39,7 @@ from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.scan.visible_rows import visible_rows
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.faults.rows import Row, change
 
 _OPERATIONS = {UpdateJob: Operation.UPDATE, DeleteJob: Operation.DELETE, MergeJob: Operation.MERGE}

@@ -10,7 +10,7 @@ from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.dev.embedded import free_port
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.faults.operations import NEW, Tables
 from tests.faults.outside import Outsider
 from tests.hadoop.hdfs import Hdfs

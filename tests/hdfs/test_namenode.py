@@ -10,7 +10,7 @@ import pytest
 from airflow_hiveacid.errors import StorageUnreachable
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.faults.operations import OPERATIONS, Tables
 from tests.faults.outside import Outsider
 from tests.hadoop.hdfs import Hdfs

@@ -22,7 +22,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.crash.driver import run_driver
 from tests.faults.operations import OPERATIONS, Tables
 from tests.faults.outside import Outsider

@@ -16,7 +16,7 @@ from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.verify import verify_file
 from airflow_hiveacid.scan.visible_rows import visible_rows
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from tests.histories.table_model import Row, RowAddress, TableModel, row_of, value_of
 
 _Files = frozenset[tuple[Path, int, int]]

@@ -26,7 +26,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.faults.rows import Row
 from tests.faults.without_spark import NoSpark, delete_keys
 from tests.faults.without_spark import without_spark as rows_by_python

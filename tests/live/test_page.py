@@ -15,7 +15,7 @@ from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.live.chromium import Chromium
 from tests.live.page_airflow import DETAILS, FRAME, PICTURES, ROWS, PageAirflow
 from tests.live.page_tables import make_busy, make_many, make_streams, make_three

@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.errors import PermissionRefused
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
-from airflow_hiveacid.storage import LocalStorage
+from airflow_hiveacid.storage.folder import LocalStorage
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 
 pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)

@@ -50,7 +50,7 @@ from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import Owner
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.fakes.metastore import FakeMetastore
 
 COLUMNS = [HiveColumn("id", "int"), HiveColumn("status", "string"), HiveColumn("tags", "string")]

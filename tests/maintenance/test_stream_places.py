@@ -10,7 +10,7 @@ from airflow_hiveacid.jobs.stream_place import StreamPlace
 from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.maintenance.stream_places import StreamPlaces, stream_states
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 FIRST = StreamPlace(name="s", query_id="q", batch_id=-1, number=0)
 LAST = StreamProgress(name="s", query_id="q", batch_id=3, rows=7, latency=1.5)

@@ -30,7 +30,7 @@ from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from tests.maintenance.acid_folders import AcidFolders
 from tests.proxy import Proxy
 

@@ -30,7 +30,7 @@ from airflow_hiveacid.metastore.thrift import idl
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 
 # Only locks without a transaction are ever unlocked.

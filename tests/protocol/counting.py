@@ -29,7 +29,7 @@ from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.scan.visible_rows import visible_rows
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 Rows = dict[RowId, tuple[int, int]]
 

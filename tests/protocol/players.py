@@ -22,7 +22,7 @@ from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.txn.lock_request import Pauses
 from airflow_hiveacid.metastore.txn.writer_queue import WriterQueue
 from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.storage import LocalStorage
+from airflow_hiveacid.storage.folder import LocalStorage
 from tests.protocol.roles import FAILED, REFUSED, UNCERTAIN, UNPROVEN
 
 _SECONDS = 30

@@ -29,7 +29,7 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseClock
 from airflow_hiveacid.scan.visible_rows import visible_rows
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.without_spark import NoSpark
 from tests.protocol.cleaner import Cleaner

@@ -12,8 +12,8 @@ from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
-from airflow_hiveacid.storage import Storage
-from airflow_hiveacid.uploads import Upload, Uploads
+from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.uploads import Upload, Uploads
 from tests.crash.driver import json_source, run_driver
 from tests.crash.test_kill_while_merging import (  # noqa: F401
     metastore,

@@ -6,8 +6,8 @@ from threading import Barrier
 import pytest
 
 from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.storage import Storage
-from airflow_hiveacid.uploads import UploadedFile, Uploads
+from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.uploads import UploadedFile, Uploads
 from tests.s3.store import S3Store
 
 pytestmark = pytest.mark.s3

@@ -19,8 +19,8 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
 from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.storage import Storage
-from airflow_hiveacid.uploads import Upload, Uploads
+from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.uploads import Upload, Uploads
 from tests.engine.acid_tables import create
 from tests.observers import At
 from tests.rows import rows_of

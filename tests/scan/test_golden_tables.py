@@ -11,7 +11,7 @@ from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 EVERY = [*golden_snapshots(TableKind.FULL_ACID), *golden_snapshots(TableKind.INSERT_ONLY)]

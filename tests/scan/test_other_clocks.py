@@ -7,7 +7,7 @@ import pytest
 from airflow_hiveacid.cli.values import json_values
 from airflow_hiveacid.listing import DataFile
 from airflow_hiveacid.scan.orc_file import OrcFile
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.orc.java_orc import read_rows
 from tests.orc.test_timestamps import acid_timestamps
 from tests.orc.timestamp_streams import ODD

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from airflow_hiveacid.errors import StorageLoginFailed
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.hadoop.hdfs import Hdfs
 from tests.secure.hadoop import (
     cancel_token,
@@ -26,7 +26,7 @@ TICKET_SECONDS = 15
 # What publishing does, in a process of its own: nothing here is left over from another login.
 _PUBLISH = """\
 import sys
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 storage = Storage.of(sys.argv[1])
 storage.write_file(".staging/delta_1_1/f", b"1" * 3_000_000)
 storage.rename(".staging/delta_1_1", sys.argv[2])

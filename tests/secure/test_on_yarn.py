@@ -18,7 +18,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import HeldLock
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.metastore.txn.writer_queue import queue_of
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.hadoop.hdfs import Hdfs
 from tests.live.airflow_api import wait_until
 from tests.live.airflow_processes import AirflowProcesses

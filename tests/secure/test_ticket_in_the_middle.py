@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.faults.operations import OPERATIONS, Tables
 from tests.faults.outside import Outsider
 from tests.hadoop.hdfs import Hdfs

@@ -23,7 +23,7 @@ from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
 from airflow_hiveacid.jobs.stream_job import SECRET_OPTION, StreamSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.maintenance.stream_places import stream_states
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create, folder
 from tests.metastore_calls import counted_calls
 from tests.streams.stream_case import BATCH, StreamCase, upsert

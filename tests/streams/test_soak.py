@@ -35,7 +35,7 @@ from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create, folder
 from tests.rows import unordered_rows_of
 from tests.streams.driver import Driver

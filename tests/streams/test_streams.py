@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.maintenance.stream_places import StreamPlaces, stream_states
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import folder
 from tests.streams.stream_case import BATCH, StreamCase
 

@@ -46,7 +46,7 @@ from airflow_hiveacid.orc.envelope import wrap_types
 from airflow_hiveacid.orc.nanoseconds import finer_column, mark
 from airflow_hiveacid.orc.spark_files import retyped
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 _ROW_ID = [field.name for field in ACID_FIELDS[1:4]]
 

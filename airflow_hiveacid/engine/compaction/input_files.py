@@ -13,13 +13,13 @@ from airflow_hiveacid.errors import (
     CorruptFile,
     DataError,
 )
-from airflow_hiveacid.filesystems import storage_error
 from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.spark_files import copy_readable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import transplant
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.filesystems import storage_error
+from airflow_hiveacid.storage.folder import Storage
 
 
 @dataclass(frozen=True, slots=True)

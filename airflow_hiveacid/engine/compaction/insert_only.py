@@ -45,7 +45,7 @@ from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.census import digest_of_stripe
 from airflow_hiveacid.orc.spark_files import readable
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # As much as one task copies; a table without buckets gets a file for each.
 _BYTES_OF_A_FILE = 1 << 30

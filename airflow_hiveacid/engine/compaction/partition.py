@@ -43,7 +43,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.progress import Phase, PhaseClock
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 _COMPACTED = b'{"thisFileVersion":"0","dataFormat":"compacted"}'
 

@@ -26,7 +26,7 @@ from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.key_stream import read_keys
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 _HASHES = 1 << 64
 _EVERY_WRITE_ID = range(2**63 - 1)

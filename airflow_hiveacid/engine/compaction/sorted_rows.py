@@ -49,7 +49,7 @@ from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
 from airflow_hiveacid.errors import ProofFailed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.orc.census import Promise
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # Spark numbers the rows of each partition from a multiple of this on.
 _PARTITION_ROWS = 1 << 33

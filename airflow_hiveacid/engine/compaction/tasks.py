@@ -37,7 +37,7 @@ from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripeGroup, StripePlan, plan_stripes
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.timestamps import split_timestamps
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.errors import UnknownColumn, UnsupportedTable
 from airflow_hiveacid.listing import check_kept, list_files, read_state, versions_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 CHANGE, VERSION, ROW_ID = "_change_type", "_write_id", "_row_id"
 INSERT, DELETE = "insert", "delete"

@@ -12,10 +12,10 @@ from dataclasses import replace
 from airflow_hiveacid.engine.hidden_folder import HiddenFolder, ReadingTransaction
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
-from airflow_hiveacid.filesystems import storage_error
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.orc.spark_files import copy_readable, readable
 from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.storage.filesystems import storage_error
 
 
 def with_copies(

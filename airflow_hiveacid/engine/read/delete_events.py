@@ -13,7 +13,7 @@ from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.files import AcidFile
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.envelope import RowOperation
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # So many events are read in the driver, where each takes 32 bytes.
 MOST_EVENTS = 2_000_000

@@ -11,7 +11,7 @@ from airflow_hiveacid.listing import DataFile, data_files, list_files, read_stat
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 _KEY_COLUMNS = (
     EnvelopeColumn.ORIGINAL_TRANSACTION,

@@ -38,7 +38,7 @@ from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.errors import VersionGone
 from airflow_hiveacid.listing import check_kept, list_files, read_state, versions_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 # A partition, or None for a table without partitions, and files of it.
 FlatFiles = tuple[HivePartition | None, Sequence[str]]

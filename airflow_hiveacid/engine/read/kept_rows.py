@@ -34,7 +34,7 @@ from airflow_hiveacid.engine.session import (
 )
 from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # Every value comes back as it was: timestamps to the microsecond in one calendar, whatever the user's
 # settings are for files of his own.

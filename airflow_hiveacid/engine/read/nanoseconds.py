@@ -22,7 +22,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.envelope import with_column_names
 from airflow_hiveacid.orc.nanoseconds import finer_column, is_marked, timestamps_in
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 PROPERTY = "hiveacid.nanoseconds"
 _TRUNCATE, _REFUSE = "truncate", "refuse"

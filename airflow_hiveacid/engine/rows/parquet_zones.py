@@ -10,7 +10,7 @@ from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.metastore.catalog import HiveColumn
-from airflow_hiveacid.storage import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 # Under this name Hive 4 notes the zone of its clock in a file.
 _ZONE = b"writer.time.zone"

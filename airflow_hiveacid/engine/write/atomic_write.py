@@ -37,7 +37,7 @@ from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # For each statement the partitions that are locked; None is the whole table.
 _Locks = Sequence[Sequence[str] | None]

@@ -19,7 +19,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_transactions
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # So long after its last file was staged, no driver is waited for whose transaction has ended: it
 # is not asleep, but gone.

@@ -31,7 +31,7 @@ from airflow_hiveacid.engine.session import file_reader
 from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # Columns that become folders: what is known of the rows, and the number of their bucket.
 FATE, BUCKET_NUMBER = "_acid_fate", "_acid_bucket_number"

@@ -9,7 +9,7 @@ from airflow_hiveacid.engine.write.row_files import RowFiles
 from airflow_hiveacid.engine.write.staged_files import NewFile, StagedFile
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 
 class InsertOnlyOutput(TableOutput):

@@ -33,7 +33,7 @@ from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 _OPERATIONS = frozenset(Operation) - {Operation.SELECT}
 

@@ -21,7 +21,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.spark_files import copy_readable
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # What Hive reads in a file of Parquet: decimals and lists as it writes them itself, timestamps of
 # 96 bits, and the calendar that was in use.

@@ -12,7 +12,7 @@ from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
 from airflow_hiveacid.errors import StorageError
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
-from airflow_hiveacid.uploads import Upload, Uploads
+from airflow_hiveacid.storage.uploads import Upload, Uploads
 
 
 class StagedDirectories:

@@ -18,11 +18,11 @@ import pyarrow as pa
 from airflow_hiveacid.acid.names import BucketFile
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.filesystems import os_errors_as_ours
 from airflow_hiveacid.orc.delete_file import write_delete_file
 from airflow_hiveacid.orc.transplant import transplant
-from airflow_hiveacid.storage import Storage
-from airflow_hiveacid.uploads import Upload, UploadedFile, Uploads
+from airflow_hiveacid.storage.filesystems import os_errors_as_ours
+from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.uploads import Upload, UploadedFile, Uploads
 
 # What a delete task reports of each file.
 DELETE_REPORT = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.folder import Storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from airflow_hiveacid.errors import (
     StorageLoginFailed,
     StorageUnreachable,
 )
-from airflow_hiveacid.hdfs import HdfsFileSystem, hdfs_of
-from airflow_hiveacid.hdfs_login import LoginRefused
+from airflow_hiveacid.storage.hdfs import HdfsFileSystem, hdfs_of
+from airflow_hiveacid.storage.hdfs_login import LoginRefused
 
 _LOCATION = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid import hdfs
 from airflow_hiveacid.errors import StorageUnreachable
-from airflow_hiveacid.filesystems import in_our_words
-from airflow_hiveacid.hdfs import HdfsFileSystem
+from airflow_hiveacid.storage import hdfs
+from airflow_hiveacid.storage.filesystems import in_our_words
+from airflow_hiveacid.storage.hdfs import HdfsFileSystem
 
 SAFE_MODE = (
     'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", '

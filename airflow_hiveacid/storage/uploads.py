@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from airflow_hiveacid.errors import PermissionRefused, StorageError
-from airflow_hiveacid.filesystems import S3_TRIES, s3_endpoint, s3_place
+from airflow_hiveacid.storage.filesystems import S3_TRIES, s3_endpoint, s3_place
 
 # The store takes 10,000 parts; parts grow, so that 800 GB fit.
 _PART_BYTES = 8 << 20

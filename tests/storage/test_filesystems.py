@@ -7,8 +7,8 @@ from threading import Thread
 import pytest
 
 from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
-from airflow_hiveacid.filesystems import real_place, storage_error
-from airflow_hiveacid.storage import Storage
+from airflow_hiveacid.storage.filesystems import real_place, storage_error
+from airflow_hiveacid.storage.folder import Storage
 
 
 @pytest.mark.parametrize(

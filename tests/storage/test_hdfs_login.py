@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.errors import StorageLoginFailed
-from airflow_hiveacid.filesystems import storage_error
-from airflow_hiveacid.hdfs_login import as_in_token, login_refused
+from airflow_hiveacid.storage.filesystems import storage_error
+from airflow_hiveacid.storage.hdfs_login import as_in_token, login_refused
 
 
 @pytest.mark.parametrize(

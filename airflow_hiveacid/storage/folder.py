@@ -12,11 +12,11 @@ from pyarrow import fs  # noqa: TID253
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.names import LARGEST_NOTE, UNFINISHED_PREFIX
 from airflow_hiveacid.errors import OutsideTable, StorageError
-from airflow_hiveacid.filesystems import filesystem_of, in_our_words
-from airflow_hiveacid.google_listing import with_directories
-from airflow_hiveacid.hdfs import HdfsFileSystem
-from airflow_hiveacid.object_file import ObjectFile
-from airflow_hiveacid.uploads import Uploads
+from airflow_hiveacid.storage.filesystems import filesystem_of, in_our_words
+from airflow_hiveacid.storage.google_listing import with_directories
+from airflow_hiveacid.storage.hdfs import HdfsFileSystem
+from airflow_hiveacid.storage.object_file import ObjectFile
+from airflow_hiveacid.storage.uploads import Uploads
 
 # There, a directory is nothing but a common beginning of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})

@@ -7,7 +7,7 @@ from pyarrow import fs
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
-from airflow_hiveacid.storage import ReadOnlyStorage, Storage
+from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 
 @pytest.fixture

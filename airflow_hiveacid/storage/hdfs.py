@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.hdfs_login import as_in_token, login_refused, who
+from airflow_hiveacid.storage.hdfs_login import as_in_token, login_refused, who
 
 T = TypeVar("T")
 

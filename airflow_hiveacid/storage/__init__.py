@@ -1,0 +1,1 @@
+"""The files of tables, on whatever file system their locations name."""
