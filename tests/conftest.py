@@ -192,6 +192,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Store]:
 @pytest.fixture
 def s3_folder(s3: S3Store, tmp_path: Path) -> str:
     """The location of a folder of the test's own, which is not there yet."""
+    s3.proxy.reset()
     return f"{s3.uri}{tmp_path}"
 
 

@@ -240,6 +240,9 @@ class UploadedFile(io.RawIOBase):
         super().close()
         self._uploads.take_back(self._upload.path, self._upload.id)
 
+    def __del__(self) -> None:
+        """What nobody has closed is no file: Python would close it, at any moment and in any thread."""
+
     def _send(self, content: bytes) -> None:
         waiting = len(self._sent) - _PARTS_AT_ONCE
         if waiting >= 0:

@@ -7,7 +7,7 @@ knows, and the driver publishes the files that the successful attempts reported.
 import io
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -214,23 +214,26 @@ class FileToStage:
         """
         self.sink: Any
         self._storage = Storage.of(folder.root)
-        self._path: str | None = None
         self._upload: UploadedFile | None = None
-        copy: BinaryIO | None = None
-        if folder.final is None or folder.is_read:
-            self._path = f"{folder.path}/{name}.{uuid.uuid4().hex}"
-            copy = self._storage.create(self._path)
-        if folder.final is None:
-            self.sink = copy
+        if folder.final is not None:
+            uploads = Uploads.of(folder.root)
+            if uploads is None:
+                raise StorageError(
+                    f"A task that writes to {folder.root} has no boto3, which the driver has.",
+                    remedy="Install airflow-hiveacid[s3] for the Python of the executors, too.",
+                )
+            self._upload = uploads.begin(f"{folder.final}/{name}")
+        self._path: str | None = None
+        if self._upload is not None and not folder.is_read:
+            self.sink = self._upload
             return
-        uploads = Uploads.of(folder.root)
-        if uploads is None:
-            raise StorageError(
-                f"A task that writes to {folder.root} has no boto3, which the driver has.",
-                remedy="Install airflow-hiveacid[s3] for the Python of the executors, too.",
-            )
-        self._upload = uploads.begin(f"{folder.final}/{name}")
-        self.sink = self._upload if copy is None else _Both(self._upload, copy)
+        self._path = f"{folder.path}/{name}.{uuid.uuid4().hex}"
+        try:
+            copy = self._storage.create(self._path)
+        except BaseException:
+            self.give_up()
+            raise
+        self.sink = copy if self._upload is None else _Both(self._upload, copy)
 
     def made(self, bucket: int, rows: int, size: int) -> StagedFile:
         """What it became, once it is closed."""
@@ -242,10 +245,12 @@ class FileToStage:
 
     def give_up(self) -> None:
         """Let nothing be left of it."""
-        if self._upload is not None:
-            self._upload.give_up()
-        if self._path is not None:
-            self._storage.delete_file(self._path)
+        try:
+            if self._upload is not None:
+                self._upload.give_up()
+        finally:
+            if self._path is not None:
+                self._storage.delete_file(self._path)
 
 
 class _Both(io.RawIOBase):
@@ -267,8 +272,9 @@ class _Both(io.RawIOBase):
         return len(memoryview(content).cast("B"))
 
     def close(self) -> None:
-        for file in self._files:
-            file.close()
+        # Arrow's file would else be closed by its end, which lets no other thread run meanwhile.
+        with closing(self._files[1]):
+            self._files[0].close()
         super().close()
 
 
