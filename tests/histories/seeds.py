@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from random import Random
 
-COUNT = int(os.environ.get("HISTORIES", "10"))
+COUNT = int(os.environ.get("HISTORIES", "6"))
 
 
 def seeds(*failed: int, share: float = 1.0) -> list[int]:
