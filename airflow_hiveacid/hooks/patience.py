@@ -1,10 +1,10 @@
-"""How long sensors and triggers bear that the metastore does not answer, or that no ticket is good."""
+"""How long sensors and triggers bear that the metastore or the files cannot be reached."""
 
 import time
 from datetime import timedelta
 from typing import Any
 
-from airflow_hiveacid.errors import HiveAcidError, MetastoreError, StorageLoginFailed
+from airflow_hiveacid.errors import HiveAcidError, MetastoreError, StorageError
 
 PATIENCE = timedelta(minutes=10)
 
@@ -12,7 +12,7 @@ _AWAY_SINCE = "hiveacid_metastore_away_since"
 
 
 class Patience:
-    """Bears that the metastore is away or takes no ticket of ours, for a limited time.
+    """Bears that the metastore or a NameNode is away, or takes no ticket of ours, for a limited time.
 
     :param limit: For how long.
     :param store: Where to remember since when, for whoever comes after this process.
@@ -34,7 +34,7 @@ class Patience:
         :param error: What has happened.
         """
         now = time.time()
-        if isinstance(error, MetastoreError | StorageLoginFailed) and error.retryable:
+        if isinstance(error, MetastoreError | StorageError) and error.retryable:
             if not self._since and self._limit > 0:
                 self._remember(now)
             # Also where the clock was set back.

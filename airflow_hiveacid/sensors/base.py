@@ -45,8 +45,8 @@ class HiveAcidCompactionSensor(PatientSensor):
         was found of a table and needs the same type of compaction, which it compacts side by side;
         ``partition`` is each partition, and the XCom value is a list of dicts.
     :param metastore_conn_id: The metastore.
-    :param metastore_patience: How long the metastore may be away, or a ticket have ended: until then the
-        sensor warns and looks again, then the task fails. In mode ``reschedule`` it takes Airflow 3.3,
+    :param metastore_patience: How long the metastore or HDFS may be away, or a ticket have ended: until then
+        the sensor warns and looks again, then the task fails. In mode ``reschedule`` it takes Airflow 3.3,
         before which the task fails at once.
     :param deferrable: Wait in the triggerer instead of on a worker.
     """

@@ -48,8 +48,8 @@ class HiveAcidNewDataSensor(PatientSensor):
     :param consumer: The name of the consumer. (templated)
     :param after: The version after which a new consumer begins. (templated)
     :param metastore_conn_id: The metastore.
-    :param metastore_patience: How long the metastore may be away, or a ticket have ended: until then the
-        sensor warns and looks again, then the task fails. In mode ``reschedule`` it takes Airflow 3.3,
+    :param metastore_patience: How long the metastore or HDFS may be away, or a ticket have ended: until then
+        the sensor warns and looks again, then the task fails. In mode ``reschedule`` it takes Airflow 3.3,
         before which the task fails at once.
     :param deferrable: Wait in the triggerer instead of on a worker.
     """

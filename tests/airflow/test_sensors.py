@@ -29,6 +29,7 @@ from airflow_hiveacid.errors import (
     MetastoreUnreachable,
     NoTicket,
     StorageLoginFailed,
+    StorageUnreachable,
     UnsupportedMetastore,
 )
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
@@ -202,7 +203,7 @@ def test_a_short_absence_of_the_metastore_is_a_warning_and_a_long_one_a_failure(
         sensor.poke({})
 
 
-@pytest.mark.parametrize("error", [NoTicket, StorageLoginFailed])
+@pytest.mark.parametrize("error", [NoTicket, StorageLoginFailed, StorageUnreachable])
 def test_an_ended_ticket_is_borne_until_somebody_may_have_renewed_it(error, orders, monkeypatch):
     away = Away(monkeypatch)
     away.go(error)
