@@ -6,16 +6,15 @@ from pathlib import Path
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.foreground import until_ended
 from airflow_hiveacid.cli.target import METASTORE_VARIABLE
-
-VERSIONS = ("4.0.1", "3.1.3", "4.1.0", "4.2.0")
+from airflow_hiveacid.metastore.dev.releases import RELEASES
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:
     """Add the argument that says which metastore is started."""
     parser.add_argument(
         "--version",
-        choices=VERSIONS,
-        default=VERSIONS[0],
+        choices=RELEASES,
+        default=next(iter(RELEASES)),
         help="of the Hive Metastore, which is fetched once (default: %(default)s)",
     )
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
@@ -165,15 +165,11 @@ class CompactionQueue:
             about=ref.full_name,
             read=RequestAnswer.from_thrift,
         )
-        answer: RequestAnswer
         for pause in _PAUSES:
-            try:
-                answer = send()
-                return answer
-            except MetastoreTroubled:
-                time.sleep(random.uniform(0, pause))
-        answer = send()
-        return answer
+            with suppress(MetastoreTroubled):
+                return cast(RequestAnswer, send())
+            time.sleep(random.uniform(0, pause))
+        return cast(RequestAnswer, send())
 
     def claim(self, worker_id: str, pool: str | None = None) -> QueuedCompaction | None:
         """Take the oldest request of a pool, of whichever table; it cannot be given back.
