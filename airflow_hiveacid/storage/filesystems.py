@@ -21,6 +21,7 @@ from airflow_hiveacid.errors import (
     StorageLoginFailed,
     StorageUnreachable,
 )
+from airflow_hiveacid.storage.google import google_store
 from airflow_hiveacid.storage.hdfs import HdfsFileSystem, hdfs_of
 from airflow_hiveacid.storage.hdfs_login import LoginRefused
 
@@ -60,7 +61,7 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
             store = fs.S3FileSystem(endpoint_override=s3_endpoint(), retry_strategy=patient)
             return store, host + path
         if scheme == "gs":
-            return _google(), host + path
+            return google_store(), host + path
         if scheme in _AZURE and "@" in host:
             container, _, account = host.partition("@")
             azure = fs.AzureFileSystem(account_name=account.split(".")[0])
@@ -69,15 +70,6 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
         f"{location!r} is on a file system that is not supported.",
         remedy="Supported are file, hdfs, viewfs, s3, gs and abfs.",
     )
-
-
-def _google() -> fs.FileSystem:
-    """Google's store, or the emulator of it that the variable of Google's own tools names."""
-    emulator = os.environ.get("STORAGE_EMULATOR_HOST")
-    if emulator is None:
-        return fs.GcsFileSystem()
-    scheme, _, host = emulator.rpartition("://")
-    return fs.GcsFileSystem(anonymous=True, scheme=scheme or "http", endpoint_override=host)
 
 
 def s3_endpoint() -> str | None:

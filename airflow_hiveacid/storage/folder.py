@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.names import LARGEST_NOTE, UNFINISHED_PREFIX
 from airflow_hiveacid.errors import OutsideTable, StorageError
 from airflow_hiveacid.storage.filesystems import filesystem_of, in_our_words
-from airflow_hiveacid.storage.google_listing import with_directories
+from airflow_hiveacid.storage.google import with_directories
 from airflow_hiveacid.storage.hdfs import HdfsFileSystem
 from airflow_hiveacid.storage.object_file import ObjectFile
 from airflow_hiveacid.storage.uploads import Uploads

@@ -1,8 +1,18 @@
-"""Listings of Google's store, in which Arrow leaves out directories that hold something."""
+"""Google's store, as Arrow reaches it, which leaves directories out of listings that hold something."""
 
+import os
 from typing import Any
 
 from pyarrow import fs  # noqa: TID253
+
+
+def google_store() -> fs.FileSystem:
+    """Google's store, or the emulator of it that the variable of Google's own tools names."""
+    emulator = os.environ.get("STORAGE_EMULATOR_HOST")
+    if emulator is None:
+        return fs.GcsFileSystem()
+    scheme, _, host = emulator.rpartition("://")
+    return fs.GcsFileSystem(anonymous=True, scheme=scheme or "http", endpoint_override=host)
 
 
 def with_directories(found: list[Any], top: str, recursive: bool) -> list[Any]:
