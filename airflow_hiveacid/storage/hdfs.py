@@ -6,9 +6,8 @@ What is published rests on that. The others do not hold it: over WebHDFS a refus
 one that was done, and libhdfs, which Arrow would use and nobody packages, replaces the target.
 Spark reads and writes by Hadoop's own client, in its JVM.
 
-The client waits for a NameNode that restarts, or for another one that takes over, as long as
-``dfs.client.failover.*`` of hdfs-site.xml say, but for the call that it was killed in. That is
-repeated here, safe mode waited for, and a small file that the client cannot go on with written again.
+Calls are repeated while a NameNode starts (``hdfs_calls.py``), and a small file that the client cannot
+go on with is written again.
 
 Where HDFS asks for Kerberos, each new connection looks for a delegation token, then for a ticket.
 """
@@ -16,43 +15,21 @@ Where HDFS asks for Kerberos, each new connection looks for a delegation token, 
 import errno
 import io
 import os
-import re
 import time
-from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, cast
 
 from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.storage.hdfs_login import as_in_token, login_refused, who
-
-T = TypeVar("T")
-
-# How long a NameNode may be in safe mode, and how often it is asked meanwhile.
-PATIENCE_SECONDS = 120.0
-_PAUSE_SECONDS = 0.5
+from airflow_hiveacid.storage.hdfs_calls import PATIENCE_SECONDS, NotYet, ask, once
+from airflow_hiveacid.storage.hdfs_login import as_in_token, who
 
 _READ_AHEAD = 64 << 10
 _WRITE_BUFFER = 1 << 20
 _COPY_BLOCK = 8 << 20
 # What is written of a file is kept so long, to be written once more.
 _KEPT = 8 << 20
-
-_EXCEPTION = re.compile(r'(?:Fatal)?RPCError\("(?:\w+[.$])*(?P<name>\w+)", "(?P<text>.*)"\)', re.S)
-_NUMBER = re.compile(r"\(os error (\d+)\)")
-_PASSES = frozenset({"SafeModeException", "RetriableException"})
-_ERRNO = {
-    "AccessControlException": errno.EACCES,
-    "AuthorizationException": errno.EACCES,
-    "NSQuotaExceededException": errno.EDQUOT,
-    "DSQuotaExceededException": errno.EDQUOT,
-    "QuotaByStorageTypeExceededException": errno.EDQUOT,
-    "FileAlreadyExistsException": errno.EEXIST,
-    "ParentNotDirectoryException": errno.ENOTDIR,
-    "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
-    "InvalidPathException": errno.EINVAL,
-}
 
 
 def hdfs_of(url: str, folder: str) -> "HdfsFileSystem":
@@ -111,7 +88,7 @@ class HdfsFileSystem:
 
     def open_input_file(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
-        return cast(BinaryIO, io.BufferedReader(_Input(_ask(self._client.read, path)), _READ_AHEAD))
+        return cast(BinaryIO, io.BufferedReader(_Input(ask(self._client.read, path)), _READ_AHEAD))
 
     def open_output_stream(self, path: str) -> BinaryIO:
         """Create a file; never one that exists."""
@@ -133,7 +110,7 @@ class HdfsFileSystem:
             missing.append(path)
             path = path.rpartition("/")[0]
         for directory in reversed(missing):
-            _ask(self._client.mkdirs, directory, self._mode & 0o1777, False)
+            ask(self._client.mkdirs, directory, self._mode & 0o1777, False)
 
     def move(self, source: str, target: str) -> None:
         """Rename a file or a directory; never onto something that exists."""
@@ -151,15 +128,15 @@ class HdfsFileSystem:
 
     def delete_file(self, path: str) -> None:
         """Delete a file, and not into the trash."""
-        _ask(self._client.delete, path, False)
+        ask(self._client.delete, path, False)
 
     def delete_dir(self, path: str) -> None:
         """Delete a directory with all that is in it, and not into the trash."""
-        _ask(self._client.delete, path, True)
+        ask(self._client.delete, path, True)
 
     def _create(self, path: str, *, overwrite: bool) -> BinaryIO:
         output = _Output(self._client, path, self._mode & 0o666, overwrite=overwrite)
-        return cast(BinaryIO, io.BufferedWriter(output, _WRITE_BUFFER))
+        return cast(BinaryIO, _Collected(output, _WRITE_BUFFER))
 
     @cached_property
     def _mode(self) -> int:
@@ -167,7 +144,7 @@ class HdfsFileSystem:
         folder = self._folder.rstrip("/")
         while folder and not self._is_directory(folder):
             folder = folder.rpartition("/")[0]
-        acl = _ask(self._acl_of, folder or "/")
+        acl = ask(self._acl_of, folder or "/")
         if acl is None:
             return int(self._status(folder or "/").permission)
         if any(entry.scope == "default" for entry in acl.entries):
@@ -193,14 +170,14 @@ class HdfsFileSystem:
 
         def rename() -> None:
             try:
-                _once(self._client.rename, source, target, overwrite)
+                once(self._client.rename, source, target, overwrite)
             except OSError:
                 # Asked again because an answer was lost, by the client or here, the source is
                 # missing, or the target is there, although the rename was done.
                 if not self._is(target, before) or self._is(source, before):
                     raise
 
-        _ask(rename)
+        ask(rename)
 
     def _is(self, path: str, identity: tuple[object, ...]) -> bool:
         try:
@@ -215,14 +192,14 @@ class HdfsFileSystem:
             return False
 
     def _status(self, path: str) -> Any:
-        return _ask(self._client.get_file_info, path)
+        return ask(self._client.get_file_info, path)
 
     def _list(self, wanted: "fs.FileSelector") -> list["fs.FileInfo"]:
         found, folders = [], [wanted.base_dir.rstrip("/") or "/"]
         while folders:
             folder = folders.pop()
             try:
-                entries = _ask(lambda: list(self._client.list_status(folder, False)))  # noqa: B023
+                entries = ask(lambda: list(self._client.list_status(folder, False)))  # noqa: B023
             except FileNotFoundError:
                 if wanted.allow_not_found:
                     continue  # Somebody has removed it meanwhile.
@@ -265,7 +242,7 @@ class _Input(io.RawIOBase):
         size = min(len(buffer), self._length - self._position)
         if size <= 0:
             return 0
-        data = _ask(self._reader.read_range, self._position, size)
+        data = ask(self._reader.read_range, self._position, size)
         if len(data) != size:
             raise OSError(errno.EIO, f"{size} bytes were asked for and {len(data)} came")
         buffer[:size] = data
@@ -311,6 +288,9 @@ class _Output(io.RawIOBase):
             super().close()
             self._patiently("close")
 
+    def __del__(self) -> None:
+        """What nobody has closed is no file: Python would close it, in any thread, and wait for HDFS."""
+
     def _create(self, *, overwrite: bool) -> Any:
         from hdfs_native import WriteOptions
 
@@ -318,10 +298,10 @@ class _Output(io.RawIOBase):
             permission=self._permission, overwrite=overwrite, create_parent=False
         )
         try:
-            return _once(self._client.create, self._path, options)
-        except _NotYet as away:
+            return once(self._client.create, self._path, options)
+        except NotYet as away:
             try:
-                return _ask(self._client.create, self._path, options)
+                return ask(self._client.create, self._path, options)
             except FileExistsError:
                 raise away from None  # It may be ours, the answer lost; nobody knows.
 
@@ -331,14 +311,21 @@ class _Output(io.RawIOBase):
         while True:
             try:
                 for name, given in calls:
-                    _once(getattr(self._writer, name), *given)
+                    once(getattr(self._writer, name), *given)
                 return
-            except _NotYet:
+            except NotYet:
                 if self._kept is None or time.monotonic() > give_up:
                     raise
                 calls = [("write", (bytes(self._kept),)), (method, arguments)]
             # Nobody else has it: the name was free.
             self._writer = self._create(overwrite=True)
+
+
+class _Collected(io.BufferedWriter):
+    """Collects what is written to an ``_Output``."""
+
+    def __del__(self) -> None:
+        """See ``_Output``."""
 
 
 def _info(status: Any, path: str) -> "fs.FileInfo":
@@ -351,50 +338,3 @@ def _info(status: Any, path: str) -> "fs.FileInfo":
 def _identity(status: Any) -> tuple[object, ...]:
     """What stays the same of something that is renamed, and hardly ever is of anything else."""
     return status.isdir, status.length, status.modification_time, status.owner, status.permission
-
-
-class _NotYet(ConnectionError):
-    """The NameNode has gone before it answered, or only just started: it can be asked again."""
-
-
-def _ask(call: Callable[..., T], *arguments: object) -> T:
-    """Ask the NameNode what may be asked twice, again while it goes, comes or is in safe mode."""
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            return _once(call, *arguments)
-        except _NotYet:
-            if time.monotonic() > give_up:
-                raise
-        time.sleep(_PAUSE_SECONDS)
-
-
-def _once(call: Callable[..., T], *arguments: object) -> T:
-    try:
-        return call(*arguments)
-    except (OSError, RuntimeError) as error:
-        raise _in_words(error) from error
-
-
-def _in_words(error: OSError | RuntimeError) -> OSError:
-    """The client's errors as those of the system, with their numbers."""
-    text = str(error)
-    if isinstance(error, RuntimeError):
-        if match := _EXCEPTION.search(text):
-            said = match["text"].replace('\\"', '"').split("\\n")[0]
-            said = f"{match['name']}: {said}"
-            if match["name"] in _PASSES:
-                return _NotYet(errno.EIO, said)
-            number = _ERRNO.get(match["name"], errno.EIO)
-            return login_refused(said) or OSError(number, said)
-        return login_refused(text) or OSError(errno.EIO, text)
-    if isinstance(error, FileExistsError):
-        return FileExistsError(errno.EEXIST, "exists already")
-    if isinstance(error, FileNotFoundError):
-        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    if isinstance(error, IsADirectoryError):
-        return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if told := _NUMBER.search(text):
-        return OSError(int(told[1]), text)
-    cut = "RPC listener disconnected" in text
-    return _NotYet(errno.ECONNABORTED, text) if cut else error

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.errors import StorageUnreachable
-from airflow_hiveacid.storage import hdfs
+from airflow_hiveacid.storage import hdfs_calls
 from airflow_hiveacid.storage.filesystems import in_our_words
 from airflow_hiveacid.storage.hdfs import HdfsFileSystem
 
@@ -121,11 +121,23 @@ def test_of_a_large_file_nobody_keeps_all_so_that_it_is_an_error() -> None:
     assert busy.calls.count("create") == 1
 
 
+@pytest.mark.parametrize("content", [b"", SMALL], ids=["empty", "small"])
+def test_a_file_that_nobody_has_closed_is_left_alone(content: bytes) -> None:
+    busy = Busy(set())
+    sink = HdfsFileSystem(busy, "/t").open_output_stream("/t/f")
+    sink.write(content)
+    sink.write(b"in the buffer")
+    before = list(busy.calls)
+    del sink
+    assert busy.calls == before
+    assert busy.files == {"/t/f": b""}
+
+
 @pytest.mark.parametrize("said", ["Connection refused (os error 111)", CUT])
 def test_a_namenode_that_is_away_is_worth_another_try(
     said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hdfs, "PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr(hdfs_calls, "PATIENCE_SECONDS", -1.0)
 
     def refuse(*_: Any) -> Any:
         raise OSError(said)

@@ -1,0 +1,93 @@
+"""Calls of HDFS: its errors as those of the system, and what is asked again because it will pass.
+
+The client waits for a NameNode that restarts, or for another one that takes over, as long as
+``dfs.client.failover.*`` of hdfs-site.xml say, but for the call that it was killed in. That is
+repeated here, and safe mode waited for.
+"""
+
+import errno
+import os
+import re
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from airflow_hiveacid.storage.hdfs_login import login_refused
+
+T = TypeVar("T")
+
+# How long a NameNode may be in safe mode, and how often it is asked meanwhile.
+PATIENCE_SECONDS = 120.0
+_PAUSE_SECONDS = 0.5
+
+_EXCEPTION = re.compile(r'(?:Fatal)?RPCError\("(?:\w+[.$])*(?P<name>\w+)", "(?P<text>.*)"\)', re.S)
+_NUMBER = re.compile(r"\(os error (\d+)\)")
+_PASSES = frozenset({"SafeModeException", "RetriableException"})
+_ERRNO = {
+    "AccessControlException": errno.EACCES,
+    "AuthorizationException": errno.EACCES,
+    "NSQuotaExceededException": errno.EDQUOT,
+    "DSQuotaExceededException": errno.EDQUOT,
+    "QuotaByStorageTypeExceededException": errno.EDQUOT,
+    "FileAlreadyExistsException": errno.EEXIST,
+    "ParentNotDirectoryException": errno.ENOTDIR,
+    "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
+    "InvalidPathException": errno.EINVAL,
+}
+
+
+class NotYet(ConnectionError):
+    """The NameNode has gone before it answered, or only just started: it can be asked again."""
+
+
+def ask(call: Callable[..., T], *arguments: object) -> T:
+    """Ask the NameNode what may be asked twice, again while it goes, comes or is in safe mode.
+
+    Args:
+        call: A method of the client.
+        arguments: What it is given.
+    """
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return once(call, *arguments)
+        except NotYet:
+            if time.monotonic() > give_up:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
+def once(call: Callable[..., T], *arguments: object) -> T:
+    """Ask the NameNode once what may not be asked twice just so; see ``ask``.
+
+    Raises:
+        NotYet: It may have been done or not, and can be asked again.
+    """
+    try:
+        return call(*arguments)
+    except (OSError, RuntimeError) as error:
+        raise _in_words(error) from error
+
+
+def _in_words(error: OSError | RuntimeError) -> OSError:
+    """The client's errors as those of the system, with their numbers."""
+    text = str(error)
+    if isinstance(error, RuntimeError):
+        if match := _EXCEPTION.search(text):
+            said = match["text"].replace('\\"', '"').split("\\n")[0]
+            said = f"{match['name']}: {said}"
+            if match["name"] in _PASSES:
+                return NotYet(errno.EIO, said)
+            number = _ERRNO.get(match["name"], errno.EIO)
+            return login_refused(said) or OSError(number, said)
+        return login_refused(text) or OSError(errno.EIO, text)
+    if isinstance(error, FileExistsError):
+        return FileExistsError(errno.EEXIST, "exists already")
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if isinstance(error, IsADirectoryError):
+        return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if told := _NUMBER.search(text):
+        return OSError(int(told[1]), text)
+    cut = "RPC listener disconnected" in text
+    return NotYet(errno.ECONNABORTED, text) if cut else error
