@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.errors import (
-    AlreadyCompacting,
-    CommitUncertain,
-)
+from airflow_hiveacid.errors import AlreadyCompacting, CommitUncertain, MetastoreError
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
@@ -206,6 +204,37 @@ def test_a_question_that_never_arrives_has_the_compaction_begin_again(
     began = 1 if call == "open_txns" else 2
     assert states(queue, table) == ["failed", "ready for cleaning"][-began:]
     assert client.show_locks() == []
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("open_txns", "compact2", "find_next_compact2", "lock", "get_latest_txnid_in_conflict"),
+        *("get_open_txns", "get_valid_write_ids"),
+    ],
+)
+def test_whatever_step_fails_nothing_is_left_that_is_in_the_way(
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    table: TableRef,
+    begin: Callable[..., CompactionTransaction],
+    call: str,
+) -> None:
+    before = open_txns(client)
+    proxy = Proxy(hms, call, arrives=False, harm=Harm.FAIL, times=1000)
+    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    with (
+        far,
+        pytest.raises(MetastoreError, match=call),
+        CompactionTransaction(far, table, DAY, CompactionType.REBALANCE),
+    ):
+        pass
+    proxy.close()
+    assert open_txns(client) == before
+    assert client.show_locks() == []
+    with begin() as again:
+        finish(again)
 
 
 @only_hms4

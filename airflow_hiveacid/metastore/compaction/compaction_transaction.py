@@ -143,12 +143,7 @@ class CompactionTransaction(LiveTransaction):
         if self._state is not State.NEW:
             raise RuntimeError("A compaction can be entered only once; describe a new one.")
         try:
-            try:
-                self._begin()
-            except AnswerLost as lost:
-                if self._claimed is not None and self._waiting is not None:
-                    raise  # What others have asked for can be claimed once only.
-                self._begin_again(lost)
+            self._begin()
         except SnapshotMoved as moved:
             # Of requests that fail Hive's initiator takes it that the next one will fail, too.
             self.refuse(str(moved))
@@ -220,6 +215,23 @@ class CompactionTransaction(LiveTransaction):
         self.abort(reason)
 
     def _begin(self) -> None:
+        """Take all steps, and once more from the first one when an answer gets lost.
+
+        Where it is the transaction that is not known, it stays open until it times out: it cannot be
+        told from those in which the same run compacts other partitions.
+        """
+        try:
+            self._take_steps()
+        except AnswerLost as lost:
+            if self._claimed is not None and self._waiting is not None:
+                raise  # What others have asked for can be claimed once only.
+            self.abort(f"an answer got lost: {lost.what}")
+            self._phases.note(f"Beginning again: {lost.what}")
+            self._state, self._claimed = State.NEW, None
+            self._take_steps()
+
+    def _take_steps(self) -> None:
+        """Open a transaction, get a request into our hands, lock, and take the snapshot."""
         started = time.monotonic()
         with self._phases(Phase.OPEN, "a transaction"):
             if self._waiting is None:
@@ -243,17 +255,6 @@ class CompactionTransaction(LiveTransaction):
                 )
             self.snapshot = Snapshot.take(self._client, [self.ref], self.txn_id)
             self.write_ids = CompactorWriteIdList.of(self.snapshot.write_ids[self.ref.full_name])
-
-    def _begin_again(self, lost: AnswerLost) -> None:
-        """Give up what was begun, and begin anew, when nobody knows how far it came.
-
-        Where it is the transaction that is not known, it stays open until it times out: it cannot be
-        told from those in which the same run compacts other partitions.
-        """
-        self.abort(f"an answer got lost: {lost.what}")
-        self._phases.note(f"Beginning again: {lost.what}")
-        self._state, self._claimed = State.NEW, None
-        self._begin()
 
     def _check_others(self) -> None:
         for other in self._queue.live(self.ref, self.partition):
