@@ -25,7 +25,7 @@ from airflow_hiveacid.jobs.metastore_options import KERBEROS
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import AnyReport, report_type
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.delegation import new_token
+from airflow_hiveacid.metastore.delegation import cancel_token, new_token
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _LOOKS_BEFORE_LOST = 5
 _SECONDS_TO_APPEAR = 60
 _SECONDS_TO_END = 20
+# What spark-submit has asked for may be done after it has died.
+_SECONDS_TO_BE_SURE = 30
 # Spark hides what is in variables with such names. No connection's token has this one.
 _DRIVER_TOKEN = "HIVEACID_DELEGATION_TOKEN"
 
@@ -222,7 +224,25 @@ class ClusterRun:
         self, job: Job, report: str, options: Mapping[str, Any], env_vars: Mapping[str, str]
     ) -> Application:
         known = {application.id for application in self._applications.find(self.tag)}
-        job, secrets = _for_driver(job)
+        assert job.metastore is not None
+        of_driver, secrets = _for_driver(job)
+        try:
+            self._run_spark_submit(of_driver, report, secrets, options, env_vars)
+        except Exception:
+            token = secrets.get(_DRIVER_TOKEN)
+            if token is not None and self._has_begun_nothing(known):
+                cancel_token(job.metastore, token)
+            raise
+        return self._appeared(known)
+
+    def _run_spark_submit(
+        self,
+        job: Job,
+        report: str,
+        secrets: Mapping[str, str],
+        options: Mapping[str, Any],
+        env_vars: Mapping[str, str],
+    ) -> None:
         with tempfile.TemporaryDirectory(prefix="hiveacid-") as folder:
             file = self._properties_file(
                 secrets, options["properties_file"], env_vars, Path(folder)
@@ -238,7 +258,26 @@ class ClusterRun:
                 options={**options, "conf": tagged, "properties_file": file},
             )
             self._submission.run()
-        return self._appeared(known)
+
+    def _has_begun_nothing(self, known: set[str]) -> bool:
+        """Whether it is sure that no driver runs, or will, after a submission that has failed.
+
+        :param known: The ids of the applications that there were before.
+        """
+        if self._submission is None:
+            return True
+        self._log.info(
+            "Looking for %d s whether a driver starts all the same.", _SECONDS_TO_BE_SURE
+        )
+        deadline = time.monotonic() + _SECONDS_TO_BE_SURE
+        try:
+            while not (new := self._new(known)):
+                if time.monotonic() > deadline:
+                    return True
+                time.sleep(1)
+        except ClusterUnreachable:
+            return False
+        return all(application.state.ended for application in new)
 
     def _appeared(self, known: set[str]) -> Application:
         """Wait for the application that was just submitted.
@@ -248,8 +287,7 @@ class ClusterRun:
         """
         deadline = time.monotonic() + _SECONDS_TO_APPEAR
         while True:
-            new = [app for app in self._applications.find(self.tag) if app.id not in known]
-            if new:
+            if new := self._new(known):
                 return new[-1]
             if time.monotonic() > deadline:
                 raise ClusterUnreachable(
@@ -257,6 +295,9 @@ class ClusterRun:
                     " not show it."
                 )
             time.sleep(1)
+
+    def _new(self, known: set[str]) -> list[Application]:
+        return [app for app in self._applications.find(self.tag) if app.id not in known]
 
     def _properties_file(
         self,

@@ -1,9 +1,9 @@
 """Delegation tokens: what stands for a ticket in the driver of a cluster, where there is none.
 
-The submitter gets one, and the driver gets another one in time, again and again, and cancels all of
-them in the end. It does not renew them: Hive Metastore 3.1 tells the new end of a token that is renewed,
-and lets it expire at the old one. A driver that is killed leaves its token to the metastore, which
-forgets it after a day unless it is set up otherwise.
+The submitter gets one, and cancels it when no driver comes to be. The driver gets another one in time,
+again and again, and cancels all of them in the end. It does not renew them: Hive Metastore 3.1 tells the
+new end of a token that is renewed, and lets it expire at the old one. A driver that is killed leaves its
+token to the metastore, which forgets it after a day unless it is set up otherwise.
 """
 
 import logging
@@ -24,11 +24,26 @@ log = logging.getLogger(__name__)
 _RETRY_SECONDS = 5.0
 # Whatever the metastore says, there is a pause between two tokens, and one that a thread can wait.
 _SHORTEST, _LONGEST = 0.1, 86400.0
+_LEFT = "The delegation token is left to the metastore: %s"
 
 
 def new_token(client: MetastoreClient) -> str:
     """Get a delegation token for whoever calls."""
     return str(client.call(idl_tokens.get_delegation_token, client.user, client.user))
+
+
+def cancel_token(options: MetastoreOptions, token: str) -> None:
+    """Cancel a delegation token that nobody has; the metastore forgets what cannot be cancelled.
+
+    Args:
+        options: How the metastore is reached.
+        token: The token.
+    """
+    try:
+        with MetastoreClient(options) as client:
+            client.call(idl_tokens.cancel_delegation_token, token)
+    except MetastoreError as failure:
+        log.warning(_LEFT, failure)
 
 
 class TokenKeeper:
@@ -73,7 +88,7 @@ class TokenKeeper:
                 for token in self._tokens:
                     self._client.call(idl_tokens.cancel_delegation_token, token)
         except MetastoreError as failure:
-            log.warning("The delegation token is left to the metastore: %s", failure)
+            log.warning(_LEFT, failure)
 
     def _keep(self) -> None:
         with self._client:

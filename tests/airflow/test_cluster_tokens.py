@@ -1,0 +1,137 @@
+"""The delegation token of a driver in the cluster: cancelled when there is no driver, and only then."""
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_hiveacid.cluster import cluster_run
+from airflow_hiveacid.cluster.applications import application_tag
+from airflow_hiveacid.jobs.run_token import marked_token
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.delegation import new_token
+from airflow_hiveacid.metastore.sasl.channel import Protection
+from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
+from airflow_hiveacid.metastore.thrift import transport
+from airflow_hiveacid.metastore.thrift.idl_tokens import MetaException
+from tests.airflow.cluster_task import deferred_by, delete
+from tests.fakes.metastore import FakeMetastore
+from tests.fakes.sasl import SaslFront
+from tests.fakes.spark_cluster import SparkCluster
+from tests.fakes.tokens import Tokens
+
+Context = dict[str, Any]
+
+
+@pytest.fixture
+def hms4(tmp_path: Path) -> Iterator[FakeMetastore]:
+    with FakeMetastore("4.0.1", directory=tmp_path) as metastore:
+        yield metastore
+
+
+@pytest.fixture
+def tokens(
+    cluster: SparkCluster, hms4: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Tokens]:
+    """Those of a metastore that asks who calls. In the place of a ticket, the worker has one, too."""
+    with MetastoreClient(replace(hms4.options, user="alice")) as client:
+        ticket = DelegationToken.parse(new_token(client))
+    hms4.tokens.given = 0
+    front = SaslFront(hms4.uri, hms4.tokens.password, Protection.INTEGRITY)
+    host, port = front.uri.removeprefix("thrift://").split(":")
+    connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+    connection["extra"] = {"auth_mechanism": "GSSAPI"}
+    monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
+    monkeypatch.setattr(transport, "_mechanism", lambda end, _: ticket.mechanism(str(end)))
+    yield hms4.tokens
+    front.close()
+
+
+@pytest.fixture
+def fails(context: Context) -> Callable[..., None]:
+    def fails(match: str = "spark-submit has failed", **options: Any) -> None:
+        with pytest.raises(AirflowException, match=match):
+            delete(deferrable=False, **options).execute(context)
+
+    return fails
+
+
+def test_a_driver_that_runs_keeps_its_token(cluster, context, tokens):
+    deferred_by(delete(deferrable=True), context)
+    (application,) = cluster.applications
+    assert cluster.seen(application).environment["HIVEACID_DELEGATION_TOKEN"]
+    assert (tokens.given, tokens.cancelled) == (1, 0)
+
+
+@pytest.mark.parametrize("metastore", ["answers", "refuses"])
+def test_a_token_that_no_driver_gets_is_cancelled(cluster, tokens, fails, monkeypatch, metastore):
+    monkeypatch.setattr(cluster_run, "_SECONDS_TO_BE_SURE", 0)
+    cluster.submitter_will("die")
+
+    def refuse(_: str) -> None:
+        raise MetaException("not now")
+
+    if metastore == "refuses":
+        tokens.cancel_delegation_token = refuse
+    fails("Error code is: -9")
+    assert tokens.cancelled == (metastore == "answers")
+
+
+def test_nobody_is_waited_for_where_nothing_was_submitted(cluster, context, tokens):
+    missing = delete(deferrable=False, properties_file="/nowhere/spark.properties")
+    with pytest.raises(FileNotFoundError):
+        missing.execute(context)
+    assert (tokens.given, tokens.cancelled) == (1, 1)
+
+
+def test_a_driver_that_a_dead_submitter_has_started_keeps_its_token(cluster, tokens, fails):
+    cluster.submitter_will("die afterwards")
+    fails("Error code is: -9")
+    assert tokens.cancelled == 0
+
+
+def test_a_driver_that_starts_late_keeps_its_token(cluster, tokens, fails):
+    cluster.submitter_will("die")
+    tag = application_tag(marked_token("d/r/t/-1", ["shop.orders"]))
+
+    def start_late():
+        cluster.until(lambda: tokens.given)
+        looks = cluster.kubernetes.lists
+        cluster.until(lambda: cluster.kubernetes.lists > looks)
+        cluster.kubernetes.run(cluster.kubernetes.submit(tag))
+
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(start_late)
+        fails("Error code is: -9")
+        starting.result()
+    assert tokens.cancelled == 0
+
+
+def test_what_nobody_can_see_may_run(cluster, tokens, fails):
+    cluster.submitter_will("die")
+
+    def steps():
+        cluster.until(lambda: tokens.given)
+        cluster.kubernetes.refused["pods"] = 503
+
+    with cluster.meanwhile(steps):
+        fails("Error code is: -9")
+    assert tokens.cancelled == 0
+
+
+def test_the_token_of_an_application_that_has_ended_at_once_is_cancelled(cluster, context, tokens):
+    cluster.submitter_will("hang afterwards")
+    operator = delete(deferrable=False)
+
+    def steps():
+        cluster.kubernetes.end(cluster.appears(), exit_code=1)
+        operator.on_kill()
+
+    with cluster.meanwhile(steps), pytest.raises(AirflowException):
+        operator.execute(context)
+    assert (tokens.given, tokens.cancelled) == (1, 1)
