@@ -65,9 +65,9 @@ quickstart: $(RUNNABLE) ## Real metastore, demo table; Airflow merges, compacts,
 playground: $(RUNNABLE) ## Metastore, Airflow and four tables at work until Ctrl-C (FRESH=1: anew)
 	@$(RUN) hiveacid demo --folder build/playground $(if $(FRESH),--fresh)
 
-test: setup ## Run all tests
+test: setup ## Run all tests, of the long ones a sample of their cases (CASES=all: all)
 	@# In the order of the folders: else the files with few tests come last, which are the longest.
-	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(RUN) CASES=$(or $(CASES),sample) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: setup ## Run the tests that need no Java, in a minute
 	@$(RUN) python -m pytest -m '$(UNIT)' --numprocesses $(WORKERS) --dist worksteal

@@ -14,11 +14,13 @@ from hypothesis import settings
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.distribution import cache_folder
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.answers import TxnState
 from tests import java_archive
 from tests.fakes.metastore import FakeMetastore
 from tests.google_store import BUCKET, google_store
 from tests.hadoop.hdfs import Hdfs
 from tests.s3.store import S3Store
+from tests.samples import ONLY_SAMPLES, left_out
 from tests.versions import REAL
 
 if TYPE_CHECKING:
@@ -71,6 +73,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if item.get_closest_marker("metastores")]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
+    if ONLY_SAMPLES:
+        others = left_out(items)
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
     # The longest file comes first: in the end one of two workers would wait for it.
     items.sort(key=lambda item: "histories" not in item.path.parts)
     for item in items:
@@ -119,9 +125,22 @@ def java_only_with_the_mark(
         monkeypatch.setenv("JAVA_HOME", str(java_that_starts_nothing))
 
 
+# Those that tests of several files use, as long as they run.
+_SHARED: list[EmbeddedMetastore | FakeMetastore] = []
+
+
 def _metastore(version: str, factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
     with EmbeddedMetastore(version, directory=factory.mktemp(_METASTORES[version])) as metastore:
+        _SHARED.append(metastore)
         yield metastore
+        _SHARED.remove(metastore)
+
+
+def _fake(version: str, factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
+    with FakeMetastore(version, directory=factory.mktemp("fake")) as metastore:
+        _SHARED.append(metastore)
+        yield metastore
+        _SHARED.remove(metastore)
 
 
 @pytest.fixture(scope="session")
@@ -146,14 +165,12 @@ def hms42(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastor
 
 @pytest.fixture(scope="session")
 def fake4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
-    with FakeMetastore("4.0.1", directory=tmp_path_factory.mktemp("fake4")) as metastore:
-        yield metastore
+    yield from _fake("4.0.1", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def fake3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
-    with FakeMetastore("3.1.3", directory=tmp_path_factory.mktemp("fake3")) as metastore:
-        yield metastore
+    yield from _fake("3.1.3", tmp_path_factory)
 
 
 @pytest.fixture(scope="session", params=REAL)
@@ -211,6 +228,22 @@ def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def gcs_folder(gcs: str, tmp_path: Path) -> str:
     """The location of a folder of the test's own, which is not there yet."""
     return f"{gcs}{tmp_path}"
+
+
+def _contents(metastore: EmbeddedMetastore | FakeMetastore) -> tuple[list[Any], ...]:
+    with MetastoreClient(metastore.options) as client:
+        databases, locks = client.get_databases(), client.show_locks()
+        open_txns = [txn for txn in client.get_open_txns_info() if txn.state is TxnState.OPEN]
+    return databases, locks, open_txns
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a file that leaves in a shared metastore what tests of other files may find there."""
+    before = {metastore.uri: _contents(metastore) for metastore in _SHARED}
+    yield
+    for metastore in _SHARED:
+        assert _contents(metastore) == before.get(metastore.uri, (["default"], [], [])), metastore
 
 
 @pytest.fixture

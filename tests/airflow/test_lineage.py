@@ -55,7 +55,8 @@ def metastore(fake4):
         client.create_table(HiveTable.new(TableRef.parse(TARGET), orders, partition_keys=days))
         changes = [HiveColumn("id", "bigint"), HiveColumn("amount", "decimal(10,2)")]
         client.create_table(HiveTable.new(TableRef.parse("lineage.changes"), changes))
-    return fake4.options
+        yield fake4.options
+        client.drop_database("lineage", cascade=True)
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ def shop(hms4, spark):
         client.drop_database("dag_shop", cascade=True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("dag", "number"), [("automatic_compaction", 0), ("event_driven_compaction", 1)]
 )

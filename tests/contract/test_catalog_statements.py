@@ -64,6 +64,7 @@ def version(client: MetastoreClient, ref: TableRef) -> int:
     return Snapshot.take(client, [ref]).write_ids[ref.full_name].high_watermark
 
 
+@pytest.mark.sampled(1)
 @REAL_AND_FAKE
 def test_a_table_with_another_name_keeps_all_that_it_is(client, database) -> None:
     old, new = TableRef(database, "orders"), TableRef(database, "sold")
@@ -212,6 +213,7 @@ def test_another_try_finds_its_database_and_columns(client, database) -> None:
     run(client, f"DROP DATABASE {database}_2 CASCADE")
 
 
+@pytest.mark.sampled(1)
 @REAL_AND_FAKE
 def test_columns_and_properties_change_and_others_stay(client, database) -> None:
     ref = TableRef(database, "t")

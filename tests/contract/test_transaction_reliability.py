@@ -54,6 +54,7 @@ def is_committed(client: MetastoreClient, transaction: Transaction) -> bool:
     return became is Outcome.COMMITTED
 
 
+@pytest.mark.sampled(1)
 def test_heartbeats_keep_a_transaction_alive_that_outlasts_others(
     client: MetastoreClient, eventually: Callable[..., None]
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_metastore_killed_in_the_middle_of_the_work_is_no_matter(
     assert is_committed(client, transaction)
 
 
+@pytest.mark.sampled(1)
 def test_a_metastore_that_stays_away_leaves_the_commit_unsettled(
     hms: EmbeddedMetastore, client: MetastoreClient
 ) -> None:

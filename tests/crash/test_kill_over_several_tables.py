@@ -61,6 +61,7 @@ def metastore(request, spark, tmp_path_factory):
         client.drop_database(CUSTOMERS.database, cascade=True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("metastore", "fault"), CASES, indirect=["metastore"])
 def test_after_a_kill_both_tables_are_old_or_both_new_and_one_retry_completes_it(
     metastore, fault, spark, tmp_path

@@ -33,6 +33,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("hms", "fault"), CASES, indirect=["hms"])
 def test_a_killed_compaction_changes_nothing_and_the_next_run_completes_it(
     hms, fault, spark, client, database, tmp_path

@@ -65,6 +65,7 @@ def check_all(case: Case) -> None:
         assert changes(case, then, later) == wanted, (then, later)
 
 
+@pytest.mark.sampled(1)
 @ALL
 def test_every_step_is_told(told: Case) -> None:
     check_all(told)
@@ -106,6 +107,7 @@ def test_compactions_change_nothing(told: Case) -> None:
         changes(told, 5, 6)
 
 
+@pytest.mark.sampled(1)
 @ALL
 def test_an_overwrite_deletes_what_was_there(told: Case) -> None:
     told.change(lambda table: table.overwrite(told.frame(A, C)))

@@ -122,6 +122,7 @@ def test_only_what_is_below_the_smallest_open_write_id_is_compacted(busy):
     assert busy.rows() == [*LEFT, (5, "e", "x")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_", ["minor", "major"])
 def test_writers_do_not_wait_for_a_compaction_and_lose_nothing_by_it(busy, type_):
     def write():
@@ -194,6 +195,7 @@ def test_buckets_stay_what_they_are(make):
     assert case.problems() == []
 
 
+@pytest.mark.sampled(1)
 def test_the_policy_compacts_what_needs_it_and_says_why(make):
     case = make(keys={"p": "string"})
     for number in range(12):

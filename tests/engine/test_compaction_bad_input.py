@@ -96,6 +96,7 @@ def test_a_partition_that_cannot_be_compacted_stays_as_it_is(
     assert left_behind(busy.client) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("phase", [Phase.WRITE, Phase.REGISTER, Phase.PUBLISH, Phase.COMMIT])
 def test_a_full_disk_leaves_nothing_behind(busy: Case, phase: Phase) -> None:
     def full() -> None:

@@ -124,6 +124,7 @@ def copy(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path):
 YOUNGEST = {snapshot.table: snapshot for snapshot in golden_snapshots(TableKind.FULL_ACID)}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("copy", YOUNGEST.values(), ids=str, indirect=True)
 def test_tables_of_real_engines_keep_their_rows_and_row_ids(copy: GoldenCopy) -> None:
     expected = sorted(copy.snapshot.rows, key=str)

@@ -242,6 +242,7 @@ def test_the_way_by_spark_is_proved_too(case: Case, monkeypatch: Patch) -> None:
     assert case.rows() == ROWS
 
 
+@pytest.mark.sampled(1)
 @HIVE4
 @pytest.mark.parametrize("form", [StorageFormat.ORC, StorageFormat.PARQUET, StorageFormat.TEXTFILE])
 def test_rows_without_row_ids_are_counted_by_their_values(

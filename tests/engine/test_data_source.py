@@ -63,6 +63,7 @@ def read(user: SparkSession, table: AcidTable, **options: Any) -> DataFrame:
     return reader.options(metastore=table._client.options.uris, **options).load()
 
 
+@pytest.mark.sampled(1)
 def test_rows_are_those_of_frames(table: AcidTable, user: SparkSession) -> None:
     frame = read(user, table)
     texts = ["id", "CAST(d AS STRING)", "CAST(t AS STRING)", "s.a", "s.b", "k"]

@@ -169,6 +169,7 @@ def test_an_update_deletes_the_rows_that_it_writes_anew(spark, hms, client, data
     assert list(folder(table).glob(f"{STAGING_PREFIX}*")) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.server
 @HIVE4
 @pytest.mark.parametrize("change", ["insert", "merge"])

@@ -254,6 +254,7 @@ def test_a_try_that_is_committing_is_not_taken_for_applied_by_its_rival(events, 
     assert events.ids() == [1]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "content",
     [

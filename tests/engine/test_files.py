@@ -162,8 +162,7 @@ def life(
         EMPTY: lambda it: it.overwrite(rows(0, 0), odd),
     }
     with closing(MetastoreClient(hms4.options)) as client:
-        if "files" not in client.get_databases():
-            client.create_database("files")
+        client.create_database("files")
         client.create_table(
             HiveTable.new(
                 ref,
@@ -181,7 +180,7 @@ def life(
                 rows_after[step] = sorted(map(as_text, table.to_df().collect()))
         partitions = client.get_partitions(ref) if keys else []
         yield Life(shape, client.get_table(ref), partitions, reports, rows_after)
-        client.drop_table(ref, delete_data=True)
+        client.drop_database("files", cascade=True)
 
 
 def as_text(row: Sequence[Any]) -> tuple[str, ...]:

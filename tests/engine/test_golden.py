@@ -89,11 +89,13 @@ def test_directories_written_by_hive_have_the_rows_hive_wrote(read, writer, expe
     assert {row[BUCKET] for row in rows} == {HIVE_WRITTEN["bucketProperty"]}
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("snapshot", golden_snapshots(TableKind.FULL_ACID), ids=str)
 def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(read, snapshot):
     check_rows(read, snapshot)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "snapshot",
     [

@@ -84,6 +84,7 @@ def test_tables_of_hive_have_the_rows_that_hive_selected(
     )
 
 
+@pytest.mark.sampled(2)
 @HMS
 @pytest.mark.parametrize("form", StorageFormat)
 def test_rows_are_appended_and_overwritten(
@@ -123,6 +124,7 @@ def test_rows_are_appended_and_overwritten(
     assert seen() == []
 
 
+@pytest.mark.sampled(2)
 @HMS
 @pytest.mark.parametrize("form", StorageFormat)
 def test_compactions_keep_the_rows(
@@ -307,6 +309,7 @@ def test_timestamps_of_parquet_are_those_of_the_clock_that_wrote_them(
     assert sorted(row.at.hour for row in rows.collect()) == [10, 10, 12]
 
 
+@pytest.mark.sampled(2)
 @HMS
 @pytest.mark.parametrize("form", [ORC, PARQUET, TEXTFILE, JSON])
 def test_values_of_every_type_are_kept(

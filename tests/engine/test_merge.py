@@ -38,6 +38,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("hms", "shape", "merges"),
     [

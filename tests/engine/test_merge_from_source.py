@@ -35,6 +35,7 @@ def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return str(request.param)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
 @pytest.mark.parametrize(
     ("shape", "where"),

@@ -69,6 +69,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("hms", "action", "change", "phase"), CASES, indirect=["hms"])
 def test_nothing_is_published_in_what_became_another_table(
     hms, client, database, spark, action, change, phase

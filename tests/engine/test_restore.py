@@ -56,6 +56,7 @@ def restored(case: Case, version: int, **options: Any) -> Any:
         return table.restore(version, **options)
 
 
+@pytest.mark.sampled(1)
 @EACH
 def test_a_version_can_be_restored_and_none_is_lost(told: Case) -> None:
     with told.open() as table:

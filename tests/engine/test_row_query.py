@@ -79,6 +79,7 @@ def table(
         client.drop_database(name, cascade=True)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_the_rows_that_meet_a_condition_come_and_no_others(table, condition):
     meets = CONDITIONS[condition]

@@ -126,6 +126,7 @@ def test_a_write_that_is_refused_leaves_the_columns_alone(
     assert left_behind(client) == []
 
 
+@pytest.mark.sampled(1)
 def test_two_writers_at_once_add_every_column_once(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:

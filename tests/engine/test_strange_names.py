@@ -43,6 +43,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.sampled(1)
 def test_partition_values_stay_what_and_where_they_are(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:

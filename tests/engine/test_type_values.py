@@ -67,6 +67,7 @@ ROWS = 9
 FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 
+@pytest.mark.sampled(1)
 @FAKE4
 @pytest.mark.parametrize(
     ("moments", "text", "minor", "major"),

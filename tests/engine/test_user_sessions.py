@@ -119,6 +119,7 @@ def test_a_frame_can_be_asked_by_its_name(
         assert user.sql("SELECT * FROM together EXCEPT SELECT * FROM orders").count() == 0
 
 
+@pytest.mark.sampled(1)
 def test_scans_keep_their_settings_whatever_the_session_has(
     table: AcidTable, user: SparkSession, tmp_path: Path
 ) -> None:

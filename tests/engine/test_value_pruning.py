@@ -96,6 +96,7 @@ WANTED: dict[str, Sequence[int]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("wanted", WANTED)
 @pytest.mark.parametrize("column", TYPES)
 def test_no_row_with_a_wanted_value_is_lost(spark, snapshot, column, wanted):

@@ -182,21 +182,26 @@ def fuzz(
     with _bounded():
         for number in inputs:
             given = make(Source(f"{seed}:{number}"))
-            # Of this process, as others may keep the machine busy.
-            begun = time.process_time()
-            signal.setitimer(signal.ITIMER_PROF, 5 * SECONDS)
-            try:
-                target(given)
-            except HiveAcidError as error:
-                _say(error, given, number)
-            except _TooSlow:
-                raise _finding("It does not end", number, given) from None
-            except Exception as error:
-                raise _finding(f"{type(error).__name__}: {error}", number, given) from error
-            finally:
-                signal.setitimer(signal.ITIMER_PROF, 0)
-            if (took := time.process_time() - begun) > SECONDS:
-                raise _finding(f"It took {took:.1f} s", number, given)
+            # Once more, as what seemed slow may have been a collection of the garbage of all tests.
+            if all(_seconds(target, given, number) > SECONDS for _ in range(2)):
+                raise _finding(f"It takes more than {SECONDS:.0f} s", number, given)
+
+
+def _seconds(target: Callable[[Any], object], given: Any, number: int) -> float:
+    """What a target takes of this process's time, as others may keep the machine busy."""
+    begun = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, 5 * SECONDS)
+    try:
+        target(given)
+    except HiveAcidError as error:
+        _say(error, given, number)
+    except _TooSlow:
+        raise _finding("It does not end", number, given) from None
+    except Exception as error:
+        raise _finding(f"{type(error).__name__}: {error}", number, given) from error
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return time.process_time() - begun
 
 
 def _say(error: HiveAcidError, given: Any, number: int) -> None:

@@ -11,6 +11,7 @@ from tests.histories.seeds import seeds
 _BEFORE_RESTORES = 1028478836
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", seeds(_BEFORE_RESTORES, 226555260, share=0.4))
 def test_no_reader_sees_a_compaction_or_a_cleaning(
     seed: int, client: MetastoreClient, database: str, spark: SparkSession

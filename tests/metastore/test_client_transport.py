@@ -140,8 +140,17 @@ def test_a_silent_server_is_unreachable_after_the_read_timeout() -> None:
             MetastoreClient(options).get_databases()
 
 
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[FakeMetastore]:
+    """A metastore in which nobody else has databases, and in which transactions may stay open."""
+    directory = tmp_path / "alone"
+    directory.mkdir()
+    with FakeMetastore("4.0.1", directory=directory) as metastore:
+        yield metastore
+
+
 def test_a_host_that_stands_still_leaves_time_for_the_next_and_comes_last(
-    fake4: FakeMetastore,
+    alone: FakeMetastore,
 ) -> None:
     asked: list[bytes] = []
 
@@ -151,7 +160,7 @@ def test_a_host_that_stands_still_leaves_time_for_the_next_and_comes_last(
             pass
 
     with server(stand_still) as port:
-        uris = f"thrift://127.0.0.1:{port},{fake4.uri}"
+        uris = f"thrift://127.0.0.1:{port},{alone.uri}"
         with MetastoreClient(MetastoreOptions(uris=uris, read_timeout_seconds=1)) as both:
             assert both.get_databases() == ["default"]
             both.close()
@@ -161,10 +170,10 @@ def test_a_host_that_stands_still_leaves_time_for_the_next_and_comes_last(
 
 @pytest.mark.parametrize(("call", "repeated"), [("get_all_databases", True), ("open_txns", False)])
 def test_a_call_at_which_a_host_falls_silent_is_made_at_the_next_if_that_does_no_harm(
-    call: str, repeated: bool, fake4: FakeMetastore
+    call: str, repeated: bool, alone: FakeMetastore
 ) -> None:
-    silent = Proxy(fake4, call, arrives=False, harm=Harm.HOLD)
-    uris = f"{silent.uri},{fake4.uri}"
+    silent = Proxy(alone, call, arrives=False, harm=Harm.HOLD)
+    uris = f"{silent.uri},{alone.uri}"
     with (
         closing(silent),
         MetastoreClient(MetastoreOptions(uris=uris, read_timeout_seconds=1)) as both,
@@ -181,9 +190,9 @@ def test_a_call_at_which_a_host_falls_silent_is_made_at_the_next_if_that_does_no
 
 
 def test_a_host_with_another_database_does_not_take_over(
-    fake4: FakeMetastore, tmp_path: Path
+    alone: FakeMetastore, tmp_path: Path
 ) -> None:
-    gone = Proxy(fake4)
+    gone = Proxy(alone)
     with (
         FakeMetastore("4.0.1", directory=tmp_path) as other,
         client(f"{gone.uri},{other.uri}") as both,

@@ -133,6 +133,7 @@ def test_the_file_is_the_one_that_the_library_writes_of_decimals(rows, seed, nul
             assert found[: len(found) - of_scales] == expected[: len(expected) - of_scales]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("block_size", [64, 1000, 1 << 18])
 def test_row_groups_are_found_in_many_chunks_and_stripes(block_size):
     columns = numbers(20_000, 3, nulls=True)

@@ -271,6 +271,7 @@ def test_files_of_other_rows_or_writers_are_refused():
         joined([flat_file(rows), julian])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("blocks", [(64 << 10, 256 << 10), (256 << 10, 64 << 10)])
 def test_the_longest_chunks_of_all_files_are_allowed(blocks):
     rows = table(30_000)

@@ -1,0 +1,40 @@
+"""What follows from the commit: other cases are tried after every one, the same by everybody."""
+
+import os
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import pytest
+
+# What `make test` sets: all cases are `make test CASES=all`, or pytest without further ado.
+ONLY_SAMPLES = os.environ.get("CASES") == "sample"
+
+
+def random_of_commit(of_what: str = "") -> Random:
+    """Random numbers that are the same for all who test a commit."""
+    return Random(_commit() + of_what)
+
+
+def left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """The cases of tests marked `sampled` that are not among those to be run."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    out = set()
+    for test, some in cases.items():
+        (count,) = some[0].get_closest_marker("sampled").args  # type: ignore[union-attr]
+        out |= {*some} - {*random_of_commit(test).sample(some, min(count, len(some)))}
+    return out
+
+
+@cache
+def _commit() -> str:
+    command = ["git", "rev-parse", "HEAD"]
+    here = Path(__file__).parent
+    asked = subprocess.run(command, check=False, cwd=here, capture_output=True, text=True)
+    return asked.stdout.strip() or "no repository"
