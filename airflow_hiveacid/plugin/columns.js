@@ -2,7 +2,7 @@
 
 const COLUMNS = [
   { name: "score", sort: "score", head: "Score", hint: "0 to 100, the worst first", width: 60, narrow: true, cell: (row) => score(row.score) },
-  { name: "table", sort: "table", head: "Table", width: 150, wide: 220, narrow: true, cell: nameCell },
+  { name: "table", sort: "table", head: "Table", width: 150, wide: 220, least: 130, narrow: true, cell: nameCell },
   { name: "kind", sort: null, head: "Kind", width: 84, extra: true, cell: (row) => kindName(row.kind) },
   { name: "partitions", sort: null, head: "Partitions", width: 80, extra: true, number: true, cell: (row) => number.format(row.partitions) },
   { name: "deltas", sort: "deltas", head: "Deltas", width: 62, narrow: true, number: true, down: true, cell: deltasCell },
@@ -12,7 +12,7 @@ const COLUMNS = [
   { name: "obsolete", sort: "obsolete", head: "Obsolete", hint: "What waits to be cleaned", width: 76, number: true, down: true, cell: (row) => (row.obsolete_bytes ? size(row.obsolete_bytes) : "—") },
   { name: "txn", sort: "txn", head: "Oldest transaction", width: 142, wide: 180, cell: txnCell },
   { name: "queue", sort: "queue", head: "Queue", width: 104, wide: 116, down: true, cell: queueCell },
-  { name: "verdict", sort: null, head: "What the policy would do", width: 0, least: 110, narrow: true, cell: verdictCell },
+  { name: "verdict", sort: null, head: "What the policy would do", width: 0, least: 110, cell: verdictCell },
 ];
 const KEPT = "hiveacid.columns";
 const NARROW = window.matchMedia("(max-width: 640px)");
@@ -45,10 +45,11 @@ const columns = () => {
   return COLUMNS.filter((column) => column.name === "table" || names.includes(column.name));
 };
 
-// The last one takes the rest; where that is too little, the list is scrolled.
+// The last one takes the rest, on a narrow screen the name; where that is too little, the list is scrolled.
 function widths(shown) {
   const room = LAPTOP.matches ? 0 : 10;
-  const width = (column) => (column.width ? ((!LAPTOP.matches && column.wide) || column.width) + room : 0);
+  const takesRest = (column) => !column.width || (NARROW.matches && column.name === "table");
+  const width = (column) => (takesRest(column) ? 0 : ((!LAPTOP.matches && column.wide) || column.width) + room);
   const least = shown.reduce((sum, column) => sum + (width(column) || column.least), 0);
   return { of: (column) => (width(column) ? `${width(column)}px` : ""), least: `${least}px` };
 }
@@ -71,8 +72,11 @@ const kindName = (kind) => (kind === "full_acid" ? "full ACID" : kind.replace("_
 
 function nameCell(row) {
   const dot = row.table.indexOf(".");
-  return make("button", { type: "button", class: "name", title: row.table, onclick: () => open(row.table) },
+  const name = make("button", { type: "button", class: "name", title: row.table, onclick: () => open(row.table) },
     make("span", { class: "database" }, row.table.slice(0, dot + 1)), row.table.slice(dot + 1));
+  // A narrow screen has no room for a column of sentences.
+  const below = NARROW.matches && columns().every((column) => column.cell !== verdictCell);
+  return below ? [name, verdictCell(row)] : name;
 }
 
 function deltasCell(row) {

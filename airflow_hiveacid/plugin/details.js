@@ -17,7 +17,7 @@ function details(health, close) {
       health.penalties.length
         ? make("ul", {}, health.penalties.map((penalty) =>
           make("li", {}, make("b", {}, `−${penalty.points}`), " ", penalty.reason)))
-        : make("p", { class: "quiet" }, "It loses points for nothing.")),
+        : make("p", { class: "quiet" }, "Nothing takes points away.")),
     make("section", { id: "history" },
       make("h3", {}, "History"), make("div", { class: "picture waiting" }, "Reading the history…")),
     make("section", { id: "streams" }),
@@ -54,7 +54,7 @@ function owner(txn, instance) {
   return make("section", {},
     make("h3", {}, "At work the longest"),
     make("p", {}, `${what} of ${txn.user} on ${txn.host}${opened}.`),
-    txn.run_token ? make("p", { class: "by" }, "It is the Airflow task ", ...[runLinks(txn.run_token, instance)].flat()) : null);
+    txn.run_token ? make("p", { class: "by" }, runOf(txn.run_token) ? "It is the Airflow task " : "Its run is ", ...[runLinks(txn.run_token, instance)].flat()) : null);
 }
 
 function queue(entries) {
@@ -189,7 +189,7 @@ function grid(heads, rows) {
 function legend() {
   const keys = [
     ["insert", "new rows"], ["delete", "deletes"], ["gone", "compacted since"],
-    ["minor", "minor compaction"], ["major", "major compaction"],
+    ["minor", "minor compaction"], ["major", "major compaction"], ["compacted", "its size"],
   ];
   return make("ul", { class: "legend", "aria-hidden": "true" },
     keys.map(([key, text]) => make("li", {}, make("i", { class: key }), text)));

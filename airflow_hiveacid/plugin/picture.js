@@ -191,6 +191,7 @@ function compactions(chart, entries) {
     marks.set(key, mark);
   }
   const shapes = [];
+  const labels = [];
   let labelled = Infinity;
   for (const mark of [...marks.values()].sort((a, b) => b.last - a.last)) {
     const index = chart.indexOf.get(mark.last);
@@ -202,11 +203,11 @@ function compactions(chart, entries) {
     );
     // Names must not run into each other.
     if (labelled - x > 40) {
-      shapes.push(draw("text", { class: `label ${mark.kind} end`, x: x - 4, y: BYTES.top - 18 }, mark.kind));
+      labels.push(draw("text", { class: `label ${mark.kind} end`, x: x - 4, y: BYTES.top - 18 }, mark.kind));
       labelled = x;
     }
   }
-  return shapes;
+  return [...shapes, ...labels];
 }
 
 function ticks(chart) {

@@ -1,9 +1,11 @@
 """Tables of all sizes in a real metastore; their files have the right sizes, and hold nothing."""
 
 import json
+import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +19,7 @@ from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.places import place_of
 
 DATABASES = ("crm", "finance", "logistics", "sales", "web")
@@ -63,26 +66,43 @@ class PageTable:
                 "time": at.isoformat(),
                 "report": {"rows_inserted": rows},
             }
-        self._make(Delta(write_id, write_id, 0).name, partition, size, told)
+        self._make(Delta(write_id, write_id, 0).name, partition, size, told, at)
         if deletes:
-            self._make(Delta(write_id, write_id, 0, is_delete=True).name, partition, deletes, told)
+            self._make(
+                Delta(write_id, write_id, 0, is_delete=True).name, partition, deletes, told, at
+            )
         self.client.commit_txn(txn)
         return write_id
 
-    def compact(self, into: Base | Delta, size: int, partition: str | None = None) -> None:
+    def compact(
+        self,
+        into: Base | Delta,
+        size: int,
+        partition: str | None = None,
+        at: datetime | None = None,
+    ) -> None:
         """Put what is there together."""
         txn = self.client.open_txn("airflow", "worker-1", None)
-        folder = self._make(replace(into, visibility_txn=txn).name, partition, size, None)
+        folder = self._make(replace(into, visibility_txn=txn).name, partition, size, None, at)
         if isinstance(into, Base):
             marker = '{"thisFileVersion":"0","dataFormat":"compacted"}'
             (folder / "_metadata_acid").write_text(marker)
         self.client.commit_txn(txn)
 
-    def _make(self, name: str, partition: str | None, size: int, note: object) -> Path:
+    def _make(
+        self,
+        name: str,
+        partition: str | None,
+        size: int,
+        note: object,
+        at: datetime | None,
+    ) -> Path:
         folder = self.root / (f"day={partition}" if partition else "") / name
         folder.mkdir(parents=True)
         with (folder / "bucket_00000").open("wb") as file:
             file.truncate(size)
+        if at is not None:
+            os.utime(folder / "bucket_00000", (at.timestamp(), at.timestamp()))
         if note is not None:
             (folder / SIDECAR_FILE).write_text(json.dumps(note))
         return folder
@@ -103,6 +123,23 @@ def make_busy(client: MetastoreClient, tables: Sequence[str]) -> None:
     queue = CompactionQueue(client)
     for name in tables:
         queue.request(TableRef.parse(name), None, CompactionType.MAJOR)
+
+
+@contextmanager
+def held(options: MetastoreOptions, *tables: str) -> Iterator[None]:
+    """Somebody reads tables, under the names of tasks."""
+    with ExitStack() as stack:
+        client = stack.enter_context(MetastoreClient(options))
+        for number, table in enumerate(tables):
+            task = ("nightly_export", "sync_crm", "dashboards")[number % 3]
+            stack.enter_context(
+                Transaction(
+                    client,
+                    reads=[TableRef.parse(table)],
+                    run_token=f"{task}/scheduled__2026-11-20T02:00:00+00:00/export/-1",
+                )
+            )
+        yield
 
 
 def _fail(queue: CompactionQueue) -> None:
@@ -219,8 +256,8 @@ def _orders(orders: PageTable, begin: datetime, dice: random.Random) -> None:
             at=at,
         )
         if number in (10, 22, 36):
-            orders.compact(Delta(first + 1, last), 14_000_000)
-            orders.compact(Delta(first + 1, last, is_delete=True), 900_000)
+            orders.compact(Delta(first + 1, last), 14_000_000, at=at)
+            orders.compact(Delta(first + 1, last, is_delete=True), 900_000, at=at)
         if number == 24:
-            orders.compact(Base(last), 201_000_000)
+            orders.compact(Base(last), 201_000_000, at=at)
             first = last

@@ -13,15 +13,16 @@ from airflow.sdk import DAG
 from airflow_hiveacid import HiveAcidSqlOperator
 
 SQL = """
-{% set n = dag_run.run_after.timestamp() | int %}
-{% set today = "DATE '" ~ dag_run.run_after.date() ~ "'" %}
-
--- A fact, partitioned and bucketed: 60 new orders; of the last ones half are sent, some are cancelled.
+{%- set n = dag_run.run_after.timestamp() | int -%}
+{%- set today = "DATE '" ~ dag_run.run_after.date() ~ "'" -%}
+-- A fact: 60 new orders; half of the last ones are sent, some are cancelled.
 MERGE INTO orders t
 USING (
-    SELECT id, customer, if(pmod(hash(id), 9) = 0, 'cancelled', 'sent') AS status, amount, day
+    SELECT id, customer, if(pmod(hash(id), 9) = 0, 'cancelled', 'sent') AS status,
+        amount, day
     FROM orders
-    WHERE day >= date_sub({{ today }}, 1) AND status = 'new' AND pmod(hash(id, {{ n }}), 2) = 0
+    WHERE day >= date_sub({{ today }}, 1) AND status = 'new'
+        AND pmod(hash(id, {{ n }}), 2) = 0
     UNION ALL
     SELECT {{ n * 100 }} + id, pmod(hash(id, {{ n }}), 500), 'new',
         CAST(pmod(hash(id, {{ n }}), 9000) / 100 AS decimal(10,2)),
