@@ -297,13 +297,23 @@ class _Output(io.RawIOBase):
         options = WriteOptions(
             permission=self._permission, overwrite=overwrite, create_parent=False
         )
+        if not overwrite and self._exists():
+            raise FileExistsError(errno.EEXIST, "exists already")
         try:
-            return once(self._client.create, self._path, options)
-        except NotYet as away:
-            try:
-                return ask(self._client.create, self._path, options)
-            except FileExistsError:
-                raise away from None  # It may be ours, the answer lost; nobody knows.
+            return ask(self._client.create, self._path, options)
+        except FileExistsError as error:
+            # Asked again because an answer was lost, by the client at another NameNode or here.
+            raise ConnectionAbortedError(
+                errno.ECONNABORTED,
+                "it appeared while it was created, by this process, whose answer was lost, or by another",
+            ) from error
+
+    def _exists(self) -> bool:
+        try:
+            ask(self._client.get_file_info, self._path)
+        except FileNotFoundError:
+            return False
+        return True
 
     def _patiently(self, method: str, *arguments: bytes) -> None:
         """Call a method of the client's writer, if need be of a new one that has come as far."""

@@ -33,6 +33,9 @@ _ERRNO = {
     "ParentNotDirectoryException": errno.ENOTDIR,
     "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
     "InvalidPathException": errno.EINVAL,
+    # None was active, as long as the client has asked.
+    "StandbyException": errno.EHOSTDOWN,
+    "ObserverRetryOnActiveException": errno.EHOSTDOWN,
 }
 
 

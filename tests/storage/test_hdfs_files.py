@@ -16,6 +16,10 @@ SAFE_MODE = (
     'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", '
     '"Cannot add block to /t/f. Name node is in safe mode.")'
 )
+STANDBY = (
+    'RPCError("org.apache.hadoop.ipc.StandbyException", '
+    '"Operation category READ is not supported in state standby. Visit https://s.example")'
+)
 CUT = "RPC listener disconnected"
 SMALL, LARGE = b"rows" * 500_000, b"rows" * 5_000_000
 
@@ -41,8 +45,10 @@ class Busy:
         self.files[path] = b""
         return Writer(self, path)
 
-    def get_file_info(self, _: str) -> Any:
-        return SimpleNamespace(isdir=True, permission=0o750)
+    def get_file_info(self, path: str) -> Any:
+        if path != "/t" and path not in self.files:
+            raise FileNotFoundError(path)
+        return SimpleNamespace(isdir=path == "/t", permission=0o750)
 
     def get_acl_status(self, _: str) -> Any:
         raise RuntimeError("AclException")
@@ -209,3 +215,33 @@ def test_a_rename_is_done_once_when_the_namenode_dies_in_it(renames: bool) -> No
     with pytest.raises(FileExistsError):
         HdfsFileSystem(busy, "/t").move("/t/a", "/t/b")
     assert busy.places == {"/t/b": 1, "/t/a": 2}
+
+
+def test_where_no_namenode_is_active_it_is_an_error_to_be_tried_again() -> None:
+    class AllStandby(Busy):
+        def get_file_info(self, _: str) -> Any:
+            raise RuntimeError(STANDBY)
+
+    with pytest.raises(StorageUnreachable, match="StandbyException") as failure, in_our_words("/t"):
+        HdfsFileSystem(AllStandby(set()), "/t").get_file_info("/t/f")
+    assert failure.value.retryable
+
+
+def test_a_file_that_appears_while_it_is_created_may_be_ours() -> None:
+    class LosesAnswer(Busy):
+        """Like the client where a NameNode dies after it has created the file."""
+
+        def create(self, path: str, options: Any) -> "Writer":
+            super().create(path, options)
+            raise FileExistsError(path)
+
+    client = LosesAnswer(set())
+    with (
+        pytest.raises(StorageUnreachable, match="answer was lost") as failure,
+        in_our_words("/t/f"),
+    ):
+        write(client, SMALL)
+    assert failure.value.retryable
+    with pytest.raises(FileExistsError):
+        write(client, SMALL)
+    assert client.calls == ["create"]
