@@ -34,6 +34,7 @@ def sources() -> Iterator[Path]:
     """What the site is made of: pages, pictures, and the DAGs that pages lead to."""
     yield from (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"))
     yield ROOT / "deploy" / "README.md"
+    yield DOCS / "site.css"
     yield from (DOCS / "images").iterdir()
     yield from DOCS.rglob("*.md")
     yield from (ROOT / "dags").glob("*.py")

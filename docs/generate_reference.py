@@ -198,7 +198,7 @@ def _commands(
 
 def _help(parser: argparse.ArgumentParser) -> str:
     # Else help is wrapped to the width of whoever asks.
-    parser.formatter_class = partial(argparse.HelpFormatter, width=100)
+    parser.formatter_class = partial(argparse.HelpFormatter, width=88)
     return f"```text\n{parser.format_help().rstrip()}\n```"
 
 

@@ -1,6 +1,7 @@
 """The site of the docs has every page, and each in one place of its navigation."""
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,10 @@ def test_every_page_stands_once_in_the_navigation() -> None:
 
 def test_a_page_of_the_site_fetches_nothing_from_elsewhere() -> None:
     assert CONFIG["theme"]["font"] is False
-    assert not {"extra_css", "extra_javascript"} & CONFIG.keys()
+    assert "extra_javascript" not in CONFIG
+    for style in CONFIG["extra_css"]:
+        text = (ROOT / style).read_text()
+        assert re.findall(r"@import|url\(", text) == []
 
 
 def test_what_is_wrong_in_a_link_is_a_warning_and_a_warning_is_an_error() -> None:
