@@ -26,6 +26,8 @@ _COMPACTED = tuple(
         *("publish", "compacted", "commit", "remember"),
     )
 )
+# An append that falls asleep before it publishes, for so long that a compaction passes it.
+_ASLEEP = (*(f"0: {step}" for step in _STAGED), "metastore: time out 3", *_COMPACTED)
 
 
 @dataclass(frozen=True)
@@ -48,190 +50,182 @@ class Break:
         return replace(self.model, broken=frozenset())
 
 
-def _without(*rules: str, roles: tuple[object, ...], **options: object) -> Model:
-    return Model(roles, broken=frozenset(rules), **options)  # type: ignore[arg-type]
+def _break(
+    what: str, breaks: Invariant, *rules: str, roles: tuple[object, ...], **options: object
+) -> Break:
+    """One that leaves out some rules."""
+    return Break(what, Model(roles, broken=frozenset(rules), **options), breaks)  # type: ignore[arg-type]
 
 
 _CHANGES = (Writer(1, 1), Writer(2, 1))
 _TRIES = (_APPEND, _APPEND)
 _STRICT = tuple(Writer(n, 10 + n, changes=False, policy="strict") for n in (1, 2))
 _ROWS = tuple(Writer(n, 1, policy="rows") for n in (1, 2))
-_MAINTAINED = (Writer(1, 1), Compactor(), Cleaner())
+_MAINTAINED = (_APPEND, Compactor(), Cleaner())
+_READ = (Compactor(), Cleaner(), Reader())
 
 BREAKS = (
-    Break(
+    _break(
         "changes take the lock of an append, and are declared as appends",
-        _without("changes lock each other out", "changes are declared as such", roles=_CHANGES),
         Invariant.NO_LOST_UPDATE,
+        "changes lock each other out",
+        "changes are declared as such",
+        roles=_CHANGES,
     ),
-    Break(
+    _break(
         "changes take the lock of an append, and are committed without the metastore's comparison",
-        _without(
-            "changes lock each other out",
-            "the metastore compares",
-            "begin again when overtaken",
-            roles=_CHANGES,
-        ),
         Invariant.NO_LOST_UPDATE,
+        "changes lock each other out",
+        "the metastore compares",
+        "begin again when overtaken",
+        roles=_CHANGES,
     ),
-    Break(
+    _break(
         "the snapshot is taken before the lock, and nobody compares",
-        _without(
-            "snapshot after the lock",
-            "begin again when overtaken",
-            "the metastore compares",
-            roles=_CHANGES,
-        ),
         Invariant.NO_LOST_UPDATE,
+        "snapshot after the lock",
+        "begin again when overtaken",
+        "the metastore compares",
+        roles=_CHANGES,
     ),
-    Break(
+    _break(
         "changed rows are not looked for again under the lock (rows)",
-        _without("rows are looked for again", roles=_ROWS),
         Invariant.NO_LOST_UPDATE,
+        "rows are looked for again",
+        roles=_ROWS,
     ),
-    Break(
+    _break(
         "others may commit between the comparison and the commit (strict)",
-        _without("commit section", roles=_STRICT),
         Invariant.MATRIX,
+        "commit section",
+        roles=_STRICT,
     ),
-    Break(
+    _break(
         "nobody compares before the commit (strict)",
-        _without("compare before the commit", roles=_STRICT),
         Invariant.MATRIX,
+        "compare before the commit",
+        roles=_STRICT,
     ),
-    Break(
+    _break(
         "a try looks for others only before it opens its transaction",
-        _without("look again after opening", roles=_TRIES),
         Invariant.ONCE,
+        "look again after opening",
+        roles=_TRIES,
     ),
-    Break(
+    _break(
         "no note is left before the commit",
-        _without("a note before the commit", roles=_TRIES, faults=1),
         Invariant.ONCE,
+        "a note before the commit",
+        roles=_TRIES,
+        faults=1,
     ),
-    Break(
+    _break(
         "nobody looks for notes",
-        _without("notes are looked for", roles=_TRIES),
         Invariant.ONCE,
+        "notes are looked for",
+        roles=_TRIES,
     ),
-    Break(
+    _break(
         "a commit whose answer got lost counts as failed",
-        _without("ask after a lost answer", roles=(_APPEND,), faults=1),
         Invariant.ROWS_STAY,
+        "ask after a lost answer",
+        roles=(_APPEND,),
+        faults=1,
     ),
-    Break(
+    _break(
         "a cleaner takes notes on transactions that it does not know yet for garbage",
-        _without(
-            "notes younger than the look stay",
-            roles=(*_TRIES, Cleaner()),
-            faults=1,
-            before=("2: begin", *_PUBLISHED),
-        ),
         Invariant.ONCE,
+        "notes younger than the look stay",
+        roles=(*_TRIES, Cleaner()),
+        faults=1,
+        before=("2: begin", *_PUBLISHED),
     ),
-    Break(
+    _break(
         "a note is believed by its write id, and a cleaner leaves notes on aborted runs",
-        _without(
-            "a write id proves nothing",
-            "notes go before the metastore forgets",
-            roles=(_APPEND, Compactor(), Cleaner(), _APPEND),
-            faults=1,
-            before=(*_LOST, *_COMPACTED),
-        ),
         Invariant.TRUE,
+        "a write id proves nothing",
+        "notes go before the metastore forgets",
+        roles=(_APPEND, Compactor(), Cleaner(), _APPEND),
+        faults=1,
+        before=(*_LOST, *_COMPACTED),
     ),
-    Break(
+    _break(
         "a compaction takes over open write ids",
-        _without(
-            "nothing open is compacted",
-            roles=(_APPEND, Compactor(), Writer(2, 12, changes=False)),
-            before=(*_PUBLISHED, *(f"2: {step}" for step in (*_STAGED, "publish"))),
-        ),
         Invariant.ROWS_STAY,
+        "nothing open is compacted",
+        roles=(_APPEND, Compactor(), Writer(2, 12, changes=False)),
+        before=(*_PUBLISHED, *(f"2: {step}" for step in (*_STAGED, "publish"))),
     ),
-    Break(
+    _break(
         "a compaction takes over rows of aborted write ids",
-        _without(
-            "nothing aborted is compacted",
-            roles=(_APPEND, Compactor(), Cleaner()),
-            faults=1,
-            before=_LOST,
-        ),
         Invariant.NOTHING_COMES_BACK,
+        "nothing aborted is compacted",
+        roles=_MAINTAINED,
+        faults=1,
+        before=_LOST,
     ),
-    Break(
+    _break(
         "a cleaner does not wait for readers",
-        _without("readers are waited for", roles=(Compactor(), Cleaner(), Reader())),
         Invariant.READERS_READ,
+        "readers are waited for",
+        roles=_READ,
     ),
-    Break(
+    _break(
         "a reader has no transaction",
-        _without("readers have a transaction", roles=(Compactor(), Cleaner(), Reader())),
         Invariant.READERS_READ,
+        "readers have a transaction",
+        roles=_READ,
     ),
-    Break(
+    _break(
         "a cleaner asks who is there before it lists the folder",
-        _without(
-            "list before asking for readers",
-            roles=(Compactor(), Cleaner(), Reader()),
-            version=Version.HMS3,
-        ),
         Invariant.READERS_READ,
+        "list before asking for readers",
+        roles=_READ,
+        version=Version.HMS3,
     ),
-    Break(
+    _break(
         "a cleaner takes a compaction for committed that is only ready for cleaning",
-        _without(
-            "a compaction counts when it is committed", roles=(Compactor(), Cleaner()), faults=1
-        ),
         Invariant.ROWS_STAY,
+        "a compaction counts when it is committed",
+        roles=(Compactor(), Cleaner()),
+        faults=1,
     ),
-    Break(
+    _break(
         "a cleaner removes what it does not see",
-        _without("what is not seen stays", roles=(_APPEND, Cleaner())),
         Invariant.ROWS_STAY,
+        "what is not seen stays",
+        roles=(_APPEND, Cleaner()),
     ),
-    Break(
+    _break(
         "a request is marked as cleaned before the directories are removed",
-        _without(
-            "mark as cleaned at last",
-            roles=(_APPEND, Compactor(), Cleaner()),
-            faults=1,
-            before=_LOST,
-        ),
         Invariant.NOTHING_COMES_BACK,
+        "mark as cleaned at last",
+        roles=_MAINTAINED,
+        faults=1,
+        before=_LOST,
     ),
-    Break(
+    _break(
         "a writer that was asleep publishes without asking, and its staged files are still there",
-        _without(
-            "ask before each rename",
-            "staging of the dead goes",
-            roles=(_APPEND, Compactor(), Cleaner()),
-            faults=1,
-            before=(
-                *(f"0: {step}" for step in _STAGED),
-                "metastore: time out 3",
-                *_COMPACTED,
-            ),
-        ),
         Invariant.NOTHING_COMES_BACK,
+        "ask before each rename",
+        "staging of the dead goes",
+        roles=_MAINTAINED,
+        faults=1,
+        before=_ASLEEP,
     ),
-    Break(
+    _break(
         "a cleaner does not look once more before it marks a request as cleaned",
-        _without(
-            "look again before marking as cleaned",
-            roles=(_APPEND, Compactor(), Cleaner()),
-            faults=1,
-            before=(
-                *(f"0: {step}" for step in _STAGED),
-                "metastore: time out 3",
-                *_COMPACTED,
-            ),
-        ),
         Invariant.NOTHING_COMES_BACK,
+        "look again before marking as cleaned",
+        roles=_MAINTAINED,
+        faults=1,
+        before=_ASLEEP,
     ),
-    Break(
+    _break(
         "a cleaner leaves the staging folders of the dead",
-        _without("staging of the dead goes", roles=(_APPEND,), faults=1),
         Invariant.NOTHING_STAYS,
+        "staging of the dead goes",
+        roles=(_APPEND,),
+        faults=1,
     ),
 )
