@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.read.changes import (
+from airflow_hiveacid.engine.read.table_changes import (
     CHANGE,
     DELETE,
     INSERT,

@@ -12,10 +12,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.versions import as_of_write_id
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.acid_snapshot import (
@@ -33,15 +32,18 @@ from airflow_hiveacid.engine.read.files import (
     PartitionFiles,
     partition_files,
 )
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted
-from airflow_hiveacid.errors import UnknownColumn, UnsupportedTable
+from airflow_hiveacid.engine.read.table_changes import (
+    DELETE,
+    INSERT,
+    TwoVersions,
+    as_changes,
+    check_columns,
+    with_updates,
+)
 from airflow_hiveacid.listing import check_kept, list_files, read_state, versions_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.storage.folder import Storage
 
-CHANGE, VERSION, ROW_ID = "_change_type", "_write_id", "_row_id"
-INSERT, DELETE = "insert", "delete"
-UPDATE_BEFORE, UPDATE_AFTER = "update_before", "update_after"
 _DELETED_BY = "_ACID_DELETED_BY"
 
 
@@ -95,30 +97,16 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class ChangeReader:
+class ChangeReader(TwoVersions):
     """The changes of a full-ACID table between two versions.
 
     Attributes:
-        spark: A session made by ``scan_session``.
-        table: The table.
-        then: The version before the changes.
-        later: The version after them.
-        now: What a new reader sees.
-        txns: What it sees of transactions.
-        rules: Whose reading applies.
         txn: The transaction that reads, and keeps copies of what Spark cannot.
         deletes: Whether rows that came between the versions are about to be deleted.
         snapshots: What rows of changes were read from so far.
         tails: What is known of the files.
     """
 
-    spark: SparkSession
-    table: HiveTable
-    then: ValidWriteIdList
-    later: ValidWriteIdList
-    now: ValidWriteIdList
-    txns: ValidTxnList
-    rules: Rules
     txn: ReadingTransaction
     deletes: bool = False
     snapshots: list[AcidSnapshot] = field(default_factory=list)
@@ -142,7 +130,7 @@ class ChangeReader:
             VersionGone: Not all of it can be told any more.
         """
         check_columns(self.table, keys)
-        told = in_threads(self._look, partitions if self.table.partition_keys else [None])
+        told = in_threads(self._look, self.all_of(partitions))
         plain = [changes.spans[0] for changes in told if not changes.overwrites]
         frames = [*self._changed(plain, net=net)]
         for changes in told:
@@ -161,7 +149,7 @@ class ChangeReader:
         Raises:
             VersionGone: Not all of it can be told any more.
         """
-        told = in_threads(self._look, partitions if self.table.partition_keys else [None])
+        told = in_threads(self._look, self.all_of(partitions))
         if plain := [changes.spans[0] for changes in told if not changes.overwrites]:
             yield Difference(
                 [span.after for span in plain],
@@ -332,22 +320,6 @@ class ChangeReader:
         return AcidSnapshot(self.table, with_copies(self.table, partitions, self.txn), write_ids)
 
 
-def check_columns(table: HiveTable, keys: Sequence[str]) -> None:
-    """Refuse a table whose changes cannot be told, and keys that it does not have.
-
-    Raises:
-        UnsupportedTable: It has a column of a name that changes have, too.
-        UnknownColumn: It has no such key.
-    """
-    known = {column.name.lower() for column in all_columns(table)}
-    if taken := known & {CHANGE, VERSION, ROW_ID}:
-        raise UnsupportedTable(
-            f"{table.ref.full_name} has a column {min(taken)}, as its changes have, too."
-        )
-    if unknown := [key for key in keys if key.lower() not in known]:
-        raise UnknownColumn(f"{table.ref.full_name} has no column {', '.join(unknown)}.")
-
-
 def no_changes(spark: SparkSession, table: HiveTable) -> DataFrame:
     """A frame like that of a table's changes, without any."""
     rows = AcidSnapshot(table, [], ValidWriteIdList(None, 0)).rows(spark)
@@ -356,17 +328,11 @@ def no_changes(spark: SparkSession, table: HiveTable) -> DataFrame:
 
 # The parts of a row id, by Hive's names for them in ROW__ID.
 _PARTS = (("writeid", WRITE_ID), ("bucketid", BUCKET), ("rowid", ROW))
-ROW_ID_TYPE = "struct<writeid:bigint,bucketid:int,rowid:bigint>"
+_ROW_ID = "struct({})".format(", ".join(f"{key} AS {part}" for part, key in _PARTS))
 
 
 def _as_changes(table: HiveTable, rows: DataFrame, change: str, write_id: Column) -> DataFrame:
-    row_id = ", ".join(f"{key} AS {part}" for part, key in _PARTS)
-    return rows.select(
-        F.lit(change).alias(CHANGE),
-        write_id.alias(VERSION),
-        F.expr(f"struct({row_id})").alias(ROW_ID),
-        *[quoted(column.name) for column in all_columns(table)],
-    )
+    return as_changes(table, rows, change, write_id, F.expr(_ROW_ID))
 
 
 def _within(files: Sequence[AcidFile], then: ValidWriteIdList) -> tuple[AcidFile, ...]:
@@ -386,15 +352,3 @@ def _is_of(column: str, then: ValidWriteIdList) -> str:
     """The condition that a write id is none that a version saw."""
     open_ = f" OR {column} IN ({', '.join(map(str, then.open))})" if then.open else ""
     return f"{column} > {then.high_watermark}{open_}"
-
-
-def with_updates(rows: DataFrame, keys: Sequence[str], *, net: bool) -> DataFrame:
-    """Name the rows that are one before and after an update: one of each, with the same keys."""
-    together = ", ".join([*map(quoted, keys), *([] if net else [VERSION])])
-    count = "count_if({0} = '{1}') OVER (PARTITION BY {2}) = 1"
-    both = " AND ".join(count.format(CHANGE, kind, together) for kind in (INSERT, DELETE))
-    named = (
-        f"CASE WHEN NOT ({both}) THEN {CHANGE} WHEN {CHANGE} = '{INSERT}' THEN '{UPDATE_AFTER}'"
-        f" ELSE '{UPDATE_BEFORE}' END"
-    )
-    return rows.withColumn(CHANGE, F.expr(named))

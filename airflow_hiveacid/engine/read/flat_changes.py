@@ -9,35 +9,34 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Self
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.names import Delta, parse_directory
 from airflow_hiveacid.acid.versions import PartitionVersions, as_of_write_id
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.parallel import in_threads
-from airflow_hiveacid.engine.read.changes import (
-    CHANGE,
-    DELETE,
-    INSERT,
-    ROW_ID,
-    ROW_ID_TYPE,
-    VERSION,
-    check_columns,
-    with_updates,
-)
 from airflow_hiveacid.engine.read.flat_snapshot import (
     FlatFiles,
     FlatSnapshot,
     folder_of,
     full_paths,
 )
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.read.table_changes import (
+    DELETE,
+    INSERT,
+    ROW_ID_TYPE,
+    VERSION,
+    TwoVersions,
+    as_changes,
+    check_columns,
+    with_updates,
+)
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.errors import VersionGone
 from airflow_hiveacid.listing import check_kept, list_files, read_state, versions_of
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 
@@ -73,27 +72,13 @@ class _Change:
 
 
 @dataclass(frozen=True)
-class FlatChangeReader:
+class FlatChangeReader(TwoVersions):
     """The changes of an insert-only table between two versions.
 
     Attributes:
-        spark: A session made by ``scan_session``.
-        table: The table.
-        then: The version before the changes.
-        later: The version after them.
-        now: What a new reader sees.
-        txns: What it sees of transactions.
-        rules: Whose reading applies.
         snapshots: What rows of changes were read from so far.
     """
 
-    spark: SparkSession
-    table: HiveTable
-    then: ValidWriteIdList
-    later: ValidWriteIdList
-    now: ValidWriteIdList
-    txns: ValidTxnList
-    rules: Rules
     snapshots: list[FlatSnapshot] = field(default_factory=list)
 
     def changes(
@@ -108,7 +93,7 @@ class FlatChangeReader:
         With ``net``, rows that only an overwrite puts in the place of equal ones are changes, too.
         """
         check_columns(self.table, keys)
-        told = in_threads(partial(self._changes_of, net=net), self._all(partitions))
+        told = in_threads(partial(self._changes_of, net=net), self.all_of(partitions))
         changes = [change for of_partition in told for change in of_partition]
         kinds = {change.kind for change in changes} or {INSERT}
         frames = [
@@ -127,10 +112,7 @@ class FlatChangeReader:
         Raises:
             VersionGone: One of the versions is not there any more.
         """
-        return in_threads(self._difference, self._all(partitions))
-
-    def _all(self, partitions: Sequence[HivePartition]) -> Sequence[HivePartition | None]:
-        return partitions if self.table.partition_keys else [None]
+        return in_threads(self._difference, self.all_of(partitions))
 
     def _changes_of(self, partition: HivePartition | None, *, net: bool) -> list[_Change]:
         look = _Look.at(self, partition)
@@ -192,12 +174,9 @@ class FlatChangeReader:
         rows = snapshot.rows(self.spark, numbered=True)
         numbers = [(number, change.write_id) for number, change in enumerate(changes)]
         write_ids = self.spark.createDataFrame(numbers, f"{PARTITION} int, {VERSION} bigint")
-        return rows.join(F.broadcast(write_ids), PARTITION).select(
-            F.lit(kind).alias(CHANGE),
-            VERSION,
-            F.lit(None).cast(ROW_ID_TYPE).alias(ROW_ID),
-            *[quoted(column.name) for column in all_columns(self.table)],
-        )
+        rows = rows.join(F.broadcast(write_ids), PARTITION)
+        no_id = F.lit(None).cast(ROW_ID_TYPE)
+        return as_changes(self.table, rows, kind, F.col(VERSION), no_id)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,93 @@
+"""What the changes between two versions of a table are to Spark, whatever the kind of table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.errors import UnknownColumn, UnsupportedTable
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+
+CHANGE, VERSION, ROW_ID = "_change_type", "_write_id", "_row_id"
+INSERT, DELETE = "insert", "delete"
+UPDATE_BEFORE, UPDATE_AFTER = "update_before", "update_after"
+ROW_ID_TYPE = "struct<writeid:bigint,bucketid:int,rowid:bigint>"
+
+
+@dataclass(frozen=True)
+class TwoVersions:
+    """Two versions of a table, and how they are read.
+
+    Attributes:
+        spark: A session made by ``scan_session``.
+        table: The table.
+        then: The version before the changes.
+        later: The version after them.
+        now: What a new reader sees.
+        txns: What it sees of transactions.
+        rules: Whose reading applies.
+    """
+
+    spark: SparkSession
+    table: HiveTable
+    then: ValidWriteIdList
+    later: ValidWriteIdList
+    now: ValidWriteIdList
+    txns: ValidTxnList
+    rules: Rules
+
+    def all_of(self, partitions: Sequence[HivePartition]) -> Sequence[HivePartition | None]:
+        """The partitions, or None for a table that has none."""
+        return partitions if self.table.partition_keys else [None]
+
+
+def check_columns(table: HiveTable, keys: Sequence[str]) -> None:
+    """Refuse a table whose changes cannot be told, and keys that it does not have.
+
+    Raises:
+        UnsupportedTable: It has a column of a name that changes have, too.
+        UnknownColumn: It has no such key.
+    """
+    known = {column.name.lower() for column in all_columns(table)}
+    if taken := known & {CHANGE, VERSION, ROW_ID}:
+        raise UnsupportedTable(
+            f"{table.ref.full_name} has a column {min(taken)}, as its changes have, too."
+        )
+    if unknown := [key for key in keys if key.lower() not in known]:
+        raise UnknownColumn(f"{table.ref.full_name} has no column {', '.join(unknown)}.")
+
+
+def as_changes(
+    table: HiveTable, rows: DataFrame, change: str, write_id: Column, row_id: Column
+) -> DataFrame:
+    """Rows of a table as those of its changes.
+
+    Args:
+        table: The table.
+        rows: What was inserted, or deleted.
+        change: Which of both.
+        write_id: By which write id.
+        row_id: The row ids.
+    """
+    return rows.select(
+        F.lit(change).alias(CHANGE),
+        write_id.alias(VERSION),
+        row_id.alias(ROW_ID),
+        *[quoted(column.name) for column in all_columns(table)],
+    )
+
+
+def with_updates(rows: DataFrame, keys: Sequence[str], *, net: bool) -> DataFrame:
+    """Name the rows that are one before and after an update: one of each, with the same keys."""
+    together = ", ".join([*map(quoted, keys), *([] if net else [VERSION])])
+    count = "count_if({0} = '{1}') OVER (PARTITION BY {2}) = 1"
+    both = " AND ".join(count.format(CHANGE, kind, together) for kind in (INSERT, DELETE))
+    named = (
+        f"CASE WHEN NOT ({both}) THEN {CHANGE} WHEN {CHANGE} = '{INSERT}' THEN '{UPDATE_AFTER}'"
+        f" ELSE '{UPDATE_BEFORE}' END"
+    )
+    return rows.withColumn(CHANGE, F.expr(named))
