@@ -171,7 +171,7 @@ def _warehouse(client: "MetastoreClient") -> str:
 
 def _writable(locations: "Iterator[str] | Sequence[str]") -> str:
     """Do in folders what a job does: stage files, and let them appear by a rename."""
-    from airflow_hiveacid.storage.filesystems import storage_error
+    from airflow_hiveacid.storage.filesystems import os_errors_as_ours
     from airflow_hiveacid.storage.folder import Storage
 
     told = []
@@ -180,11 +180,10 @@ def _writable(locations: "Iterator[str] | Sequence[str]") -> str:
         # A cleaning removes it, should this process be killed: the transaction 0 has ended.
         staged = f"{STAGING_PREFIX}0_doctor_{uuid.uuid4().hex}"
         try:
-            with storage.create(f"{staged}/a/file") as sink:
+            where = f"{location}/{staged}"
+            with os_errors_as_ours(where), storage.create(f"{staged}/a/file") as sink:
                 sink.write(b"doctor")
             storage.rename(f"{staged}/a", f"{staged}/b")
-        except OSError as error:
-            raise storage_error(error, f"{location}/{staged}") from error
         finally:
             storage.delete_directory(staged)
         told.append(location)

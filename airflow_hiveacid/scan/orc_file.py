@@ -23,7 +23,7 @@ from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.timestamps import split_timestamps, timestamp_clock
 from airflow_hiveacid.scan.conditions import Condition
 from airflow_hiveacid.scan.times import of_orc
-from airflow_hiveacid.storage.filesystems import storage_error
+from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
@@ -133,9 +133,8 @@ class OrcFile:
     def _errors(self) -> Iterator[None]:
         """Name the file in what is wrong with it."""
         try:
-            yield
-        except OSError as error:
-            raise storage_error(error, self._path) from error
+            with os_errors_as_ours(self._path):
+                yield
         except DataError as error:
             if error.what.startswith(self._path):
                 raise

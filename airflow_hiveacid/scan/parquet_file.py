@@ -9,7 +9,7 @@ from pyarrow import parquet, types  # noqa: TID253
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.stripe_footer import UTC
 from airflow_hiveacid.scan.times import of_parquet
-from airflow_hiveacid.storage.filesystems import storage_error
+from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
@@ -44,7 +44,7 @@ class ParquetFile:
         """
         path = f"{self.storage.location.rstrip('/')}/{self.path}"
         try:
-            with self.storage.open_input(self.path) as source:
+            with os_errors_as_ours(path), self.storage.open_input(self.path) as source:
                 yield from _batches(
                     parquet.ParquetFile(source, coerce_int96_timestamp_unit="us"),
                     {name.lower() for name in columns},
@@ -52,8 +52,6 @@ class ParquetFile:
                 )
         except pa.ArrowException as error:
             raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
-        except OSError as error:
-            raise storage_error(error, path) from error
 
 
 def _batches(file: parquet.ParquetFile, wanted: set[str], path: str) -> Iterator[pa.RecordBatch]:

@@ -105,8 +105,7 @@ def real_place(location: str) -> tuple[str, ...]:
     return (family, host, *PurePosixPath(path).parts[1:])
 
 
-def storage_error(error: OSError, path: str) -> StorageError:
-    """The same error in our words; for those who write into an opened file themselves."""
+def _storage_error(error: OSError, path: str) -> StorageError:
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(f"{path} cannot be written: {reason}.")
@@ -121,11 +120,14 @@ def storage_error(error: OSError, path: str) -> StorageError:
 
 @contextmanager
 def os_errors_as_ours(path: str) -> Iterator[None]:
-    """Turn errors of the system in the body of a with statement into ours, about a path."""
+    """Turn errors of the system in the body of a with statement into ours, about a path.
+
+    For those who read and write opened files themselves; a storage does it by itself.
+    """
     try:
         yield
     except OSError as error:
-        raise storage_error(error, path) from error
+        raise _storage_error(error, path) from error
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
-from airflow_hiveacid.storage.filesystems import real_place, storage_error
+from airflow_hiveacid.storage.filesystems import os_errors_as_ours, real_place
 from airflow_hiveacid.storage.folder import Storage
 
 
@@ -59,20 +59,23 @@ def test_an_s3_store_is_asked_at_the_endpoint_of_the_environment(
 
 
 def test_a_full_disk_is_told_apart() -> None:
-    with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError) as caught:  # noqa: PT011
+    with pytest.raises(DiskFull), os_errors_as_ours("t"), open("/dev/full", "wb") as full:
         full.write(b"1")
-    assert isinstance(storage_error(caught.value, "t"), DiskFull)
 
 
 def test_permission_errors_of_every_kind_are_told_apart() -> None:
     for code in (1, 13):
-        assert isinstance(storage_error(OSError(code, "no"), "t"), PermissionRefused)
-    assert type(storage_error(OSError(5, "broken"), "t")) is StorageError
+        with pytest.raises(PermissionRefused), os_errors_as_ours("t"):
+            raise OSError(code, "no")
+    with pytest.raises(StorageError) as other, os_errors_as_ours("t"):
+        raise OSError(5, "broken")
+    assert type(other.value) is StorageError
 
 
 def test_errors_survive_the_way_back_from_a_worker() -> None:
-    error = storage_error(OSError(28, "No space left on device"), "t")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    with pytest.raises(DiskFull) as told, os_errors_as_ours("t"):
+        raise OSError(28, "No space left on device")
+    assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.errors import StorageLoginFailed
-from airflow_hiveacid.storage.filesystems import storage_error
+from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.hdfs_login import as_in_token, login_refused
 
 
@@ -43,11 +43,11 @@ def test_whoever_is_not_let_in_is_told_how_to_log_in() -> None:
     said = "No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0)"
     refused = login_refused(f'GSSAPIError(GssMajorCodes {{ raw: "0x1" }}, 2529639053, "{said}")')
     assert refused is not None
-    error = storage_error(refused, "hdfs://nn:8020/t")
-    assert isinstance(error, StorageLoginFailed)
-    assert error.retryable
-    assert said in str(error)
-    assert "GssMajorCodes" not in str(error)
-    assert "kinit" in str(error)
+    with pytest.raises(StorageLoginFailed) as told, os_errors_as_ours("hdfs://nn:8020/t"):
+        raise refused
+    assert told.value.retryable
+    assert said in str(told.value)
+    assert "GssMajorCodes" not in str(told.value)
+    assert "kinit" in str(told.value)
     assert login_refused("InvalidToken: token (token for etl: ...) is expired") is not None
     assert login_refused("AccessControlException: Permission denied: user=bob") is None

@@ -18,7 +18,7 @@ from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.spark_files import copy_readable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.transplant import transplant
-from airflow_hiveacid.storage.filesystems import storage_error
+from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import Storage
 
 
@@ -145,8 +145,5 @@ def naming(root: str, *paths: str) -> Iterator[None]:
 def new_file(folder: Folder, path: str) -> Iterator[Any]:
     """A file to write, whose errors name it."""
     storage = Storage.of(folder.root)
-    try:
-        with storage.create(path) as sink:
-            yield sink
-    except OSError as error:
-        raise storage_error(error, f"{folder.root}/{path}") from error
+    with os_errors_as_ours(f"{folder.root}/{path}"), storage.create(path) as sink:
+        yield sink

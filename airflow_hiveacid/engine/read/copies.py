@@ -15,7 +15,7 @@ from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_ta
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.orc.spark_files import copy_readable, readable
 from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.storage.filesystems import storage_error
+from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 
 
 def with_copies(
@@ -54,9 +54,10 @@ def _copy(folder: HiddenFolder, file: AcidFile, tail: OrcTail) -> AcidFile:
     root = storage.location.rstrip("/")
     path = file.path[len(root) + 1 :]
     copy = f"{folder.name}/{path}"
-    with storage.open_input(path) as source, storage.create(copy) as sink:
-        try:
-            size = copy_readable(source, tail, sink)
-        except OSError as error:
-            raise storage_error(error, f"{root}/{copy}") from error
+    with (
+        os_errors_as_ours(f"{root}/{copy}"),
+        storage.open_input(path) as source,
+        storage.create(copy) as sink,
+    ):
+        size = copy_readable(source, tail, sink)
     return replace(file, path=f"{root}/{copy}", size=size, cut_off=False)
