@@ -93,11 +93,6 @@ class MergePlan:
         )
 
     @property
-    def checks_cardinality(self) -> bool:
-        """Whether two source rows that match one target row would be an error."""
-        return bool(self.matched)
-
-    @property
     def inserts_rows(self) -> bool:
         """Whether new rows can come out."""
         updates = MatchedUpdate | NotMatchedBySourceUpdate

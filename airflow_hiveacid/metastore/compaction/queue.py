@@ -29,7 +29,7 @@ _NUMBERS = {name: number for number, name in _TYPES.items()}
 # It stays with a request after the worker's id is gone.
 _WORKER_VERSION = "airflow-hiveacid"
 # How long to wait at most before a request that came to nothing is made again: on MySQL and MariaDB
-# each other deadlocks where several are made at the same moment.
+# requests deadlock that are made at the same moment.
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 _OURS = re.compile(r"hiveacid-(?:.*-)?(\d+)")
 
@@ -123,7 +123,7 @@ class QueuedCompaction:
 
 
 class CompactionQueue:
-    """The queue, with one method per call; `recover` and `waiting` are put together from them."""
+    """The queue, with one method per call; `live` and `waiting` are put together from them."""
 
     def __init__(self, client: MetastoreClient) -> None:
         self._client = client
