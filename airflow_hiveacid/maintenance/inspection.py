@@ -15,9 +15,7 @@ from airflow_hiveacid.acid.cleaning import (
 )
 from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import (
-    RUN_NOTES,
-)
+from airflow_hiveacid.acid.names import RUN_NOTES
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
     RETENTION,
@@ -263,9 +261,8 @@ class Inspection:
         else:
             links = filter(storage.is_link, listing.useless)
             forbidden = dict.fromkeys(links, "It is a symbolic link.")
-            forbidden |= (
-                dict.fromkeys(state.obsolete, damage) if (damage := _damage(listing)) else {}
-            )
+            if damage := _damage(listing):
+                forbidden |= dict.fromkeys(state.obsolete, damage)
         names, sizes = listing.names, _sizes(listing.files)
         plan = plan_cleaning(
             state,

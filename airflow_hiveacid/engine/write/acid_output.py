@@ -100,7 +100,7 @@ class AcidOutput(TableOutput):
 
         def restamp(one: tuple[OutputFolder, StagedFile]) -> StagedFile:
             folder, file = one
-            path = f"{Storage.of(folder.root).location.rstrip('/')}/{file.path}"
+            path = f"{folder.root.rstrip('/')}/{file.path}"
             known = AcidFile(path, None, file.bucket, file.bytes, exact=True)
             ids = read_events([(0, known)], self.txn.snapshot.write_ids[self.table.ref.full_name])
             numbers = [pa.repeat(0, len(ids[0])), pa.repeat(file.bucket, len(ids[0]))]

@@ -197,21 +197,21 @@ def _writers(
     for name, parsed in _parsed(storage):
         if parsed.visibility_txn and not txns.is_valid(parsed.visibility_txn):
             continue
-        if isinstance(parsed, Base) and not _is_compacted(storage, name, parsed):
-            found = [parsed.write_id] if parsed.write_id in new else []
+        # Whose it is alone; None is what somebody has put together.
+        if isinstance(parsed, Base):
+            own = None if _is_compacted(storage, name, parsed) else parsed.write_id
         else:
-            found = [write_id for write_id in new if write_id in parsed.write_ids]
-        if isinstance(parsed, Delta) and not parsed.visibility_txn and len(parsed.write_ids) == 1:
-            written[parsed.min_write_id] += [name for _ in found]
-        elif found and isinstance(parsed, Base) and not _is_compacted(storage, name, parsed):
-            written[parsed.write_id].append(name)
-        elif found:
-            merged[name] = found
+            one = not parsed.visibility_txn and len(parsed.write_ids) == 1
+            own = parsed.min_write_id if one else None
+        if own is None:
+            if found := [write_id for write_id in new if write_id in parsed.write_ids]:
+                merged[name] = found
+        elif own in new:
+            written[own].append(name)
     for write_id, names in sorted(written.items()):
-        if names:
-            notes = (_note(storage, name) for name in sorted(names))
-            note = next(filter(None, notes), {})
-            yield Finished(_kind(names, note), partition, f"write id {write_id}", _author(note))
+        notes = (_note(storage, name) for name in sorted(names))
+        note = next(filter(None, notes), {})
+        yield Finished(_kind(names, note), partition, f"write id {write_id}", _author(note))
     for name, covered in sorted(merged.items()):
         # Any of them may be there, unless it says itself what it has put together.
         for write_id in _among(_note(storage, name), {*covered} - written.keys()):
