@@ -10,7 +10,6 @@ import pty
 import re
 import struct
 import subprocess
-import sys
 import tempfile
 import termios
 from collections.abc import Mapping
@@ -26,6 +25,8 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 IMAGES = Path(__file__).parent / "images"
 WIDE, NARROW = 118, 58
+# How large they are shown, of how large they are drawn.
+LETTERS = 0.62
 _INSERTS = "".join(
     f"INSERT INTO shop.orders SELECT id, 'new', id * 1.5, '2026-11-{day}' FROM range({day}000, {day}900);"
     for day in (18, 19, *[20] * 11)
@@ -129,7 +130,14 @@ def by_scheme(light: str, dark: str) -> str:
     styles = "\n".join([*colours(light), f"@media (prefers-color-scheme: dark) {{ {rules} }}"])
     plain = re.sub(r'<rect fill="#\w+" stroke=', '<rect class="t-back" stroke=', light, count=1)
     plain = re.sub(r'(class="t-title" )fill="#\w+" ', r"\1", plain, count=1)
+    plain = plain.replace('stroke="rgba(255,255,255,0.35)"', 'stroke="#8888"')
+    plain = re.sub(r'(viewBox="0 0 ([\d.]+) )', _sized, plain, count=1)
     return plain.replace("</style>", f"{styles}\n</style>", 1)
+
+
+def _sized(box: re.Match[str]) -> str:
+    # A narrow terminal is not blown up to the width of a page.
+    return f'width="{float(box[2]) * LETTERS:.0f}" {box[1]}'
 
 
 def colours(picture: str) -> list[str]:
@@ -144,4 +152,4 @@ def colours(picture: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -102,7 +102,8 @@ function leave(event, address, download = null) {
   }
 }
 
-const holder = (txn) => (txn.run_token ? taskName(txn.run_token) : txn.user);
+// A run outside of Airflow has a name that says nothing.
+const holder = (txn) => (txn.run_token?.includes("/") ? taskName(txn.run_token) : txn.user);
 
 function score(points) {
   const level = points >= 80 ? "good" : points >= 50 ? "fair" : "poor";
