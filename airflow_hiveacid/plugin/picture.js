@@ -151,7 +151,8 @@ function deltas(chart, entries) {
       const floor = Math.max(0, ...own.filter((entry) => sees(entry, version)).map((entry) => entry.last_write_id));
       const read = group.filter(
         (entry) => entry.first_write_id > floor && sees(entry, version) && entry.state !== "open");
-      const minors = read.filter((entry) => entry.kind === "minor");
+      const minors = (partition === null ? entries.filter((entry) => sees(entry, version)) : read)
+        .filter((entry) => entry.kind === "minor");
       count += read.filter((entry) => !minors.some((minor) => holds(minor, entry))).length;
     }
     return count;

@@ -1,0 +1,33 @@
+"""What the history of a table in pictures counts, in a real Chromium."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import airflow_hiveacid.plugin
+from tests.live.chromium import Chromium
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(Chromium.program() is None, reason="needs Chromium"),
+]
+PROGRAM = (Path(airflow_hiveacid.plugin.__file__).parent / "picture.js").read_text()
+NAMES = ("kind", "partition", "first_write_id", "last_write_id", "state")
+
+
+def test_what_was_cleaned_is_read_by_nobody_since_its_compaction(tmp_path: Path) -> None:
+    # In which partition the writes 2 and 3 were, nobody knows any more.
+    written = [
+        ("insert", None, 2, 2, "cleaned"),
+        ("insert", None, 3, 3, "cleaned"),
+        ("minor", "day=1", 2, 3, "current"),
+        ("insert", "day=1", 4, 4, "current"),
+    ]
+    entries = [
+        {**dict(zip(NAMES, each, strict=True)), "compaction": each[0] == "minor"}
+        for each in written
+    ]
+    counted = f"deltas({{ positions: [2, 3, 4] }}, {json.dumps(entries)})"
+    with Chromium(tmp_path / "profile") as browser:
+        assert browser.evaluate(f"(() => {{ {PROGRAM}; return {counted}; }})()") == [1, 2, 2, 2]
