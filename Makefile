@@ -134,6 +134,7 @@ gcs: setup ## Hold an emulator of Google's store to what files need (Go builds i
 
 hdfs: setup ## Run, kill and starve all operations on a real HDFS, and kill that (an hour)
 	@$(RUN) python -m pytest -m hdfs tests/hdfs tests/contract/test_storage_contract.py
+	@$(RUN) python -m pytest -m hdfs tests/name_service
 
 secure: setup ## Run metastores, HDFS, YARN with Kerberos; outlive tickets and tokens (40 minutes)
 	@$(RUN) python -m pytest -m secure tests/secure

@@ -18,7 +18,7 @@ from airflow_hiveacid.metastore.thrift.answers import TxnState
 from tests import java_archive
 from tests.fakes.metastore import FakeMetastore
 from tests.google_store import BUCKET, google_store
-from tests.hadoop.hdfs import Hdfs
+from tests.hadoop.hdfs import Hdfs, running
 from tests.s3.store import S3Store
 from tests.samples import ONLY_SAMPLES, left_out
 from tests.versions import REAL
@@ -183,11 +183,7 @@ def hms(request: pytest.FixtureRequest) -> EmbeddedMetastore | FakeMetastore:
 @pytest.fixture(scope="session")
 def hdfs(fast_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
     """An HDFS, whose settings every client in this process finds."""
-    with (
-        Hdfs(tmp_path_factory.mktemp("hdfs")) as cluster,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("HADOOP_CONF_DIR", str(cluster.conf))
+    with running(Hdfs(tmp_path_factory.mktemp("hdfs"))) as cluster:
         yield cluster
 
 

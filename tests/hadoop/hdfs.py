@@ -6,16 +6,20 @@ import json
 import os
 import subprocess
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import quote, urlencode
+
+import pytest
 
 from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.hadoop.software import java_command, write_configuration
 from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup
+
+AnHdfs = TypeVar("AnHdfs", bound="Hdfs")
 
 START_SECONDS = 90
 # Else Hadoop's own client gives up on a NameNode after ten seconds.
@@ -23,8 +27,7 @@ RETRIES = {
     "dfs.client.retry.policy.enabled": "true",
     "dfs.client.retry.policy.spec": "500,600",
 }
-_SERVER = "org.apache.hadoop.hdfs.server"
-_MAINS = {"namenode": f"{_SERVER}.namenode.NameNode", "datanode": f"{_SERVER}.datanode.DataNode"}
+SERVER = "org.apache.hadoop.hdfs.server"
 
 
 class Hdfs:
@@ -35,7 +38,15 @@ class Hdfs:
     Attributes:
         uri: The file system's own location.
         conf: The folder for HADOOP_CONF_DIR of its clients, which is that of its servers as well.
+        active: The NameNode that answers.
+        mains: All that has to run, and the classes that do it.
     """
+
+    active = "namenode"
+    mains: ClassVar[Mapping[str, str]] = {
+        "namenode": f"{SERVER}.namenode.NameNode",
+        "datanode": f"{SERVER}.datanode.DataNode",
+    }
 
     def __init__(
         self,
@@ -63,10 +74,9 @@ class Hdfs:
         self._environment = os.environ | (environment or {})
         self._further = {"core-site.xml": core or {}, "hdfs-site.xml": hdfs or {}}
         self._ports = {
-            name: free_port()
-            for name in ("namenode", "namenode_http", "datanode", "datanode_http", "datanode_ipc")
+            f"{main}{use}": free_port() for main in self.mains for use in ("", "_http", "_ipc")
         }
-        self.uri = f"hdfs://{host}:{self._ports['namenode']}"
+        self.uri = f"hdfs://{host}:{self._ports.get('namenode')}"
         self._daemons: dict[str, ProcessGroup] = {}
 
     def __enter__(self) -> Self:
@@ -86,21 +96,14 @@ class Hdfs:
         self.stop()
 
     def start(self) -> None:
-        """Start both, with an empty file system at first, and return when files can be written."""
+        """Start all, with an empty file system at first, and return when files can be written."""
         self._configure()
-        if not (self._directory / "name").exists():
-            subprocess.run(
-                self._command("namenode", "-format", "-nonInteractive"),
-                env=self._environment,
-                check=True,
-                capture_output=True,
-            )
-        for name in _MAINS:
-            self.start_daemon(name)
-        self.wait_until_usable()
+        if not (self._directory / self.active).exists():
+            self._format()
+        self.revive()
 
     def start_daemon(self, name: str) -> None:
-        """Start ``namenode`` or ``datanode``, without waiting for it."""
+        """Start one of ``mains``, without waiting for it."""
         self._daemons[name] = ProcessGroup(
             self._command(name),
             log=self._directory / f"{name}.log",
@@ -116,7 +119,8 @@ class Hdfs:
             **parameters: The operation's own.
         """
         query = urlencode({"op": operation, "user.name": getpass.getuser(), **parameters})
-        url = f"http://{HOST}:{self._ports['namenode_http']}/webhdfs/v1{quote(path)}?{query}"
+        port = self._ports[f"{self.active}_http"]
+        url = f"http://{HOST}:{port}/webhdfs/v1{quote(path)}?{query}"
         with urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60):
             pass
 
@@ -134,33 +138,35 @@ class Hdfs:
 
     def revive(self) -> None:
         """Start what has ended, and return when files can be written."""
-        for name in _MAINS:
+        for name in self.mains:
             if name not in self._daemons or self._daemons[name].ended:
                 self.start_daemon(name)
         self.wait_until_usable()
 
     def restart_namenode(self) -> None:
         """Kill the NameNode and start it again; it is not waited for."""
-        self.kill_daemon("namenode")
-        self.start_daemon("namenode")
+        self.kill_daemon(self.active)
+        self.start_daemon(self.active)
 
     def stop(self) -> None:
-        """End both."""
+        """End all."""
         for name in list(self._daemons):
             self.kill_daemon(name)
 
     def wait_until_usable(self) -> None:
-        """Return when the NameNode has its DataNode and has left safe mode."""
+        """Return when files can be written."""
+        self.wait_for_namenode(self.active)
+
+    def wait_for_namenode(self, namenode: str) -> None:
+        """Return when a NameNode has its DataNode and has left safe mode."""
 
         def usable() -> bool:
             for name, daemon in self._daemons.items():
                 assert not daemon.ended, f"{name} has ended:\n{daemon.tail()}"
-            with contextlib.suppress(OSError):
-                state = self._bean("FSNamesystemState")
-                return bool(state["NumLiveDataNodes"] == 1 and state["FSState"] == "Operational")
-            return False
+            state = self._bean("FSNamesystemState", namenode)
+            return state.get("NumLiveDataNodes") == 1 and state["FSState"] == "Operational"
 
-        wait_until("HDFS takes files", usable, START_SECONDS, every=0.1)
+        wait_until(f"{namenode} takes files", usable, START_SECONDS, every=0.1)
 
     def calls(self, method: str) -> int:
         """How often the NameNode has been called, since it has started.
@@ -168,38 +174,65 @@ class Hdfs:
         Args:
             method: Its name, like RenewDelegationToken.
         """
-        port = self._ports["namenode"]
+        port = self._ports[self.active]
         return int(self._bean(f"RpcDetailedActivityForPort{port}").get(f"{method}NumOps", 0))
 
-    def _bean(self, name: str) -> dict[str, Any]:
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """What a client has to know, in whichever file."""
+        return {"fs.defaultFS": self.uri, **RETRIES}
+
+    def _bean(self, name: str, namenode: str = "") -> dict[str, Any]:
+        """What a NameNode tells of itself: nothing, as long as it does not answer."""
         query = f"jmx?qry=Hadoop:service=NameNode,name={name}"
-        url = f"http://{HOST}:{self._ports['namenode_http']}/{query}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        url = f"http://{HOST}:{self._ports[f'{namenode or self.active}_http']}/{query}"
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=10) as answer:
             beans: list[dict[str, Any]] = json.load(answer)["beans"]
-        return beans[0] if beans else {"NumLiveDataNodes": 0, "FSState": ""}
+            return beans[0] if beans else {}
+        return {}
+
+    def _format(self) -> None:
+        self._run(self._command(self.active, "-format", "-nonInteractive"))
+
+    def _run(self, command: Sequence[str]) -> None:
+        ended = subprocess.run(
+            command, env=self._environment, check=False, capture_output=True, text=True
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
 
     def _command(self, name: str, *arguments: str) -> list[str]:
-        return java_command(self.conf, _MAINS[name], *arguments, options=self._java_options)
+        return java_command(self.conf, self.mains[name], *arguments, options=self._java_options)
+
+    def _at(self, server: str) -> str:
+        return f"{HOST}:{self._ports[server]}"
+
+    def _namenode_settings(self, name: str, suffix: str = "") -> dict[str, str]:
+        return {
+            f"dfs.namenode.name.dir{suffix}": (self._directory / name).as_uri(),
+            f"dfs.namenode.rpc-address{suffix}": self._at(name),
+            f"dfs.namenode.http-address{suffix}": self._at(f"{name}_http"),
+        }
+
+    def _server_settings(self) -> dict[str, str]:
+        """Who is where, but for the DataNode."""
+        return self._namenode_settings("namenode")
 
     def _configure(self) -> None:
-        at = {name: f"{HOST}:{port}" for name, port in self._ports.items()}
         core = {
-            "fs.defaultFS": self.uri,
             "hadoop.tmp.dir": str(self._directory / "tmp"),
             "fs.trash.interval": "60",
+            **self.client_settings,
         }
         hdfs = {
             "dfs.replication": "1",
-            "dfs.namenode.name.dir": (self._directory / "name").as_uri(),
             "dfs.datanode.data.dir": (self._directory / "data").as_uri(),
-            "dfs.namenode.rpc-address": at["namenode"],
-            "dfs.namenode.http-address": at["namenode_http"],
-            "dfs.datanode.address": at["datanode"],
-            "dfs.datanode.http.address": at["datanode_http"],
-            "dfs.datanode.ipc.address": at["datanode_ipc"],
+            "dfs.datanode.address": self._at("datanode"),
+            "dfs.datanode.http.address": self._at("datanode_http"),
+            "dfs.datanode.ipc.address": self._at("datanode_ipc"),
             "dfs.datanode.hostname": HOST,
             "dfs.namenode.safemode.extension": "0",
-            **RETRIES,
+            **self._server_settings(),
+            **self.client_settings,
             "dfs.heartbeat.interval": "1",
             # Machines do not fail here, only processes.
             "dfs.namenode.edits.noeditlogchannelflush": "true",
@@ -212,5 +245,13 @@ class Hdfs:
                 "hdfs-site.xml": hdfs | further["hdfs-site.xml"],
             },
         )
-        for pages in ("hdfs", "datanode"):  # The servers want to show some.
+        for pages in ("hdfs", "datanode", "journal"):  # The servers want to show some.
             (self.conf / "webapps" / pages).mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def running(cluster: AnHdfs) -> Iterator[AnHdfs]:
+    """Run an HDFS, whose settings every client in this process finds meanwhile."""
+    with cluster, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HADOOP_CONF_DIR", str(cluster.conf))
+        yield cluster

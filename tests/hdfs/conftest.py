@@ -1,6 +1,6 @@
 """The metastores of these tests keep their tables on HDFS."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +8,14 @@ import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.storage.folder import Storage
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.operations import Tables
-from tests.hadoop.hdfs import RETRIES, Hdfs
+from tests.hadoop.hdfs import Hdfs
 from tests.hadoop.software import write_configuration
 from tests.versions import VERSIONS
+
+Strike = Callable[[str, int, Callable[[], None]], None]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,6 +30,33 @@ def what_was_killed_runs_again(hdfs: Hdfs) -> Iterator[None]:
     hdfs.revive()
 
 
+@pytest.fixture
+def interrupt(hdfs: Hdfs) -> Callable[[], None]:
+    """Kills the NameNode, which starts again at once."""
+    return hdfs.restart_namenode
+
+
+@pytest.fixture
+def strike(monkeypatch: pytest.MonkeyPatch) -> Strike:
+    """Lets something happen before a method of Storage is called, after so many other calls."""
+
+    def strike(method: str, calls: int, happens: Callable[[], None]) -> None:
+        really = getattr(Storage, method)
+        left = [None] * calls
+
+        def struck(storage: Storage, *arguments: Any) -> Any:
+            if left:
+                left.pop()
+            else:
+                monkeypatch.setattr(Storage, method, really)
+                happens()
+            return really(storage, *arguments)
+
+        monkeypatch.setattr(Storage, method, struck)
+
+    return strike
+
+
 def metastore_on(
     hdfs: Hdfs, version: str, factory: pytest.TempPathFactory, **more: Any
 ) -> EmbeddedMetastore:
@@ -36,7 +66,7 @@ def metastore_on(
         version,
         directory=directory,
         settings={"metastore.warehouse.dir": f"{hdfs.uri}/{directory.name}"},
-        hadoop={"fs.defaultFS": hdfs.uri, **RETRIES},
+        hadoop=hdfs.client_settings,
         **more,
     )
 
@@ -44,7 +74,8 @@ def metastore_on(
 def impatient_conf(hdfs: Hdfs, directory: Path) -> Path:
     """A folder for HADOOP_CONF_DIR by which both clients, Hadoop's and ours, give up soon."""
     settings = {
-        "fs.defaultFS": hdfs.uri,
+        **hdfs.client_settings,
+        "dfs.client.retry.policy.enabled": "false",
         "dfs.replication": "1",
         "ipc.client.connect.max.retries": "1",
         "ipc.client.connect.retry.interval": "100",

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 
@@ -14,42 +13,19 @@ from airflow_hiveacid.storage.folder import Storage
 from tests.faults.operations import OPERATIONS, Tables
 from tests.faults.outside import Outsider
 from tests.hadoop.hdfs import Hdfs
-from tests.hdfs.conftest import impatient_conf
+from tests.hdfs.conftest import Strike, impatient_conf
 
 pytestmark = pytest.mark.hdfs
-
-Strike = Callable[[str, int, Callable[[], None]], None]
-
-
-@pytest.fixture
-def strike(monkeypatch: pytest.MonkeyPatch) -> Strike:
-    """Lets something happen before a method of Storage is called, after so many other calls."""
-
-    def strike(method: str, calls: int, happens: Callable[[], None]) -> None:
-        really = getattr(Storage, method)
-        left = [None] * calls
-
-        def struck(storage: Storage, *arguments: Any) -> Any:
-            if left:
-                left.pop()
-            else:
-                monkeypatch.setattr(Storage, method, really)
-                happens()
-            return really(storage, *arguments)
-
-        monkeypatch.setattr(Storage, method, struck)
-
-    return strike
 
 
 @pytest.mark.parametrize("operation", ["merge", "major compaction"])
 def test_what_is_published_meanwhile_appears_whole(
-    operation: str, tables: Tables, hdfs: Hdfs, strike: Strike
+    operation: str, tables: Tables, interrupt: Callable[[], None], strike: Strike
 ) -> None:
     outsider = Outsider(tables.client, tables.main)
     job: Job = OPERATIONS[operation].job(tables)
     (expected,) = OPERATIONS[operation].expected(job, [outsider.rows()])
-    strike("rename", 1, hdfs.restart_namenode)
+    strike("rename", 1, interrupt)
     assert tables.run(job).error is None
     assert outsider.rows() == expected
 
@@ -67,21 +43,25 @@ def replaced(outsider: Outsider) -> int:
 
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["between deletes", "during a delete"])
-def test_a_restart_in_the_middle_of_a_cleaning_delays_it(
-    at_once: bool, tables: Tables, to_clean: Outsider, hdfs: Hdfs, strike: Strike
+def test_an_interruption_in_the_middle_of_a_cleaning_delays_it(
+    at_once: bool,
+    tables: Tables,
+    to_clean: Outsider,
+    interrupt: Callable[[], None],
+    strike: Strike,
 ) -> None:
     rows, before = to_clean.rows(), replaced(to_clean)
     left = []
 
-    def restart() -> None:
+    def interrupted() -> None:
         left.append(replaced(to_clean))
         # Whether it deletes before it is killed, nobody knows.
-        killer = Thread(target=hdfs.restart_namenode)
+        killer = Thread(target=interrupt)
         killer.start()
         if not at_once:
             killer.join()
 
-    strike("delete_directory", 2, restart)
+    strike("delete_directory", 2, interrupted)
     assert len(tables.run(CleanJob(target=str(tables.main))).removed) >= before
     assert left == [before - 2]
     assert to_clean.rows() == rows
@@ -97,10 +77,10 @@ def test_a_cleaning_that_gives_up_is_completed_by_the_next(
     tmp_path: Path,
 ) -> None:
     rows, before = to_clean.rows(), replaced(to_clean)
-    strike("delete_directory", 2, lambda: hdfs.kill_daemon("namenode"))
+    strike("delete_directory", 2, lambda: hdfs.kill_daemon(hdfs.active))
     with monkeypatch.context() as patch:
         patch.setenv("HADOOP_CONF_DIR", str(impatient_conf(hdfs, tmp_path / "conf")))
-        with pytest.raises(StorageUnreachable, match="Connection refused"):
+        with pytest.raises(StorageUnreachable, match=r"Connection refused|StandbyException"):
             tables.run(CleanJob(target=str(tables.main)))
     hdfs.revive()
     assert replaced(to_clean) == before - 2
@@ -112,17 +92,17 @@ def test_a_cleaning_that_gives_up_is_completed_by_the_next(
 
 @pytest.mark.parametrize("size", [10, 5 << 20])
 def test_a_file_that_is_being_written_meanwhile_is_whole(
-    size: int, hdfs: Hdfs, hdfs_folder: str
+    size: int, interrupt: Callable[[], None], hdfs_folder: str
 ) -> None:
     storage = Storage.of(hdfs_folder)
     content = bytes(range(256)) * (size // 256 + 1)
     half = len(content) // 2
     with storage.create("f") as sink:
-        hdfs.restart_namenode()
+        interrupt()
         sink.write(content[:half])
         sink.flush()
-        hdfs.restart_namenode()
+        interrupt()
         sink.write(content[half:])
-    hdfs.restart_namenode()
+    interrupt()
     storage.write_file("note", content)
     assert storage.read_small("f", 1 << 30) == storage.read_small("note", 1 << 30) == content

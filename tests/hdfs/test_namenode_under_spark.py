@@ -27,7 +27,7 @@ from tests.crash.driver import run_driver
 from tests.faults.operations import OPERATIONS, Tables
 from tests.faults.outside import Outsider
 from tests.hadoop.hdfs import Hdfs
-from tests.hdfs.conftest import impatient_conf
+from tests.hdfs.conftest import Strike, impatient_conf
 from tests.observers import At
 
 pytestmark = pytest.mark.hdfs
@@ -88,26 +88,53 @@ def judged(client: MetastoreClient, tmp_path: Path) -> Iterator[Callable[[str], 
 
 
 @pytest.mark.parametrize(("hms", "operation", "phase"), RESTARTS, indirect=["hms"])
-def test_a_restart_delays_a_job_by_spark_where_all_wait(
-    hdfs: Hdfs,
+def test_an_interruption_delays_a_job_by_spark_where_all_wait(
     spark: SparkSession,
     judged: Callable[[str], Judged],
     operation: str,
     phase: Phase,
+    interrupt: Callable[[], None],
 ) -> None:
-    judge = judged(operation)
-    restart = At(phase, hdfs.restart_namenode)
-    report = run(spark, judge.job, [restart])
-    assert restart.times == 0
+    interrupt_at(phase, interrupt, spark, judged(operation))
+
+
+def interrupt_at(
+    phase: Phase, interrupt: Callable[[], None], spark: SparkSession, judge: Judged
+) -> None:
+    """Let it happen before a phase of a job, which is only delayed by it."""
+    interruption = At(phase, interrupt)
+    report = run(spark, judge.job, [interruption])
+    assert interruption.times == 0
     assert report.error is None
     judge.require_whole()
 
 
-class RestartAtFiles(PhaseObserver):
-    """Lets the NameNode be killed and start again as soon as so many files are staged."""
+@pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+@pytest.mark.parametrize("operation", ["merge", "major compaction"])
+def test_an_interruption_between_two_renames_delays_a_job_by_spark(
+    spark: SparkSession,
+    judged: Callable[[str], Judged],
+    operation: str,
+    interrupt: Callable[[], None],
+    strike: Strike,
+) -> None:
+    judge, old_shown = judged(operation), []
 
-    def __init__(self, hdfs: Hdfs, location: str, files: int) -> None:
-        self._hdfs, self._storage, self._files = hdfs, Storage.of(location), files
+    def happens() -> None:
+        old_shown.append(judge.outsider.rows() == judge.old)
+        interrupt()
+
+    publishing = At(Phase.PUBLISH, lambda: strike("rename", 1, happens))
+    assert run(spark, judge.job, [publishing]).error is None
+    assert old_shown == [True]
+    judge.require_whole()
+
+
+class AtFiles(PhaseObserver):
+    """Lets something happen as soon as so many files are staged."""
+
+    def __init__(self, location: str, files: int, action: Callable[[], None]) -> None:
+        self._storage, self._files, self._action = Storage.of(location), files, action
         self._watcher = Thread(target=self._watch, daemon=True)
         self._over = False
 
@@ -116,7 +143,7 @@ class RestartAtFiles(PhaseObserver):
             self._watcher.start()
 
     def happened(self) -> bool:
-        """Whether the NameNode was restarted before the job was over, which it is now."""
+        """Whether it has happened before the job was over, which it is now."""
         was = not self._watcher.is_alive()
         self._over = True
         self._watcher.join()
@@ -126,29 +153,29 @@ class RestartAtFiles(PhaseObserver):
         while not self._over:
             found = self._storage.list_files(recursive=True)
             if len([file for file in found if STAGING_PREFIX in file.path]) >= self._files:
-                self._hdfs.restart_namenode()
+                self._action()
                 return
 
 
 @pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 @pytest.mark.parametrize("operation", ["merge", "major compaction"])
 @pytest.mark.parametrize("files", [1, 2])
-def test_a_restart_while_files_are_written_costs_a_job_by_spark_one_try_at_most(
-    hdfs: Hdfs,
+def test_an_interruption_while_files_are_written_costs_a_job_by_spark_one_try_at_most(
     spark: SparkSession,
     judged: Callable[[str], Judged],
     operation: str,
     files: int,
+    interrupt: Callable[[], None],
 ) -> None:
     judge = judged(operation)
     location = judge.tables.client.get_table(judge.tables.main).folder
-    restart = RestartAtFiles(hdfs, location, files)
+    interruption = AtFiles(location, files, interrupt)
     error: ErrorReport | None
     try:
-        error = run(spark, judge.job, [restart]).error
+        error = run(spark, judge.job, [interruption]).error
     except StorageUnreachable as unreachable:
         error = ErrorReport.of(unreachable)
-    assert restart.happened()
+    assert interruption.happened()
     if error is not None:
         # Whose file it is that was created when the answer was lost, nobody knows.
         assert (error.id, error.retryable) == ("StorageUnreachable", True)
@@ -166,7 +193,13 @@ def test_a_job_by_spark_that_gives_up_changes_nothing_and_its_retry_completes_it
     phase: Phase,
     tmp_path: Path,
 ) -> None:
-    judge = judged(operation)
+    give_up_and_try_again(hdfs, spark, judged(operation), phase, tmp_path)
+
+
+def give_up_and_try_again(
+    hdfs: Hdfs, spark: SparkSession, judge: Judged, phase: Phase, tmp_path: Path
+) -> None:
+    """Kill the NameNode at a phase of a driver that does not wait for long, then run its job again."""
     status, errors = run_driver(
         judge.job,
         "",
@@ -174,11 +207,11 @@ def test_a_job_by_spark_that_gives_up_changes_nothing_and_its_retry_completes_it
         program=str(Path(__file__).with_name("application_without_namenode.py")),
         environment={
             "HADOOP_CONF_DIR": str(impatient_conf(hdfs, tmp_path / "conf")),
-            "NAMENODE": str(hdfs.pid("namenode")),
+            "NAMENODE": str(hdfs.pid(hdfs.active)),
             "PHASE": phase,
         },
     )
-    assert hdfs.has_ended("namenode")
+    assert hdfs.has_ended(hdfs.active)
     hdfs.revive()
     report = json.loads((tmp_path / "report.json").read_text())
     if phase is Phase.COMMIT:
