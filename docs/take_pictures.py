@@ -1,4 +1,4 @@
-"""Take all pictures of pages: ``python docs/take_pictures.py http://127.0.0.1:8080 PASSWORD``.
+"""Take all pictures of pages: ``PYTHONPATH=. python docs/take_pictures.py http://127.0.0.1:8080 PASSWORD``.
 
 These are the address and the password that `hiveacid demo` has printed; let it work for half an hour before. What
 takes large tables, many tables or streams is shown by an Airflow of its own, with the tables of the tests.
