@@ -1,6 +1,7 @@
 """What a command shows of its progress, in a terminal and elsewhere."""
 
 import io
+import os
 import sys
 from contextlib import nullcontext
 
@@ -74,6 +75,35 @@ def test_beside_a_bar_the_lines_of_the_log_come_only_where_it_breaks_off(
     with pytest.raises(UserError) if fails else nullcontext():
         local_spark.run_on_spark(CompactJob(target="db.t"), "local", "compacting db.t")
     assert ("hiveacid: open" in shown.getvalue()) is fails
+
+
+@pytest.mark.parametrize(
+    ("looks", "fails"), [(True, False), (True, True), (False, False), (False, True)]
+)
+def test_what_java_says_comes_in_a_terminal_only_where_a_command_fails(
+    monkeypatch, capfd, looks, fails
+):
+    def start(name):
+        # As Java has it for as long as it lives.
+        stderr = os.dup(2)
+        os.write(stderr, b"greets\n")
+        return stderr
+
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "what is not to stay")
+    monkeypatch.setattr(Bar, "fits", lambda: looks)
+    monkeypatch.setattr("airflow_hiveacid.engine.session.application_session", start)
+    with (
+        pytest.raises(UserError) if fails else nullcontext(),
+        local_spark.a_spark("local", "a command") as stderr_of_java,
+    ):
+        os.write(stderr_of_java, b"and warns\n")
+        os.close(stderr_of_java)
+        print("done", file=sys.stderr)
+        if fails:
+            raise UserError("It breaks off.")
+    told = capfd.readouterr().err.splitlines()
+    assert "done" in told
+    assert ("greets" in told, "and warns" in told) == (fails or not looks,) * 2
 
 
 def test_there_is_no_bar_where_nobody_looks(capsys):
