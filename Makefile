@@ -69,7 +69,7 @@ test: setup ## Run all tests, of the long ones a sample of their cases (CASES=al
 	@# In the order of the folders: else the files with few tests come last, which are the longest.
 	@$(RUN) CASES=$(or $(CASES),sample) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-unit: setup ## Run the tests that need no Java, in a minute
+unit: setup ## Run the tests that need no Java, in three minutes
 	@$(RUN) python -m pytest -m '$(UNIT)' --numprocesses $(WORKERS) --dist worksteal
 
 coverage: setup ## Run all tests and show which lines none of them ran
@@ -142,7 +142,7 @@ secure: setup ## Run metastores, HDFS, YARN with Kerberos; outlive tickets and t
 kubernetes: setup ## Submit to, follow and end on an API server of Kubernetes (minutes; Go builds it)
 	@$(RUN) python -m pytest -m kubernetes tests/kubernetes
 
-metastores: setup ## Hold the tests against metastores 4.1 and 4.2, and refuse one of 2.3 (half an hour)
+metastores: setup ## Hold the tests against metastores 4.1 and 4.2, and refuse one of 2.3 (ten minutes)
 	@test -d $(JAVA_21) || VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet \
 		--group metastores --target build/java-21
 	@$(RUN) HIVEACID_METASTORE_JAVA_HOME="$(CURDIR)/$(JAVA_21)" python -m pytest \
