@@ -8,8 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO
 
 from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.jobs.job import Job
@@ -59,48 +58,31 @@ def _check_early(job: Job, master: str) -> None:
         Preflight(client, files, lambda text: print(text, file=sys.stderr)).check(job)
 
 
-class _JavaLog:
-    """What Spark's Java says on stderr: in a terminal, only if the command fails.
-
-    It greets with warnings that nobody can do anything about, and later ones would break the bar.
-    """
-
-    def __enter__(self) -> Self:
-        # Java and this process share the place in the file: who appends writes over nothing.
-        self._file = tempfile.TemporaryFile("a+b")
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        with self._file:
-            if kind is not None:
-                self._file.seek(0)
-                sys.stderr.write(self._file.read().decode(errors="replace"))
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Take it of a Java that is started in the body of a with statement."""
-        if not Bar.fits():
-            yield
-            return
-        print("Starting Spark ...", file=sys.stderr, flush=True)
-        stderr = os.dup(2)
-        os.dup2(self._file.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
+@contextmanager
+def _stderr_taken(by: BinaryIO) -> Iterator[None]:
+    """In a terminal, let a file have the stderr of a program that is started in the body."""
+    if not Bar.fits():
+        yield
+        return
+    print("Starting Spark ...", file=sys.stderr, flush=True)
+    stderr = os.dup(2)
+    os.dup2(by.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 @contextmanager
 def a_spark(master: str, name: str) -> Iterator[Any]:
-    """A session of a Spark that is started, with whatever is printed meanwhile on stderr."""
-    with redirect_stdout(sys.stderr), _JavaLog() as log:
+    """A session of a Spark that is started, with whatever is printed meanwhile on stderr.
+
+    Spark's Java greets with warnings that nobody can do anything about, and later ones would break
+    a bar: in a terminal they come only if the command fails.
+    """
+    # Java and this process share the place in the file: who appends writes over nothing.
+    with redirect_stdout(sys.stderr), tempfile.TemporaryFile("a+b") as said:
         os.environ["PYSPARK_SUBMIT_ARGS"] = (
             # Its own bar would overwrite ours.
             f"--master {shlex.quote(master)} --conf spark.ui.showConsoleProgress=false pyspark-shell"
@@ -109,6 +91,11 @@ def a_spark(master: str, name: str) -> Iterator[Any]:
         from airflow_hiveacid.engine.failures import spark_errors_as_ours
         from airflow_hiveacid.engine.session import application_session
 
-        with spark_errors_as_ours("Starting Spark"), log.taken():
-            spark = application_session(name)
-        yield spark
+        try:
+            with spark_errors_as_ours("Starting Spark"), _stderr_taken(said):
+                spark = application_session(name)
+            yield spark
+        except BaseException:
+            said.seek(0)
+            sys.stderr.write(said.read().decode(errors="replace"))
+            raise
