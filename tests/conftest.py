@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -69,14 +69,13 @@ _JAVA_OPTIONS = (
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what takes a metastore or a Spark, by its fixtures: `make unit` leaves those out."""
     # Whoever asks for another suite does not mean it on the newer metastores.
+    others: set[pytest.Item] = set()
     if "metastores" not in config.option.markexpr:
-        others = [item for item in items if item.get_closest_marker("metastores")]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
+        others |= {item for item in items if item.get_closest_marker("metastores")}
     if ONLY_SAMPLES:
-        others = left_out(items)
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
+        others |= left_out(item for item in items if item not in others)
+    config.hook.pytest_deselected(items=[*others])
+    items[:] = [item for item in items if item not in others]
     # The longest file comes first: in the end one of two workers would wait for it.
     items.sort(key=lambda item: "histories" not in item.path.parts)
     for item in items:
@@ -125,52 +124,50 @@ def java_only_with_the_mark(
         monkeypatch.setenv("JAVA_HOME", str(java_that_starts_nothing))
 
 
+AMetastore = TypeVar("AMetastore", EmbeddedMetastore, FakeMetastore)
 # Those that tests of several files use, as long as they run.
 _SHARED: list[EmbeddedMetastore | FakeMetastore] = []
 
 
-def _metastore(version: str, factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    with EmbeddedMetastore(version, directory=factory.mktemp(_METASTORES[version])) as metastore:
+def _shared(metastore: AMetastore) -> Iterator[AMetastore]:
+    with metastore:
         _SHARED.append(metastore)
         yield metastore
         _SHARED.remove(metastore)
 
 
-def _fake(version: str, factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
-    with FakeMetastore(version, directory=factory.mktemp("fake")) as metastore:
-        _SHARED.append(metastore)
-        yield metastore
-        _SHARED.remove(metastore)
+def _real(version: str, factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
+    yield from _shared(EmbeddedMetastore(version, directory=factory.mktemp(_METASTORES[version])))
 
 
 @pytest.fixture(scope="session")
 def hms4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    yield from _metastore("4.0.1", tmp_path_factory)
+    yield from _real("4.0.1", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def hms3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    yield from _metastore("3.1.3", tmp_path_factory)
+    yield from _real("3.1.3", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def hms41(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    yield from _metastore("4.1.0", tmp_path_factory)
+    yield from _real("4.1.0", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def hms42(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    yield from _metastore("4.2.0", tmp_path_factory)
+    yield from _real("4.2.0", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def fake4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
-    yield from _fake("4.0.1", tmp_path_factory)
+    yield from _shared(FakeMetastore("4.0.1", directory=tmp_path_factory.mktemp("fake4")))
 
 
 @pytest.fixture(scope="session")
 def fake3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
-    yield from _fake("3.1.3", tmp_path_factory)
+    yield from _shared(FakeMetastore("3.1.3", directory=tmp_path_factory.mktemp("fake3")))
 
 
 @pytest.fixture(scope="session", params=REAL)
