@@ -1,8 +1,8 @@
 """Delegation tokens: what stands for a ticket in the driver of a cluster, where there is none.
 
-The submitter gets one, and cancels it when no driver comes to be. The driver gets another one in time,
-again and again, and cancels all of them in the end. It does not renew them: Hive Metastore 3.1 tells the
-new end of a token that is renewed, and lets it expire at the old one. A driver that is killed leaves its
+The submitter gets one, and cancels it where it is sure that no driver has it. The driver gets another one
+in time, again and again, and cancels all of them in the end. It does not renew them: Hive Metastore 3.1 tells
+the new end of a token that is renewed, and lets it expire at the old one. A driver that is killed leaves its
 token to the metastore, which forgets it after a day unless it is set up otherwise.
 """
 
