@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
     is_template,
@@ -42,6 +43,10 @@ class MetastoreOptions:
         kerberos_principal: Whose ticket is used; None is the one that there is.
         kerberos_keytab: A file with the principal's key, which needs no ticket; it stays where it is.
         kerberos_ccache: The cache of tickets; None is that of the environment.
+        column_mapping: How columns are found in ORC files that were written before the columns
+            changed: by "position" or by "name". None is Hive's default: by name with a metastore of
+            version 3, by position with version 4. The table property `hiveacid.column_mapping`
+            overrides it.
     """
 
     uris: str
@@ -56,6 +61,7 @@ class MetastoreOptions:
     kerberos_principal: str | None = None
     kerberos_keytab: str | None = None
     kerberos_ccache: str | None = None
+    column_mapping: str | None = None
 
     @classmethod
     def of(cls, given: "str | MetastoreOptions") -> "MetastoreOptions":
@@ -94,6 +100,8 @@ class MetastoreOptions:
                     remedy="Write https://.",
                 )
         self._validate_auth()
+        if self.column_mapping is not None:
+            require_choice(self.column_mapping, list(ColumnMapping), "metastore.column_mapping")
         for name in ("user", "tls_ca_file", "token_env", *_OF_KERBEROS):
             if getattr(self, name) is not None:
                 require_text(getattr(self, name), f"metastore.{name}")

@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind, parse_type
@@ -13,6 +14,10 @@ from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 
+# The table property that overrides the column mapping of a connection.
+COLUMN_MAPPING = "hiveacid.column_mapping"
+# The property by which Hive maps the columns of Parquet files by position.
+PARQUET_BY_POSITION = "parquet.column.index.access"
 ROW_COUNT = "numRows"
 # Hive 4 believes the number after every compaction, without counting. It adds its own rows to the
 # number that it finds, to none as if it were 0, and to -1, too. To this it cannot add, and all
@@ -80,6 +85,7 @@ class HiveTable:
         serde_parameters: The properties of the row format.
         owner: Who the table belongs to.
         raw: The Thrift struct, so that an alter sends back every field it does not change.
+        default_mapping: How columns are found in ORC files unless the table says otherwise.
     """
 
     ref: TableRef
@@ -96,6 +102,7 @@ class HiveTable:
     serde_parameters: Mapping[str, str]
     owner: str | None
     raw: Any = field(repr=False, compare=False)
+    default_mapping: ColumnMapping = ColumnMapping.POSITION
 
     @property
     def folder(self) -> str:
@@ -126,6 +133,39 @@ class HiveTable:
     def view_text(self) -> str:
         """The query of a view, with the databases of its tables where Hive has written them."""
         return str(self.raw.viewExpandedText or self.raw.viewOriginalText or "")
+
+    @property
+    def stored_columns(self) -> tuple[HiveColumn, ...]:
+        """All columns that its files hold, also of a table that is reduced to a few of them."""
+        known = _read_columns(self.raw.sd)
+        names = {column.name for column in known}
+        # A table that is about to get columns has them behind those that the metastore knows.
+        return (*known, *(column for column in self.columns if column.name not in names))
+
+    @property
+    def mapped_columns(self) -> MappedColumns:
+        """All columns that its files hold, and how they are found there.
+
+        Raises:
+            UnsupportedTable: A property that chooses the mapping has an unknown value.
+        """
+        names = tuple(column.name for column in self.stored_columns)
+        return MappedColumns(names, self._column_mapping)
+
+    @property
+    def _column_mapping(self) -> ColumnMapping:
+        if self.serde == StorageFormat.PARQUET.value.serde:
+            given = {**self.parameters, **self.serde_parameters}.get(PARQUET_BY_POSITION, "")
+            by_position = given.strip().lower() == "true"
+            return ColumnMapping.POSITION if by_position else ColumnMapping.NAME
+        given = self.parameters.get(COLUMN_MAPPING, self.default_mapping).strip().lower()
+        if given not in list(ColumnMapping):
+            raise UnsupportedTable(
+                f"{self.ref.full_name} has the property {COLUMN_MAPPING}={given[:100]!r}, which is"
+                " not a column mapping.",
+                remedy=f"Set it to {' or '.join(ColumnMapping)}, or remove it.",
+            )
+        return ColumnMapping(given)
 
     @property
     def orc_codec(self) -> str:
@@ -223,7 +263,9 @@ class HiveTable:
         return cls.from_thrift(table)
 
     @classmethod
-    def from_thrift(cls, table: Any) -> Self:
+    def from_thrift(
+        cls, table: Any, default_mapping: ColumnMapping = ColumnMapping.POSITION
+    ) -> Self:
         """Read the metastore's own struct."""
         storage, parameters = table.sd, table.parameters or {}
         serde = storage.serdeInfo or idl_tables.SerDeInfo()
@@ -242,6 +284,7 @@ class HiveTable:
             serde_parameters=serde.parameters or {},
             owner=table.owner,
             raw=table,
+            default_mapping=default_mapping,
         )
 
 

@@ -6,6 +6,7 @@ from copy import copy
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed
@@ -61,6 +62,14 @@ class MetastoreClient:
     def version(self) -> MetastoreVersion:
         """Which generation of the metastore answers; found out by asking it."""
         return self._session.version
+
+    @property
+    def column_mapping(self) -> ColumnMapping:
+        """How columns are found in ORC files: as configured, or as Hive of this version finds them."""
+        if self.options.column_mapping is not None:
+            return ColumnMapping(self.options.column_mapping)
+        hive3 = self.version is MetastoreVersion.HMS3
+        return ColumnMapping.NAME if hive3 else ColumnMapping.POSITION
 
     @property
     def user(self) -> str:
@@ -125,7 +134,7 @@ class MetastoreClient:
             idl_tables.get_table_req,
             request,
             about=ref.full_name,
-            read=lambda answer: HiveTable.from_thrift(answer.table),
+            read=lambda answer: HiveTable.from_thrift(answer.table, self.column_mapping),
         )
         return table
 

@@ -4,10 +4,10 @@
 currentTransaction:bigint, row:struct<...>>`, plus three entries of user metadata.
 """
 
-import re
 from collections.abc import Sequence
 from enum import IntEnum
 
+from airflow_hiveacid.acid.column_mapping import MappedColumns
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.protobuf import DATA, Message, pack
@@ -73,8 +73,6 @@ FIELDS: tuple[tuple[bytes, TypeKind], ...] = (
     (b"currentTransaction", TypeKind.LONG),
     (b"row", TypeKind.STRUCT),
 )
-
-_NO_NAME = re.compile(rb"_col[0-9]+")
 
 
 class RowOperation(IntEnum):
@@ -146,22 +144,35 @@ def parse_key_index(text: bytes) -> list[RowId]:
     return keys
 
 
-def with_column_names(types: Sequence[bytes], names: Sequence[str]) -> tuple[bytes, ...]:
-    """Give the columns of a file names if it has none: old versions of Hive wrote ``_col0``.
+def column_names(types: Sequence[bytes]) -> tuple[str, ...]:
+    """Return the names of the columns in a flat file, or in the row of a full ACID file."""
+    struct = Message.decode(types[_row_of(types)])
+    return tuple(
+        name.decode(errors="surrogateescape") for name in struct.all_data(TypeField.FIELD_NAMES)
+    )
+
+
+def with_column_names(types: Sequence[bytes], columns: MappedColumns) -> tuple[bytes, ...]:
+    """Rename the columns of a file so that a lookup by name finds the columns of its table.
 
     Args:
         types: The types of a flat file, or of one of a full ACID table.
-        names: The names of the table's columns.
+        columns: The columns of the table.
     """
-    row = EnvelopeColumn.ROW if is_envelope(types) else EnvelopeColumn.ROOT
-    struct = Message.decode(types[row])
-    old = struct.all_data(TypeField.FIELD_NAMES)
-    if not old or not all(map(_NO_NAME.fullmatch, old)):
+    old = column_names(types)
+    new = columns.renamed(old)
+    # Names that differ only in case stay as the writer spelled them.
+    if [name.lower() for name in new] == [name.lower() for name in old]:
         return tuple(types)
-    named = struct.without(TypeField.FIELD_NAMES)
-    for name in (*(name.encode() for name in names[: len(old)]), *old[len(names) :]):
-        named.add_data(TypeField.FIELD_NAMES, name)
+    row = _row_of(types)
+    named = Message.decode(types[row]).without(TypeField.FIELD_NAMES)
+    for name in new:
+        named.add_data(TypeField.FIELD_NAMES, name.encode(errors="surrogateescape"))
     return (*types[:row], named.encode(), *types[row + 1 :])
+
+
+def _row_of(types: Sequence[bytes]) -> EnvelopeColumn:
+    return EnvelopeColumn.ROW if is_envelope(types) else EnvelopeColumn.ROOT
 
 
 def _move_subtypes(type_: bytes) -> bytes:

@@ -8,6 +8,7 @@ beginning of each half as a rule, and copied in two pieces; in any other order i
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_hiveacid.acid.column_mapping import MappedColumns
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.batches import Piece, length_of
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind, kind_of, with_column_names
@@ -49,7 +50,7 @@ class FlatFile:
     Args:
         source: The file.
         width: How many fields of the row go along; None is all.
-        columns: The names that the columns get if the file has none for them.
+        columns: The columns of the table, whose names those of the file get.
         types: What the table calls the types of these columns, if Spark has just written them.
 
     Attributes:
@@ -65,7 +66,7 @@ class FlatFile:
         source: Source,
         *,
         width: int | None,
-        columns: Sequence[str],
+        columns: MappedColumns,
         types: Sequence[bytes] | None,
     ) -> None:
         whole = OrcTail.read(source)

@@ -12,6 +12,7 @@ old bytes a single range.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.envelope import (
@@ -42,7 +43,7 @@ def transplant(
     bucket: int,
     first_row: int = 0,
     width: int | None = None,
-    columns: Sequence[str] = (),
+    columns: MappedColumns = AS_STORED,
     types: Sequence[bytes] | None = None,
 ) -> Written:
     """Write flat ORC files as one insert: consecutive row ids of a single write id.
@@ -55,7 +56,7 @@ def transplant(
         bucket: The bucket property of its rows.
         first_row: The row id of the first row.
         width: How many columns of the files go along, from the first one on; None is all.
-        columns: The names that the columns get if the files have none for them.
+        columns: The columns of the table, whose names those of the files get.
         types: What the table calls the types of these columns, if Spark has just written the files,
             so that their timestamps are whole microseconds; by default those of the files.
 

@@ -9,12 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
 
+from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
 from airflow_hiveacid.errors import CorruptFile, DataError, UnsupportedFile
 from airflow_hiveacid.listing import DataFile, open_data, read_tail
 from airflow_hiveacid.orc.batches import read_batches, with_stripes
 from airflow_hiveacid.orc.chosen_columns import only_columns
-from airflow_hiveacid.orc.envelope import EnvelopeColumn, TypeField, TypeKind, kind_of
-from airflow_hiveacid.orc.envelope import with_column_names as named
+from airflow_hiveacid.orc.envelope import (
+    EnvelopeColumn,
+    TypeField,
+    TypeKind,
+    kind_of,
+    with_column_names,
+)
 from airflow_hiveacid.orc.keys import key_names
 from airflow_hiveacid.orc.protobuf import Message
 from airflow_hiveacid.orc.source_and_sink import Source
@@ -52,13 +58,13 @@ class OrcFile:
     Attributes:
         storage: The folder of its partition.
         file: Which it is.
-        names: All columns of the table, for a file that has no names for its own.
+        columns: All columns that files of the table hold.
         conditions: Leave out stripes in which no row can meet all of these.
     """
 
     storage: ReadOnlyStorage
     file: DataFile
-    names: Sequence[str] = ()
+    columns: MappedColumns = AS_STORED
     conditions: Sequence[Condition] = ()
 
     def keyed(self, columns: Collection[str] | None = None) -> Iterator[KeyedRows]:
@@ -104,7 +110,7 @@ class OrcFile:
 
     def _tail(self) -> OrcTail:
         tail = read_tail(self.storage, self.file.path, self.file.size)
-        return replace(tail, types=named(tail.types, self.names))
+        return replace(tail, types=with_column_names(tail.types, self.columns))
 
     def _batches(self, tail: OrcTail, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
         kept = [n for n, maybe in enumerate(self._stripes(tail)) if maybe]

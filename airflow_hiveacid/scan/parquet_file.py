@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa  # noqa: TID253
 from pyarrow import parquet, types  # noqa: TID253
 
+from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.stripe_footer import UTC
 from airflow_hiveacid.scan.times import of_parquet
@@ -27,13 +28,15 @@ class ParquetFile:
     Attributes:
         storage: The folder of its partition.
         path: The file in it.
+        columns: All columns that files of the table hold.
     """
 
     storage: ReadOnlyStorage
     path: str
+    columns: MappedColumns = AS_STORED
 
     def batches(self, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
-        """The rows.
+        """The rows, with the names that the table has for the columns.
 
         Args:
             columns: Those that are wanted, in any case. There is always one.
@@ -47,6 +50,7 @@ class ParquetFile:
             with os_errors_as_ours(path), self.storage.open_input(self.path) as source:
                 yield from _batches(
                     parquet.ParquetFile(source, coerce_int96_timestamp_unit="us"),
+                    self.columns,
                     {name.lower() for name in columns},
                     path,
                 )
@@ -54,13 +58,16 @@ class ParquetFile:
             raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
 
 
-def _batches(file: parquet.ParquetFile, wanted: set[str], path: str) -> Iterator[pa.RecordBatch]:
+def _batches(
+    file: parquet.ParquetFile, columns: MappedColumns, wanted: set[str], path: str
+) -> Iterator[pa.RecordBatch]:
     said = file.metadata.metadata or {}
     julian = _SPARK not in said or _SPARK_HYBRID in said
     clock = said.get(_ZONE, b"UTC")
     zone = UTC if clock in _NAMES_OF_UTC else clock.decode(errors="replace")
-    names = [name for name in file.schema_arrow.names if name.lower() in wanted]
-    names = names or file.schema_arrow.names[:1]
+    stored = file.schema_arrow.names
+    shown = dict(zip(stored, columns.renamed(stored), strict=True))
+    names = [name for name in stored if shown[name].lower() in wanted] or stored[:1]
     for name in names if zone != UTC else ():
         kind = file.schema_arrow.field(name).type
         if not types.is_timestamp(kind) and "timestamp" in str(kind):
@@ -71,5 +78,5 @@ def _batches(file: parquet.ParquetFile, wanted: set[str], path: str) -> Iterator
     for batch in file.iter_batches(_MOST_ROWS, columns=names, use_threads=False):
         yield pa.RecordBatch.from_arrays(
             [of_parquet(column, julian=julian, clock=zone) for column in batch.columns],
-            names=batch.schema.names,
+            names=[shown[name] for name in batch.schema.names],
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa  # noqa: TID253
 
+from airflow_hiveacid.acid.column_mapping import MappedColumns
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.acid.schema import TableKind
@@ -32,7 +33,7 @@ class TablePart:
         files: Which are read.
         full_acid: Whether rows have ids.
         bucketed: Whether the number of a file says which rows it holds.
-        names: All columns that files hold.
+        columns: All columns that files hold.
         write_ids: Which writes the reader sees.
         rules: Whose reading applies.
     """
@@ -43,7 +44,7 @@ class TablePart:
     files: tuple[DataFile, ...]
     full_acid: bool
     bucketed: bool
-    names: tuple[str, ...]
+    columns: MappedColumns
     write_ids: ValidWriteIdList | CompactorWriteIdList
     rules: Rules
 
@@ -76,7 +77,7 @@ class TablePart:
             files=tuple(data_files(storage, state) if full_acid else _flat_files(state)),
             full_acid=full_acid,
             bucketed=table.num_buckets > 0,
-            names=tuple(column.name for column in table.columns),
+            columns=table.mapped_columns,
             write_ids=write_ids,
             rules=rules,
         )
@@ -120,7 +121,7 @@ class TablePart:
                 self.write_ids,
                 self.rules,
                 names,
-                self.names,
+                self.columns,
                 self.bucketed,
                 conditions,
             )
@@ -129,9 +130,9 @@ class TablePart:
             return
         for file in self.files:
             batches = (
-                ParquetFile(storage, file.path).batches(names)
+                ParquetFile(storage, file.path, self.columns).batches(names)
                 if self.format is StorageFormat.PARQUET
-                else OrcFile(storage, file, self.names, conditions).flat(names)
+                else OrcFile(storage, file, self.columns, conditions).flat(names)
             )
             for rows in batches:
                 yield None, wanted.batch(rows, keys)

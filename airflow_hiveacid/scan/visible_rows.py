@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
 
+from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.names import Base, Delta, delete_applies
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
@@ -77,7 +78,7 @@ def visible_rows(
     write_ids: WriteIdList,
     rules: Rules,
     columns: Collection[str] | None = None,
-    names: Sequence[str] = (),
+    stored: MappedColumns = AS_STORED,
     *,
     bucketed: bool = False,
 ) -> Iterator[RowBatch]:
@@ -90,7 +91,7 @@ def visible_rows(
             a directory of several write ids can hold rows of aborted ones.
         rules: Whose rules say which delete delta applies to which file.
         columns: Those that are wanted, in any case; None is all that each file has.
-        names: All columns of the table, for files that have no names for theirs.
+        stored: All columns that files of the table hold.
         bucketed: Whether the number of a file says which rows it holds. If not, its deletes may
             stand anywhere: Trino puts them where the data file is, Hive where the row id says.
 
@@ -98,7 +99,7 @@ def visible_rows(
         CorruptFile: A file is not a readable ORC file.
         UnsupportedFile: A file holds what Arrow cannot read.
     """
-    rows = VisibleRows(storage, write_ids, rules, columns, names, bucketed)
+    rows = VisibleRows(storage, write_ids, rules, columns, stored, bucketed)
     return rows.of(data_files(storage, directory))
 
 
@@ -110,7 +111,7 @@ class VisibleRows:
     write_ids: WriteIdList
     rules: Rules
     columns: Collection[str] | None = None
-    names: Sequence[str] = ()
+    stored: MappedColumns = AS_STORED
     bucketed: bool = False
     conditions: Sequence[Condition] = ()
 
@@ -160,7 +161,7 @@ class VisibleRows:
         return [(delete, self._events(file)) for delete, file in deletes]
 
     def _open(self, file: DataFile) -> OrcFile:
-        return OrcFile(self.storage, file, self.names)
+        return OrcFile(self.storage, file, self.stored)
 
     def _events(self, file: DataFile) -> DeleteEvents:
         empty = np.empty(0, dtype=np.int64)
@@ -173,7 +174,7 @@ class VisibleRows:
 
     def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Bools]]:
         """The rows of a file that has row ids, and which of them were written visibly."""
-        opened = OrcFile(self.storage, file, self.names, self.conditions)
+        opened = OrcFile(self.storage, file, self.stored, self.conditions)
         for batch in opened.keyed(self.columns):
             write_ids, buckets, numbers, current = batch.key
             rows = RowBatch(write_ids, buckets, numbers, batch.columns)

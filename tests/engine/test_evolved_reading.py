@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
+from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
@@ -47,19 +49,28 @@ def write(root: Path, kind: str, columns: Mapping[str, pa.Array]) -> None:
     orc.write_table(pa.table(parts), folder / "bucket_00000")
 
 
-def read(spark: Any, root: Path, types: Mapping[str, str], where: str = "true") -> list[Any]:
+def read(
+    spark: Any,
+    root: Path,
+    types: Mapping[str, str],
+    where: str = "true",
+    mapping: ColumnMapping = ColumnMapping.NAME,
+    wanted: Sequence[str] | None = None,
+) -> list[Any]:
     """The rows that meet a condition, which ORC hears of as well, by all ways to read them."""
     session = scan_session(spark)
     columns = [HiveColumn(*column) for column in types.items()]
     table = HiveTable.new(TableRef("default", "t"), columns, location=str(root))
+    table = replace(table, default_mapping=mapping)
     seen = ValidWriteIdList.parse("default.t:9:9223372036854775807::")
     txns = ValidTxnList(high_watermark=1_000_000)
     snapshot = AcidSnapshot(table, list_partitions(table, [], seen, txns, Rules.HIVE4), seen)
+    snapshot = snapshot.of_columns([*types] if wanted is None else wanted)
     search = search_argument(session, where, columns, [], "t")
     with_ids, without = (
         snapshot.rows(session, search, with_key=with_key)
         .where(where)
-        .select(*map(quoted, types))
+        .select(*map(quoted, wanted or types))
         .collect()
         for with_key in (True, False)
     )
@@ -133,6 +144,55 @@ def test_columns_and_fields_are_found_by_name_whatever_their_case_and_order(spar
         (None, None, None, None, 2),
         (None, {}, (None, None, None, None), None, 3),
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_are_found_by_position_and_fields_by_name(spark, tmp_path, kind):
+    was = pa.struct([("x", pa.int32()), ("y", pa.string())])
+    columns = {
+        "id": pa.array([1, 2], pa.int32()),
+        "b": pa.array(["b1", None]),
+        "c": pa.array(["c1", "c2"]),
+        "st": pa.array([{"x": 1, "y": "y"}, None], was),
+        "n": pa.array([10, 20], pa.int32()),
+    }
+    write(tmp_path, kind, columns)
+    now = {
+        "id": "int",
+        "c": "string",
+        "b": "string",
+        "s": "struct<y:string,x:bigint>",
+        "m": "bigint",
+    }
+    by_position = ColumnMapping.POSITION
+    assert read(spark, tmp_path, now, mapping=by_position) == [
+        (1, "b1", "c1", ("y", 1), 10),
+        (2, None, "c2", None, 20),
+    ]
+    # What ORC is told to look for is in columns that the file calls otherwise.
+    assert read(spark, tmp_path, now, "c = 'b1'", mapping=by_position) == [
+        (1, "b1", "c1", ("y", 1), 10)
+    ]
+    assert read(spark, tmp_path, {**now, "new": "int"}, "new IS NULL AND m = 20", by_position) == [
+        (2, None, "c2", None, 20, None)
+    ]
+
+
+@pytest.mark.parametrize("mapping", ColumnMapping)
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_files_without_names_are_found_by_position(spark, tmp_path, kind, mapping):
+    columns = {
+        "_col0": pa.array([1, 2], pa.int32()),
+        "_col1": pa.array(["b1", None]),
+        "_col2": pa.array(["c1", "c2"]),
+    }
+    write(tmp_path, kind, columns)
+    now = {"id": "int", "b": "string", "c": "string", "new": "int"}
+    assert read(spark, tmp_path, now, mapping=mapping) == [
+        (1, "b1", "c1", None),
+        (2, None, "c2", None),
+    ]
+    assert read(spark, tmp_path, now, "c = 'c2'", mapping, ["c", "id"]) == [("c2", 2)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

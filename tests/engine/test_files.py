@@ -20,8 +20,8 @@ from airflow_hiveacid.acid.names import Base, Delta, parse_directory, parse_file
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
 from airflow_hiveacid.engine.read.acid_snapshot import (
-    ACID_FIELDS,
     BUCKET,
     PARTITION,
     ROW,

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
 from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session

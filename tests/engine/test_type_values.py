@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
-from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import UnsupportedTable, UserError

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.envelope import TypeField, TypeKind, with_column_names, wrap_types
@@ -164,10 +165,18 @@ def test_elements_of_lists_go_by_their_place(names):
 def test_columns_without_names_get_those_of_the_table():
     flat = flat_file(pa.table({"_col0": [7], "_col1": ["x"], "_col2": [1.5]}))
     sink = io.BytesIO()
-    transplant([flat], sink, write_id=0, bucket=BUCKET, columns=["id", "text"])
+    transplant([flat], sink, write_id=0, bucket=BUCKET, columns=MappedColumns(("id", "text")))
     assert read(sink)["row"].to_pylist() == [{"id": 7, "text": "x", "_col2": 1.5}]
     named = OrcTail.read(sink).types
-    assert with_column_names(named, ["a", "b", "c"]) == named
+    assert with_column_names(named, MappedColumns(("a", "b", "c"))) == named
+
+
+def test_columns_get_the_names_of_the_table_by_position():
+    flat = flat_file(pa.table({"id": [7], "c": ["x"], "b": [1.5]}))
+    sink = io.BytesIO()
+    columns = MappedColumns(("id", "b"), ColumnMapping.POSITION)
+    transplant([flat], sink, write_id=0, bucket=BUCKET, columns=columns)
+    assert read(sink)["row"].to_pylist() == [{"id": 7, "b": "x", "#2": 1.5}]
 
 
 def test_a_file_ends_where_its_writer_says():

@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.engine.compaction.bucket_sorting import check_nanoseconds, sort_bucket
+from airflow_hiveacid.engine.compaction.column_check import check_columns
 from airflow_hiveacid.engine.compaction.input_files import (
     InputFile,
     RowIdTask,
@@ -54,6 +55,7 @@ from airflow_hiveacid.errors import (
     UnsupportedFile,
 )
 from airflow_hiveacid.listing import DataFile, data_files
+from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.census import Promise, StripeCensus
 from airflow_hiveacid.orc.delete_file import write_empty_file
 from airflow_hiveacid.orc.stripe_plan import StripeGroup, StripePlan
@@ -189,7 +191,7 @@ class AcidCompactor(PartitionCompactor):
         return total
 
     @staticmethod
-    def _is_delete(directory: Base | Delta) -> bool:
+    def _is_delete(directory: Base | Delta | None) -> bool:
         return isinstance(directory, Delta) and directory.is_delete
 
     def _inputs(
@@ -201,7 +203,7 @@ class AcidCompactor(PartitionCompactor):
             self.storage.location,
             aborted=self.compaction.write_ids.aborted,
             types=orc_row_types(self.table),
-            columns=self._columns(),
+            columns=self.table.mapped_columns,
         )
 
         def files(
@@ -238,6 +240,13 @@ class AcidCompactor(PartitionCompactor):
             and self._aborted(file.directory) is not Range.ALL
         ]
         self.bytes_read = sum(file.size for file in files)
+        rows = [file for file in files if not self._is_delete(file.directory)]
+        check_columns(
+            self.storage,
+            self.table.mapped_columns,
+            StorageFormat.ORC,
+            [(file.path, file.size) for file in rows],
+        )
         with_ids = self._give_row_ids([file for file in files if file.raw])
         for file in files:
             if file.raw and file.path not in with_ids:
@@ -267,7 +276,9 @@ class AcidCompactor(PartitionCompactor):
         for file, count in zip(files, counts, strict=True):
             rows.setdefault(file.directory, {})[file.path] = count
         tasks = [
-            RowIdTask(root, ids, directory or Base(CONVERTED_BASE), self._columns(), folder)
+            RowIdTask(
+                root, ids, directory or Base(CONVERTED_BASE), self.table.mapped_columns, folder
+            )
             for directory, counted in rows.items()
             for ids in synthetic_ids(counted, *written_by(directory))
             if ids.rows
@@ -374,6 +385,3 @@ class AcidCompactor(PartitionCompactor):
                 self.stripes_encoded += len(group.stripes)
                 self.values += encoded.done.values
         self.keep(plan.inserts, file)
-
-    def _columns(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.table.columns)

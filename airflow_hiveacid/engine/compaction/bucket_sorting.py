@@ -22,8 +22,8 @@ from airflow_hiveacid.engine.compaction.proof import tally_values
 from airflow_hiveacid.engine.compaction.tasks import BucketInputs, open_inputs
 from airflow_hiveacid.engine.file_writer import file_writer
 from airflow_hiveacid.engine.parallel import SparkTasks
+from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
 from airflow_hiveacid.engine.read.acid_snapshot import (
-    ACID_FIELDS,
     BUCKET,
     ROW,
     WRITE_ID,
@@ -117,7 +117,7 @@ def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
     with ExitStack() as stack:
         ((source, tail),) = open_inputs(stack, inputs, [file])
         with naming(inputs.root, file.path):
-            column = finer_column(source, tail, {name.lower() for name in inputs.columns})
+            column = finer_column(source, tail, {name.lower() for name in inputs.columns.names})
     if column is not None:
         raise NanosecondsLost(
             f"{inputs.root}/{file.path} has nanoseconds in the column {column}, and can only be"

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_hiveacid.acid.column_mapping import MappedColumns
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds
 from airflow_hiveacid.engine.write.staged_files import Folder
@@ -51,14 +52,14 @@ class RowIdTask:
         root: The partition's folder.
         ids: The row ids; the path is below the partition's folder.
         directory: The base or delta that the file belongs to.
-        columns: The names of the table's columns.
+        columns: The columns of the table.
         folder: Where the file with row ids goes.
     """
 
     root: str
     ids: SyntheticIds
     directory: Base | Delta
-    columns: tuple[str, ...]
+    columns: MappedColumns
     folder: Folder
 
 

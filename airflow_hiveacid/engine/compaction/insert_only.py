@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from airflow_hiveacid.acid.column_mapping import MappedColumns
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.locks import MetastoreVersion
@@ -20,6 +21,7 @@ from airflow_hiveacid.acid.names import Delta, OriginalFile, parse_directory, pa
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import Range
+from airflow_hiveacid.engine.compaction.column_check import check_columns
 from airflow_hiveacid.engine.compaction.input_files import check_rows
 from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
 from airflow_hiveacid.engine.compaction.proof import tally_values
@@ -43,6 +45,7 @@ from airflow_hiveacid.errors import CorruptFile, HiveAcidError, NanosecondsLost,
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.assemble import Part, assemble
 from airflow_hiveacid.orc.census import digest_of_stripe
+from airflow_hiveacid.orc.envelope import with_column_names
 from airflow_hiveacid.orc.spark_files import readable
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage.folder import Storage
@@ -98,14 +101,18 @@ class InsertOnlyCompactor(PartitionCompactor):
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""
         self._out = self.output(plan.inserts)
-        tasks = self._grouped([file for file in _inputs(plan, state) if file.size > 0])
+        inputs = [file for file in _inputs(plan, state) if file.size > 0]
+        columns, form = self.table.mapped_columns, self._format.format
+        if not form.is_text:
+            check_columns(self.storage, columns, form, [(file.path, file.size) for file in inputs])
+        tasks = self._grouped(inputs)
         writer = RowFiles(self.table, self.table.orc_codec)
         left = tasks
         copied: list[tuple[_JoinTask, StagedFile]] = []
-        if self._format.format is StorageFormat.ORC and not self.order.by:
+        if form is StorageFormat.ORC and not self.order.by:
             left = []
             for task, tried in zip(
-                tasks, self.spark_tasks.tried(_copy_stripes, tasks), strict=True
+                tasks, self.spark_tasks.tried(partial(_copy_stripes, columns), tasks), strict=True
             ):
                 if isinstance(tried, UnsupportedFile):
                     self.phases.note(f"Writing {task.paths[0]} and others again: {tried.what}")
@@ -230,9 +237,11 @@ class InsertOnlyCompactor(PartitionCompactor):
         columns = timestamp_columns(self.table)
         if self._format.format.is_text or not columns:
             return
-        names = tuple(column.name for column in self.table.columns)
         paths = [f"{task.root}/{path}" for path in task.paths]
-        files = [InspectedFile(path, None, self._format.format, names) for path in paths]
+        files = [
+            InspectedFile(path, None, self._format.format, self.table.mapped_columns)
+            for path in paths
+        ]
         finer = self.spark_tasks.run(partial(finer_column_in, columns), files)
         for path, column in zip(paths, finer, strict=True):
             if column is not None:
@@ -294,7 +303,7 @@ def _count_stripes(root: str, path: str) -> Tally:
         return sum(counted, Tally())
 
 
-def _copy_stripes(task: _JoinTask) -> tuple[StagedFile, int]:
+def _copy_stripes(columns: MappedColumns, task: _JoinTask) -> tuple[StagedFile, int]:
     """Put the stripes of some files into one; also says how many there are."""
     storage = Storage.of(task.root)
     with ExitStack() as stack:
@@ -303,6 +312,7 @@ def _copy_stripes(task: _JoinTask) -> tuple[StagedFile, int]:
             source = stack.enter_context(storage.open_input(name))
             tail = OrcTail.read(source)
             check_rows(tail, name, noted)
+            tail = replace(tail, types=with_column_names(tail.types, columns))
             parts.append(Part(source, readable(tail)))
         with staged_file(task.folder, OriginalFile(task.number, 0).name) as file:
             written = assemble(parts, file.sink)

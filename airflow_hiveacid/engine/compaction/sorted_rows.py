@@ -191,7 +191,9 @@ class RebalancingCompactor(AcidCompactor):
         events = [file for file in files if file.promise.is_delete]
         census = self._take_census(plan, rows, events)
         aborted, types = self.compaction.write_ids.aborted, orc_row_types(self.table)
-        bare = BucketInputs(self.storage.location, 0, (), (), aborted, types, self._columns())
+        bare = BucketInputs(
+            self.storage.location, 0, (), (), aborted, types, self.table.mapped_columns
+        )
         self.spark_tasks.run(partial(check_nanoseconds, bare), [file.file for file in rows])
         sorted_rows = SortedRows(
             self.spark,

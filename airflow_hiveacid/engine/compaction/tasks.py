@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
+from airflow_hiveacid.acid.column_mapping import MappedColumns
 from airflow_hiveacid.acid.names import BucketFile
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.engine.compaction.input_files import InputFile, naming, new_file, open_files
@@ -51,7 +52,7 @@ class BucketInputs:
         deletes: The files with the delete events to apply to them, or to put together.
         aborted: Write ids whose rows and events are dropped.
         types: The types of the table's row, the root first.
-        columns: The names of its columns.
+        columns: Its columns.
     """
 
     root: str
@@ -60,7 +61,7 @@ class BucketInputs:
     deletes: tuple[InputFile, ...]
     aborted: tuple[int, ...]
     types: tuple[bytes, ...]
-    columns: tuple[str, ...]
+    columns: MappedColumns
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,12 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.engine.failures import CORRUPT
+from airflow_hiveacid.engine.read.acid_files import (
+    DELETES,
+    ROWS,
+    read_acid_files,
+    read_orc_files,
+)
 from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, read_events
 from airflow_hiveacid.engine.read.deleted_bits import DeletedBits
 from airflow_hiveacid.engine.read.files import (
@@ -29,6 +34,7 @@ from airflow_hiveacid.engine.read.originals import numbered_rows
 from airflow_hiveacid.engine.read.search_argument import SearchArgument
 from airflow_hiveacid.engine.rows.char_texts import within
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.file_columns import FileColumns, Stored, layout
 from airflow_hiveacid.engine.rows.partition_values import (
     PARTITION,
     PATH,
@@ -36,10 +42,9 @@ from airflow_hiveacid.engine.rows.partition_values import (
     of_one_partition,
     with_partition,
 )
-from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.rows.types import spark_struct
-from airflow_hiveacid.engine.session import file_reader
 from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.orc.envelope import column_names
 
 # The parts of a row id and the partition's number, beside the user's columns. No Hive column can
 # have such a name: the metastore keeps names in lower case.
@@ -58,28 +63,25 @@ _ROW_ID = [
     f"rowId AS {ROW}",
 ]
 
-# What files of rows may hold, older ones updates, too, and what those of delete events must.
-_ROWS, _DELETES = (0, 1), (2,)
-
-ACID_FIELDS = [
-    StructField("operation", IntegerType()),
-    StructField("originalTransaction", LongType()),
-    StructField("bucket", IntegerType()),
-    StructField("rowId", LongType()),
-    StructField("currentTransaction", LongType()),
-]
-
 
 # A file, and the number of its partition.
 _NumberedFile = tuple[int, AcidFile]
 
 
 class _Group(NamedTuple):
-    """How files are read: with delete events, without a row filter, without row ids of their own."""
+    """How files are read.
+
+    Attributes:
+        touched: Whether delete events may hit them.
+        exact: Whether no row has to be filtered by its write id.
+        raw: Whether they have no row ids of their own.
+        stored: What they call the columns of the table; see ``FileColumns``.
+    """
 
     touched: bool
     exact: bool
     raw: bool
+    stored: Stored
 
 
 @dataclass(frozen=True)
@@ -167,19 +169,50 @@ class AcidSnapshot:
         with_key: bool,
     ) -> DataFrame:
         keyed = group.touched or with_key
+        columns = self._file_columns(group.stored)
+        if group.stored:
+            # It names the columns as the table does.
+            search = None
         if not group.raw:
-            return self._scan(spark, files, group.exact, search, keyed)
-        return self._numbered(spark, files) if keyed else self._raw(spark, files, search)
+            return self._scan(spark, files, columns, group.exact, search, keyed)
+        if keyed:
+            return self._numbered(spark, files, columns)
+        return self._raw(spark, files, columns, search)
 
     def _groups(self) -> list[tuple[_Group, list[_NumberedFile]]]:
         """Files that are read alike."""
         groups: dict[_Group, list[_NumberedFile]] = {}
+        stored = self._stored
         for number, partition in enumerate(self.partitions):
             for file in partition.inserts:
                 touched = bool(self._deletes_of(number, file))
-                group = _Group(touched, file.exact, file.raw)
+                group = _Group(touched, file.exact, file.raw, stored[file])
                 groups.setdefault(group, []).append((number, file))
         return sorted(groups.items())
+
+    @property
+    def _stored(self) -> Mapping[AcidFile, Stored]:
+        """What each file with rows calls the columns of the table."""
+        columns = self.table.mapped_columns
+        files = [file for partition in self.partitions for file in partition.inserts]
+        return {
+            file: layout(columns, column_names(tail.types))
+            for file, tail in zip(files, self.tails.of(files), strict=True)
+        }
+
+    def _file_columns(self, stored: Stored = ()) -> FileColumns:
+        mapping = self.table.mapped_columns.mapping
+        return FileColumns.of(self.table.columns, self.table.stored_columns, mapping, stored)
+
+    @property
+    def has_ambiguous_columns(self) -> bool:
+        """Whether the values of a file depend on how columns are mapped to its fields."""
+        columns = self.table.mapped_columns
+        files = [file for partition in self.partitions for file in partition.inserts]
+        return any(
+            columns.is_ambiguous(stored)
+            for stored in {column_names(tail.types) for tail in self.tails.of(files)}
+        )
 
     def _deletes_of(self, number: int, file: AcidFile) -> list[AcidFile]:
         """The delete files that may hold events for rows of a file, as far as tails tell."""
@@ -210,15 +243,16 @@ class AcidSnapshot:
         self,
         spark: SparkSession,
         files: Sequence[_NumberedFile],
+        stored: FileColumns,
         exact: bool,
         search: SearchArgument | None,
         keyed: bool,
     ) -> DataFrame:
-        frame = _read(spark, self.table, [file.path for _, file in files], search, _ROWS)
+        frame = read_acid_files(spark, stored, [file.path for _, file in files], search, ROWS)
         if not exact:
             frame = frame.where(self._is_visible())
         partitioned, keys = self._in_partitions(files), spark_struct(self.table.partition_keys)
-        columns = self._of_envelope(keyed)
+        columns = self._of_envelope(stored, keyed)
         # Every step costs the driver some time, and every path the tasks.
         if not keys and len(self.partitions) == 1:
             return frame.selectExpr(*columns, f"0 AS {PARTITION}")
@@ -227,34 +261,36 @@ class AcidSnapshot:
         frame = frame.withColumn(PATH, F.col("_metadata.file_path")).selectExpr(PATH, *columns)
         return with_partition(spark, frame, partitioned, keys)
 
-    def _numbered(self, spark: SparkSession, files: Sequence[_NumberedFile]) -> DataFrame:
+    def _numbered(
+        self, spark: SparkSession, files: Sequence[_NumberedFile], stored: FileColumns
+    ) -> DataFrame:
         """Files without row ids, with the row ids that Hive gives their rows."""
-        frame = numbered_rows(spark, spark_struct(self.table.columns), self.partitions, files)
-        return self._with_values(spark, frame.selectExpr(PATH, *self._of_envelope()), files)
+        frame = numbered_rows(spark, spark_struct(stored.read), self.partitions, files)
+        return self._with_values(spark, frame.selectExpr(PATH, *self._of_envelope(stored)), files)
 
     def _raw(
         self,
         spark: SparkSession,
         files: Sequence[_NumberedFile],
+        stored: FileColumns,
         search: SearchArgument | None,
     ) -> DataFrame:
         """Files without row ids, for those who need none."""
-        frame = _orc(spark, spark_struct(self.table.columns), [f.path for _, f in files], search)
+        frame = read_orc_files(spark, spark_struct(stored.read), [f.path for _, f in files], search)
         path = frame.metadataColumn("_metadata").getField("file_path").alias(PATH)
-        frame = frame.select(path, *map(F.expr, self._columns("")))
+        frame = frame.select(path, *map(F.expr, self._columns("", stored)))
         return self._with_values(spark, frame, files)
 
-    def _of_envelope(self, keyed: bool = True) -> list[str]:
+    def _of_envelope(self, stored: FileColumns, keyed: bool = True) -> list[str]:
         """The table's columns, and the row id."""
-        columns = self._columns("row.")
+        columns = self._columns("row.", stored)
         return [*_ROW_ID, *columns] if keyed else columns
 
-    def _columns(self, prefix: str) -> list[str]:
+    def _columns(self, prefix: str, stored: FileColumns) -> list[str]:
         # As texts, since every object of an expression costs the driver several calls of Java.
         return [
-            f"{within(prefix + quoted(column.name), parse_type(column.type))}"
-            f" AS {quoted(column.name)}"
-            for column in self.table.columns
+            f"{within(prefix + quoted(source), parse_type(column.type))} AS {quoted(column.name)}"
+            for column, source in zip(self.table.columns, stored.sources, strict=True)
         ]
 
     def _with_values(
@@ -295,7 +331,8 @@ class AcidSnapshot:
         self, spark: SparkSession, deletes: Sequence[_NumberedFile], *more: str
     ) -> DataFrame:
         """The visible events of some delete files, with KEY."""
-        events = _read(spark, self.table, [file.path for _, file in deletes], None, _DELETES)
+        columns = self._file_columns()
+        events = read_acid_files(spark, columns, [file.path for _, file in deletes], None, DELETES)
         if any(not file.exact for _, file in deletes):
             events = events.where(self._is_visible())
         partitioned = self._in_partitions(deletes)
@@ -334,40 +371,6 @@ class AcidSnapshot:
             frame = frame.withColumn("_ACID_KEY", packed)
             return frame.join(events, "_ACID_KEY", "left_anti").drop("_ACID_KEY")
         return frame.join(events, list(KEY), "left_anti")
-
-
-def _read(
-    spark: SparkSession,
-    table: HiveTable,
-    paths: Sequence[str],
-    search: SearchArgument | None,
-    operations: Sequence[int],
-) -> DataFrame:
-    row = spark_struct(table.columns)
-    frame = _orc(spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search)
-    # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads other
-    # columns than asked. This condition is always true and names all six, so that none is pruned.
-    # The first column decides it; inside of CASE no other condition can take its place.
-    cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
-    names = [*[acid.name for acid in ACID_FIELDS], f"row.{quoted(cheapest)}"]
-    always = " OR ".join(f"{name} IS NOT NULL" for name in names)
-    # A file of deletes among those of rows would come as rows of nulls. Its name is asked for only
-    # then: as a column of metadata it would be made for every row.
-    strange = (
-        f"concat('{CORRUPT}', input_file_name(), ' holds events of operation ', operation,"
-        " ', which do not belong into its directory.')"
-    )
-    fits = f"operation IN ({', '.join(map(str, operations))})"
-    return frame.where(
-        f"CASE WHEN {fits} THEN {always} ELSE CAST(raise_error({strange}) AS BOOLEAN) END"
-    )
-
-
-def _orc(
-    spark: SparkSession, schema: StructType, paths: Sequence[str], search: SearchArgument | None
-) -> DataFrame:
-    options = {} if search is None else search.read_options()
-    return file_reader(spark).schema(schema).options(**options).orc(list(map(escape_glob, paths)))
 
 
 def _pack(keys: KeyRange | None, last_partition: int) -> Column | None:

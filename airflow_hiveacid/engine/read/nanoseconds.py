@@ -12,6 +12,7 @@ from typing import Any
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.acid.column_mapping import MappedColumns
 from airflow_hiveacid.engine.parallel import SparkTasks, in_threads
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
@@ -36,13 +37,13 @@ class InspectedFile:
         path: Its full path.
         size: How many bytes of it count; None is all.
         format: Its format.
-        names: The columns of the table.
+        columns: The columns of the table.
     """
 
     path: str
     size: int | None
     format: StorageFormat
-    names: tuple[str, ...]
+    columns: MappedColumns
 
 
 def check_nanoseconds(
@@ -95,17 +96,21 @@ def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None
     tail = None if file.format is StorageFormat.PARQUET else read_tail(storage, name, file.size)
     with storage.open_input(name) as source:
         if tail is None:
-            return _finer_column_of_parquet(source, columns)
-        named = replace(tail, types=with_column_names(tail.types, file.names))
+            return _finer_column_of_parquet(source, columns, file.columns)
+        named = replace(tail, types=with_column_names(tail.types, file.columns))
         return finer_column(source, named, columns)
 
 
-def _finer_column_of_parquet(source: Any, columns: Collection[str]) -> str | None:
+def _finer_column_of_parquet(
+    source: Any, columns: Collection[str], table: MappedColumns
+) -> str | None:
     # Far times have no number of nanoseconds, but what is left of it still has the right rest.
     coarse, fine = (
         parquet.ParquetFile(source, coerce_int96_timestamp_unit=unit) for unit in ("us", "ns")
     )
-    names: list[str] = [name for name in fine.schema_arrow.names if name.lower() in columns]
+    stored: list[str] = fine.schema_arrow.names
+    shown = dict(zip(stored, table.renamed(stored), strict=True))
+    names = [name for name in stored if shown[name].lower() in columns]
     for group in range(fine.num_row_groups):
         for name in names:
             micros, nanos = (
@@ -118,16 +123,16 @@ def _finer_column_of_parquet(source: Any, columns: Collection[str]) -> str | Non
             )
             for few, many in zip(micros, nanos, strict=True):
                 if (many != few * 1000).any():
-                    return name
+                    return shown[name]
     return None
 
 
 def _files_of(snapshot: AcidSnapshot | FlatSnapshot) -> list[InspectedFile]:
     table = snapshot.table
-    names = tuple(column.name for column in table.columns)
+    columns = table.mapped_columns
     if isinstance(snapshot, AcidSnapshot):
         return [
-            InspectedFile(file.path, file.size, StorageFormat.ORC, names)
+            InspectedFile(file.path, file.size, StorageFormat.ORC, columns)
             for partition in snapshot.partitions
             for file in partition.inserts
         ]
@@ -135,7 +140,7 @@ def _files_of(snapshot: AcidSnapshot | FlatSnapshot) -> list[InspectedFile]:
     for partition, paths in snapshot.files:
         form = RowFormat.of(table, partition).format
         if not form.is_text:
-            files += [InspectedFile(path, None, form, names) for path in paths]
+            files += [InspectedFile(path, None, form, columns) for path in paths]
     return files
 
 

@@ -26,6 +26,7 @@ from airflow_hiveacid.engine.read.spark_trees import kind
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.orc.column_ranges import ColumnRange, ranges_of
+from airflow_hiveacid.orc.envelope import with_column_names
 from airflow_hiveacid.orc.tail import OrcTail
 
 # A tail takes a request, 16 at a time, and a millisecond of the driver: some seconds for so many
@@ -175,7 +176,11 @@ def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSna
     if not wanted or not 1 < len(files) <= _MOST_TAILS:
         # ORC itself skips the stripes of a single file.
         return snapshot
-    tails = zip(files, snapshot.tails.of(files), strict=True)
+    columns = snapshot.table.mapped_columns
+    tails = (
+        (file, replace(tail, types=with_column_names(tail.types, columns)))
+        for file, tail in zip(files, snapshot.tails.of(files), strict=True)
+    )
     return _keeping(snapshot, [file for file, tail in tails if _may_hold(tail, wanted)])
 
 

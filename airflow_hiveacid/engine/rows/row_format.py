@@ -10,8 +10,12 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
 from airflow_hiveacid.acid.schema import Char, parse_type
+from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.file_columns import FileColumns, Stored, layout
+from airflow_hiveacid.engine.rows.file_names import stored_names
 from airflow_hiveacid.engine.rows.parquet_zones import by_zone, in_zone
 from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.serde_csv import CsvText
@@ -22,6 +26,7 @@ from airflow_hiveacid.engine.rows.types import spark_struct, spark_type
 from airflow_hiveacid.engine.session import file_reader, in_session, scan_session
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
 # Hive writes dates and timestamps of Parquet in the calendar that was in use, and does not say so.
@@ -53,6 +58,7 @@ class RowFormat:
         table: Whose they are, for errors.
         format: The format.
         columns: The columns of the table.
+        mapped: The same, and how they are found in files of ORC and Parquet.
         written: The columns of the partition, which its lines have: perhaps fewer, and of other
             types.
         parameters: Those of the serde and of the table.
@@ -63,6 +69,7 @@ class RowFormat:
     table: str
     format: StorageFormat
     columns: tuple[HiveColumn, ...]
+    mapped: MappedColumns
     written: tuple[HiveColumn, ...]
     parameters: tuple[tuple[str, str], ...]
     header: int
@@ -82,6 +89,7 @@ class RowFormat:
             table=table.ref.full_name,
             format=form,
             columns=table.columns,
+            mapped=table.mapped_columns,
             written=partition.columns if partition and form.is_text else table.columns,
             # Hive gives a serde the properties of the table, too, and those come last.
             parameters=tuple(sorted({**(serde.parameters or {}), **table.parameters}.items())),
@@ -114,18 +122,55 @@ class RowFormat:
             lines = self.lines(spark, paths)
             rows = lines.select(PATH, self.text.read(F.col(LINE)).alias(_ROW))
             return rows.select(PATH, *map(self._field, range(len(self.columns))))
-        reader = file_reader(spark).schema(spark_struct(self.columns))
+        mapping = self.mapped.mapping
+        frames = [
+            self._scan_alike(
+                spark, FileColumns.of(self.columns, self.columns, mapping, stored), files
+            )
+            for stored, files in self._by_layout(paths).items()
+        ]
+        return reduce(DataFrame.unionByName, frames)
+
+    def _scan_alike(
+        self, spark: SparkSession, columns: FileColumns, paths: Sequence[str]
+    ) -> DataFrame:
+        """The rows of files of ORC or Parquet that have the same names for the columns."""
+        reader = file_reader(spark).schema(spark_struct(columns.read))
         if self.format is StorageFormat.ORC:
             frame = reader.orc([escape_glob(path) for path in paths])
-            return frame.select(_path(frame).alias(PATH), *map(_stripped, self.columns))
+            return frame.select(_path(frame).alias(PATH), *self._shown(columns))
         frames = []
         for zone, files in by_zone(self.columns, paths).items():
             names = [escape_glob(path) for path in files]
             frame = reader.options(**_HYBRID_CALENDAR).parquet(*names)
-            columns = [_stripped(column) for column in self.columns]
-            frame = frame.select(_path(frame).alias(PATH), *columns)
+            frame = frame.select(_path(frame).alias(PATH), *self._shown(columns))
             frames.append(in_zone(frame, self.columns, zone))
         return reduce(DataFrame.unionByName, frames)
+
+    def _by_layout(self, paths: Sequence[str]) -> dict[Stored, list[str]]:
+        """Files by what they call the columns of the table."""
+        if self.mapped.mapping is ColumnMapping.NAME:
+            # Spark finds them by itself, also those of ORC files that have no names.
+            return {(): list(paths)}
+        groups: dict[Stored, list[str]] = {}
+        for path, stored in zip(paths, in_threads(self._stored_names, paths), strict=True):
+            groups.setdefault(layout(self.mapped, stored), []).append(path)
+        return groups
+
+    def _stored_names(self, path: str) -> Sequence[str]:
+        """What a file calls its columns."""
+        folder, _, name = path.rpartition("/")
+        return stored_names(ReadOnlyStorage.of(folder), name, self.format)
+
+    def _shown(self, columns: FileColumns) -> list[SparkColumn]:
+        """The columns of the table, chars without the blanks that fill them up."""
+        shown = []
+        for column, source in zip(self.columns, columns.sources, strict=True):
+            value = F.col(quoted(source))
+            if isinstance(parse_type(column.type), Char):
+                value = F.rtrim(value)
+            shown.append(value.alias(column.name))
+        return shown
 
     def lines(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
         """The lines of some files that hold rows, as LINE, and the path of the file as PATH."""
@@ -156,14 +201,6 @@ class RowFormat:
 def _path(frame: DataFrame) -> SparkColumn:
     # Also where a column has this very name.
     return frame.metadataColumn("_metadata").getField("file_path")
-
-
-def _stripped(column: HiveColumn) -> SparkColumn:
-    """A column as it is, but for the blanks that fill up a char."""
-    value = F.col(quoted(column.name))
-    if isinstance(parse_type(column.type), Char):
-        value = F.rtrim(value)
-    return value.alias(column.name)
 
 
 def _without_edges(

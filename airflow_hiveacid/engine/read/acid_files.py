@@ -1,0 +1,80 @@
+"""Scans of ORC files, with and without the ACID envelope, by Spark's own reader."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from airflow_hiveacid.engine.failures import CORRUPT
+from airflow_hiveacid.engine.read.search_argument import SearchArgument
+from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.file_columns import FileColumns
+from airflow_hiveacid.engine.rows.spark_paths import escape_glob
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.session import file_reader
+
+# What files of rows may hold, older ones updates, too, and what those of delete events must.
+ROWS, DELETES = (0, 1), (2,)
+
+ACID_FIELDS = [
+    StructField("operation", IntegerType()),
+    StructField("originalTransaction", LongType()),
+    StructField("bucket", IntegerType()),
+    StructField("rowId", LongType()),
+    StructField("currentTransaction", LongType()),
+]
+
+
+def read_acid_files(
+    spark: SparkSession,
+    columns: FileColumns,
+    paths: Sequence[str],
+    search: SearchArgument | None,
+    operations: Sequence[int],
+) -> DataFrame:
+    """Scan files of full ACID tables, with the columns of the envelope and the struct ``row``.
+
+    Args:
+        spark: A session made by ``scan_session``.
+        columns: The columns to read of the row.
+        paths: The files.
+        search: What ORC may skip row groups by.
+        operations: The operations that the rows of such files have; others are an error.
+    """
+    row = spark_struct(columns.read)
+    frame = read_orc_files(
+        spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search
+    )
+    # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads other
+    # columns than asked. This condition is always true and names all six, so that none is pruned.
+    # The first column decides it; inside of CASE no other condition can take its place.
+    cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
+    # By position, ORC must not be asked for a part of the columns, either.
+    needed = row.names if columns.whole else [cheapest]
+    names = [*[acid.name for acid in ACID_FIELDS], *[f"row.{quoted(name)}" for name in needed]]
+    always = " OR ".join(f"{name} IS NOT NULL" for name in names)
+    # A file of deletes among those of rows would come as rows of nulls. Its name is asked for only
+    # then: as a column of metadata it would be made for every row.
+    strange = (
+        f"concat('{CORRUPT}', input_file_name(), ' holds events of operation ', operation,"
+        " ', which do not belong into its directory.')"
+    )
+    fits = f"operation IN ({', '.join(map(str, operations))})"
+    return frame.where(
+        f"CASE WHEN {fits} THEN {always} ELSE CAST(raise_error({strange}) AS BOOLEAN) END"
+    )
+
+
+def read_orc_files(
+    spark: SparkSession, schema: StructType, paths: Sequence[str], search: SearchArgument | None
+) -> DataFrame:
+    """Scan ORC files of any kind.
+
+    Args:
+        spark: A session made by ``scan_session``.
+        schema: The columns, found by their names.
+        paths: The files.
+        search: What ORC may skip row groups by.
+    """
+    options = {} if search is None else search.read_options()
+    return file_reader(spark).schema(schema).options(**options).orc(list(map(escape_glob, paths)))
