@@ -107,6 +107,15 @@ def _options() -> dict[str, Any]:
             "example": "prod",
             "default": "",
         },
+        "column_mapping": {
+            "description": "How columns are found in ORC files that were written before the columns "
+            "changed: by position or by name, for all connections that do not set it. Nothing means "
+            "Hive's default: by name with a metastore of version 3, by position with version 4.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "position",
+            "default": "",
+        },
         "java_archive": {
             "description": "A folder of the workers in which an archive of Spark's classes is kept. "
             "Drivers on a worker start in less time from it; the first one makes it. Only the "
@@ -234,6 +243,12 @@ def _metastore_connection() -> dict[str, Any]:
                 "label": "Kerberos: cache of tickets",
                 "description": "Where the ticket is; without it, where KRB5CCNAME says.",
                 "schema": {"type": ["string", "null"]},
+            },
+            "column_mapping": {
+                "label": "Column mapping",
+                "description": "How columns are found in ORC files that were written before the "
+                "columns changed. Without a choice it is Hive's default for the metastore's version.",
+                "schema": {"type": ["string", "null"], "enum": ["position", "name", None]},
             },
             "connect_timeout_seconds": {
                 "label": "Connect timeout",

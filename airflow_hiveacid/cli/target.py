@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.errors import InvalidConnection, UserError
@@ -45,6 +46,12 @@ def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -
         "--tls", action="store_true", help="TLS for thrift://, by the system's authorities"
     )
     parser.add_argument("--tls-ca-file", metavar="FILE", help="TLS by the authorities in this file")
+    parser.add_argument(
+        "--column-mapping",
+        choices=list(map(str, ColumnMapping)),
+        help="how columns are found in ORC files that are older than a change of the columns "
+        "(default: as Hive does with this version of the metastore)",
+    )
     parser.add_argument(
         "--auth-mechanism",
         choices=(NO_PROOF, KERBEROS),
@@ -157,10 +164,12 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
     if arguments.conn_id and (
         arguments.tls
         or arguments.tls_ca_file
+        or arguments.column_mapping
         or any(getattr(arguments, name) for name in _OF_KERBEROS)
     ):
         raise UserError(
-            "A connection says itself whether there is TLS or Kerberos: leave that to --metastore."
+            "--tls, --column-mapping and the arguments for Kerberos need --metastore: a connection has"
+            " settings of its own."
         )
     if uris:
         return MetastoreOptions.of(
@@ -168,6 +177,7 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
                 uris=uris,
                 tls=arguments.tls,
                 tls_ca_file=arguments.tls_ca_file,
+                column_mapping=arguments.column_mapping,
                 **kerberos(arguments),
             )
         )

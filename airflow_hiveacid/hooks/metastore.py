@@ -15,6 +15,7 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow.sdk import BaseHook
 
+from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.assets import asset_of
@@ -78,6 +79,7 @@ class HiveAcidMetastoreHook(BaseHook):
             tls=_is_on(extra.get("tls")),
             tls_ca_file=extra.get("tls_ca_file") or None,
             token_env=token_env,
+            column_mapping=self._column_mapping(),
             **kerberos,
         )
 
@@ -197,6 +199,17 @@ class HiveAcidMetastoreHook(BaseHook):
             raise InvalidConnection(
                 f"Connection {self.metastore_conn_id!r}: {name} is no number: {given!r}."
             ) from error
+
+    def _column_mapping(self) -> str | None:
+        """The column mapping of the connection, or else of the section ``[hive_acid]``."""
+        configured: str = conf.get("hive_acid", "column_mapping", fallback="").strip()
+        given = self._connection.extra_dejson.get("column_mapping") or configured or None
+        if given not in (None, *ColumnMapping):
+            raise InvalidConnection(
+                f"Connection {self.metastore_conn_id!r}: the column_mapping is {given!r}.",
+                remedy=f"Set it to {' or '.join(ColumnMapping)}, or remove it.",
+            )
+        return given
 
     def _kerberos(self) -> dict[str, Any]:
         """What the connection says about Kerberos; Airflow's own setting says it for all."""

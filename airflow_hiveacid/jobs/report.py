@@ -86,6 +86,8 @@ class TableReport:
         files: Data files that were published.
         bytes: Their size.
         partitions: The names of the partitions that were touched.
+        column_mapping: How the columns of rewritten rows were found in their files, "position" or
+            "name"; None where both give the same values.
     """
 
     table: str
@@ -95,6 +97,7 @@ class TableReport:
     files: int = 0
     bytes: int = 0
     partitions: tuple[str, ...] = ()
+    column_mapping: str | None = None
 
     def __add__(self, other: Self) -> Self:
         """What two statements did to the same table."""
@@ -106,6 +109,7 @@ class TableReport:
             files=self.files + other.files,
             bytes=self.bytes + other.bytes,
             partitions=tuple(sorted({*self.partitions, *other.partitions})),
+            column_mapping=self.column_mapping or other.column_mapping,
         )
 
 
@@ -160,6 +164,8 @@ class RunReport(Report):
         files: Data files that were published.
         bytes: Their size.
         partitions: The names of the partitions of the target that were touched.
+        column_mapping: How the columns of rewritten rows were found in the target's files, "position"
+            or "name"; None where both give the same values.
         tables: What was done to each table.
         changes: The versions whose changes were read, where the job named them by write ids.
         seconds: Time spent in each phase.
@@ -180,6 +186,7 @@ class RunReport(Report):
     files: int = 0
     bytes: int = 0
     partitions: tuple[str, ...] = ()
+    column_mapping: str | None = None
     tables: tuple[TableReport, ...] = ()
     changes: tuple[ChangesRange, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)

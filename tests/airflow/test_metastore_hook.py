@@ -54,6 +54,29 @@ def test_the_form_switches_tls_on(given, on, connect):
     assert connect(host="h", extra={"tls": given}).options().tls is on
 
 
+@pytest.mark.parametrize(
+    ("extra", "configured", "mapping"),
+    [
+        ({}, None, None),
+        ({}, "name", "name"),
+        ({"column_mapping": "position"}, "name", "position"),
+        ({"column_mapping": None}, "position", "position"),
+    ],
+)
+def test_a_connection_or_the_settings_choose_the_column_mapping(
+    extra, configured, mapping, connect, monkeypatch
+):
+    if configured:
+        monkeypatch.setenv("AIRFLOW__HIVE_ACID__COLUMN_MAPPING", configured)
+    assert connect(host="h", extra=extra).options().column_mapping == mapping
+
+
+def test_an_unknown_column_mapping_is_refused(connect):
+    hook = connect(host="h", extra={"column_mapping": "names"})
+    with pytest.raises(InvalidConnection, match="'names'"):
+        hook.options()
+
+
 KEYTAB = {"kerberos_principal": "etl@EX", "kerberos_keytab": "/k", "kerberos_ccache": "MEMORY:a"}
 
 

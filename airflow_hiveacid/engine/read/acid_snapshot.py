@@ -206,13 +206,10 @@ class AcidSnapshot:
 
     @property
     def has_ambiguous_columns(self) -> bool:
-        """Whether the values of a file depend on how columns are mapped to its fields."""
-        columns = self.table.mapped_columns
+        """Whether the values of a file that was read depend on the mapping of the columns."""
         files = [file for partition in self.partitions for file in partition.inserts]
-        return any(
-            columns.is_ambiguous(stored)
-            for stored in {column_names(tail.types) for tail in self.tails.of(files)}
-        )
+        stored = {column_names(tail.types) for tail in self.tails.known(files)}
+        return any(map(self.table.mapped_columns.is_ambiguous, stored))
 
     def _deletes_of(self, number: int, file: AcidFile) -> list[AcidFile]:
         """The delete files that may hold events for rows of a file, as far as tails tell."""

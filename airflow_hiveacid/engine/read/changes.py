@@ -317,7 +317,8 @@ class ChangeReader(TwoVersions):
     def _snapshot(
         self, partitions: Sequence[PartitionFiles], write_ids: ValidWriteIdList
     ) -> AcidSnapshot:
-        return AcidSnapshot(self.table, with_copies(self.table, partitions, self.txn), write_ids)
+        files = with_copies(self.table, partitions, self.txn)
+        return AcidSnapshot(self.table, files, write_ids, self.tails)
 
 
 def no_changes(spark: SparkSession, table: HiveTable) -> DataFrame:

@@ -194,6 +194,10 @@ class FileTails:
         self._known.update(zip(new, read_tails(new), strict=True))
         return [self._known[file] for file in files]
 
+    def known(self, files: Sequence[AcidFile]) -> list[OrcTail]:
+        """The tails of those files that were read already."""
+        return [self._known[file] for file in files if file in self._known]
+
 
 def read_tails(files: Sequence[AcidFile]) -> list[OrcTail]:
     """What stands at the ends of some files."""

@@ -83,6 +83,14 @@ class FlatSnapshot:
 
         return cls(table, in_threads(list_one, partitions if table.partition_keys else [None]))
 
+    @property
+    def has_ambiguous_columns(self) -> bool:
+        """Whether the values of a file depend on the mapping of the columns."""
+        return any(
+            RowFormat.of(self.table, partition).has_ambiguous_columns(paths)
+            for partition, paths in self.files
+        )
+
     def rows(self, spark: SparkSession, *, numbered: bool = False) -> DataFrame:
         """All rows, the partition keys last.
 

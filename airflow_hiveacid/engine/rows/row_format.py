@@ -111,6 +111,12 @@ class RowFormat:
             return CsvText(self.written, parameters)
         return JsonText(self.written, parameters)
 
+    def has_ambiguous_columns(self, paths: Sequence[str]) -> bool:
+        """Whether the values of some files depend on the mapping of the columns."""
+        if self.format.is_text:
+            return False
+        return any(map(self.mapped.is_ambiguous, in_threads(self._stored_names, paths)))
+
     def scan(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
         """The rows of some files: the table's columns, and the path of the file as PATH.
 

@@ -108,6 +108,7 @@ class RestoreStatement(Statement):
             output.locate([each.partition for each in restored if each.partition is not None])
             before = FlatSnapshot(table, [(each.partition, each.before) for each in restored])
             check_nanoseconds(context.spark, before, "the restore")
+            context.rewritten.append(before)
         with context.phases(Phase.WRITE, "them as they were"):
             if any(each.before for each in restored):
                 output.write_rows(before.rows(context.spark), replace=True)
@@ -135,6 +136,7 @@ class RestoreStatement(Statement):
         if difference.gone is None:
             return None
         check_nanoseconds(context.spark, difference.gone_from, "the restore")
+        context.rewritten.append(difference.gone_from)
         names = [column.name for column in all_columns(context.table)]
         return difference.gone.select(*map(quoted, names))
 

@@ -351,6 +351,7 @@ class AtomicWrite:
             files=sum(table.files for table in tables.values()),
             bytes=sum(table.bytes for table in tables.values()),
             partitions=tables[names[0]].partitions,
+            column_mapping=tables[names[0]].column_mapping,
             tables=tuple(tables.values()),
             changes=self.options.changes,
             seconds=self.phases.seconds,

@@ -1,11 +1,12 @@
 """What a statement is run with, and what it gives back."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
+from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.kept_rows import SharedRows
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.table_reader import TableReader
@@ -40,6 +41,15 @@ class WriteContext:
     shared: SharedRows
     # What all statements of the transaction read their sources with.
     reader: TableReader
+    # What rows are written again from, beside `output.read`.
+    rewritten: list[AcidSnapshot | FlatSnapshot] = field(default_factory=list)
+
+    @property
+    def column_mapping(self) -> str | None:
+        """How the columns of the target were found, if another mapping would read other values."""
+        read = (*self.output.read, *self.rewritten)
+        ambiguous = any(snapshot.has_ambiguous_columns for snapshot in read)
+        return self.table.mapped_columns.mapping.value if ambiguous else None
 
     def partition_names(self) -> list[str]:
         """The names of the target's partitions, as they are under the locks."""

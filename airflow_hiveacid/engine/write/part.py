@@ -96,6 +96,7 @@ class Part:
             files=self.output.files,
             bytes=self.output.size,
             partitions=tuple(self.output.partitions),
+            column_mapping=self.context.column_mapping,
         )
 
 
