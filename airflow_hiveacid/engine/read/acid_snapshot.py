@@ -7,12 +7,7 @@ from typing import NamedTuple, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    IntegerType,
-    LongType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
@@ -24,12 +19,7 @@ from airflow_hiveacid.engine.read.acid_files import (
 )
 from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, read_events
 from airflow_hiveacid.engine.read.deleted_bits import DeletedBits
-from airflow_hiveacid.engine.read.files import (
-    AcidFile,
-    FileTails,
-    KeyRange,
-    PartitionFiles,
-)
+from airflow_hiveacid.engine.read.files import AcidFile, FileTails, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.originals import numbered_rows
 from airflow_hiveacid.engine.read.search_argument import SearchArgument
 from airflow_hiveacid.engine.rows.char_texts import within
@@ -62,7 +52,6 @@ _ROW_ID = [
     f"bucket AS {BUCKET}",
     f"rowId AS {ROW}",
 ]
-
 
 # A file, and the number of its partition.
 _NumberedFile = tuple[int, AcidFile]
@@ -182,23 +171,25 @@ class AcidSnapshot:
     def _groups(self) -> list[tuple[_Group, list[_NumberedFile]]]:
         """Files that are read alike."""
         groups: dict[_Group, list[_NumberedFile]] = {}
-        stored = self._stored
         for number, partition in enumerate(self.partitions):
             for file in partition.inserts:
                 touched = bool(self._deletes_of(number, file))
-                group = _Group(touched, file.exact, file.raw, stored[file])
+                group = _Group(touched, file.exact, file.raw, self._stored[file])
                 groups.setdefault(group, []).append((number, file))
         return sorted(groups.items())
 
-    @property
+    @cached_property
     def _stored(self) -> Mapping[AcidFile, Stored]:
         """What each file with rows calls the columns of the table."""
-        columns = self.table.mapped_columns
-        files = [file for partition in self.partitions for file in partition.inserts]
+        columns, files = self.table.mapped_columns, self._inserts
         return {
             file: layout(columns, column_names(tail.types))
             for file, tail in zip(files, self.tails.of(files), strict=True)
         }
+
+    @property
+    def _inserts(self) -> list[AcidFile]:
+        return [file for partition in self.partitions for file in partition.inserts]
 
     def _file_columns(self, stored: Stored = ()) -> FileColumns:
         mapping = self.table.mapped_columns.mapping
@@ -207,8 +198,7 @@ class AcidSnapshot:
     @property
     def has_ambiguous_columns(self) -> bool:
         """Whether the values of a file that was read depend on the mapping of the columns."""
-        files = [file for partition in self.partitions for file in partition.inserts]
-        stored = {column_names(tail.types) for tail in self.tails.known(files)}
+        stored = {column_names(tail.types) for tail in self.tails.known(self._inserts)}
         return any(map(self.table.mapped_columns.is_ambiguous, stored))
 
     def _deletes_of(self, number: int, file: AcidFile) -> list[AcidFile]:

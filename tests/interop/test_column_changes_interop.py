@@ -1,0 +1,115 @@
+"""Columns that Hive or another client renames, swaps, widens or drops: Hive and Trino decide what rows show.
+
+After each change of ours, both must show the rows that they showed before, but for what we changed.
+"""
+
+from itertools import product
+
+import pytest
+
+from airflow_hiveacid import AcidTable
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.metastore.client import MetastoreClient
+from tests.engine.test_evolved_reading import alter
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
+
+PROPERTIES = {
+    "full ACID": ("orc", ""),
+    "insert-only ORC": ("orc", ", 'transactional_properties'='insert_only'"),
+    "insert-only Parquet": ("parquet", ", 'transactional_properties'='insert_only'"),
+    "insert-only Parquet by position": (
+        "parquet",
+        ", 'transactional_properties'='insert_only', 'parquet.column.index.access'='true'",
+    ),
+}
+CHANGES = {
+    "rename": ["change column b x string"],
+    "swap": [
+        "change column b tmp string",
+        "change column c b string",
+        "change column tmp c string",
+    ],
+    "widen": ["change column n n bigint"],
+    "rename and widen": ["change column n m bigint"],
+    "add": ["add columns (e int)"],
+    "rename and add": ["change column b x string", "add columns (b string)"],
+}
+# Hive refuses these; other clients of the metastore do not.
+BY_OTHERS = {
+    "reorder": [("id", "int"), ("n", "int"), ("c", "string"), ("b", "string")],
+    "drop": [("id", "int"), ("n", "int"), ("c", "string")],
+}
+CASES = [
+    *product(PROPERTIES, ["unpartitioned"], [*CHANGES, *BY_OTHERS]),
+    *product(PROPERTIES, ["cascade", "restrict"], ["rename", "swap"]),
+]
+
+
+@pytest.mark.parametrize(("format_", "partitions", "change"), CASES)
+def test_hive_and_trino_see_no_other_values_than_before(
+    spark, hive, trino, format_, partitions, change
+):
+    name = "changed_" + "_".join(
+        f"{format_} {partitions} {change}".lower().replace("-", "_").split()
+    )
+    partitioned = partitions != "unpartitioned"
+    stored_as, more = PROPERTIES[format_]
+    hive.sql(
+        f"create table {name} (id int, n int, b string, c string)"
+        f" {'partitioned by (p int)' if partitioned else ''} stored as {stored_as}"
+        f" tblproperties ('transactional'='true'{more})"
+    )
+    where = "partition (p=7)" if partitioned else ""
+    hive.sql(f"insert into {name} {where} values (1, 10, 'b1', 'c1'), (2, 20, 'b2', 'c2')")
+    hive.sql(f"insert into {name} {where} values (3, 30, 'b3', 'c3'), (4, 40, 'b4', 'c4')")
+    for step in CHANGES.get(change, ()):
+        hive.sql(f"alter table {name} {step} {'cascade' if partitions == 'cascade' else ''}")
+    client = MetastoreClient(MetastoreOptions(uris=hive.metastore_uri))
+    ref = TableRef("default", name)
+    with client, AcidTable(ref.full_name, hive.metastore_uri, spark=spark) as table:
+        if change in BY_OTHERS:
+            alter(client, ref.full_name, BY_OTHERS[change])
+        names = [column.name for column in client.get_table(ref).columns]
+        selected = ", ".join(names)
+
+        def check(expected):
+            assert sorted(hive.sql(f"select {selected} from {name}")) == expected
+            assert sorted(trino.sql(f"select {selected} from hive.default.{name}")) == expected
+            assert texts(table.to_df().select(names).collect()) == expected
+            arrow = table.scan(columns=names).to_arrow().to_pylist()
+            assert texts(row.values() for row in arrow) == expected
+
+        rows = sorted(hive.sql(f"select {selected} from {name}"))
+        assert [row[0] for row in rows] == ["1", "2", "3", "4"]
+        check(rows)
+        if format_ == "full ACID":
+            number = names[1]
+            table.update({number: f"{number} + 1"}, "id = 2")
+            rows[1] = ("2", str(int(rows[1][1]) + 1), *rows[1][2:])
+            check(rows)
+            source = spark.sql("select 3 k")
+            table.merge(source, "t.id = s.k").when_matched_update({number: "0"}).execute()
+            rows[2] = ("3", "0", *rows[2][2:])
+            check(rows)
+            table.delete("id = 4")
+            check(rows := rows[:3])
+        for kind in ("minor", "major"):
+            (report,) = table.compact(kind).partitions
+            by_name = "Parquet" in format_ and "position" not in format_
+            refused = change == "drop" or (by_name and change not in ("widen", "add"))
+            assert report.outcome == ("failed" if refused else "compacted"), report
+            check(rows)
+            clean(client, CleanJob(target=ref.full_name))
+        last = {"string": "'z'", "int": "9", "bigint": "9"}
+        types = [last[column.type] for column in client.get_table(ref).columns]
+        hive.sql(f"insert into {name} {where} values ({', '.join(types)})")
+        check([*rows, tuple(value.strip("'") for value in types)])
+        hive.sql(f"drop table {name}")
+
+
+def texts(rows):
+    return sorted(tuple("NULL" if value is None else str(value) for value in row) for row in rows)
