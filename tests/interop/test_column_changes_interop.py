@@ -79,8 +79,10 @@ def test_hive_and_trino_see_no_other_values_than_before(
         def check(expected):
             assert sorted(hive.sql(f"select {selected} from {name}")) == expected
             assert sorted(trino.sql(f"select {selected} from hive.default.{name}")) == expected
-            assert texts(table.to_df().select(names).collect()) == expected
-            arrow = table.scan(columns=names).to_arrow().to_pylist()
+            # A table that is open keeps its files from being cleaned.
+            with AcidTable(ref.full_name, hive.metastore_uri, spark=spark) as reading:
+                assert texts(reading.to_df().select(names).collect()) == expected
+                arrow = reading.scan(columns=names).to_arrow().to_pylist()
             assert texts(row.values() for row in arrow) == expected
 
         rows = sorted(hive.sql(f"select {selected} from {name}"))
