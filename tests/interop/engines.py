@@ -28,7 +28,7 @@ Rows = list[tuple[str, ...]]
 # Ends the server with its whole process group when the pipe to this process closes.
 _GUARDED = 'exec 3<&0; (read _ <&3; kill -9 0) & exec "$@" 3<&- </dev/null'
 
-_OPENS = [
+OPENS = [
     f"--add-opens={module}=ALL-UNNAMED"
     for module in (
         *(f"java.base/java.{name}" for name in ("lang", "net", "util", "util.concurrent")),
@@ -230,7 +230,7 @@ class Hive:
         self._server = Server(
             "hive",
             [
-                *(find_java(), "-Xmx2500m", "-XX:+UseSerialGC", *_OPENS),
+                *(find_java(), "-Xmx2500m", "-XX:+UseSerialGC", *OPENS),
                 f"-Dlog4j.configurationFile={conf / 'log4j2.properties'}",
                 *("-cp", os.pathsep.join(map(str, classpath)), str(_SOURCE)),
                 *(str(port), str(metastore_port)),
@@ -285,7 +285,7 @@ class Hive:
             lines: "write-id id name amount" for a row, or "flush".
         """
         classpath = os.pathsep.join(map(str, _hive_classpath()))
-        command = [find_java(), *_OPENS, "-cp", classpath, str(_STREAMING_SOURCE)]
+        command = [find_java(), *OPENS, "-cp", classpath, str(_STREAMING_SOURCE)]
         subprocess.run(
             [*command, str(folder), str(first), str(last)],
             input="".join(f"{line}\n" for line in lines),

@@ -1,0 +1,80 @@
+"""Files whose columns were renamed since, as Hive 3.1.3's own classes read them."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
+from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.listing import DataFile
+from airflow_hiveacid.metastore.dev.distribution import find_java, spark_jars
+from airflow_hiveacid.orc.transplant import transplant
+from airflow_hiveacid.scan.orc_file import OrcFile
+from airflow_hiveacid.storage.folder import Storage
+from tests.interop.engines import OPENS
+from tests.ivy import fetched
+from tests.orc.orc_tables import flat_file
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+HERE = Path(__file__).parent
+DELTA = Delta(1, 1, 0)
+COLUMNS = {
+    "renamed": ("id", "x", "c"),
+    "swapped": ("id", "c", "b"),
+    "added": ("id", "b", "c", "e"),
+    "renamed and added": ("id", "x", "c", "b"),
+}
+SETTINGS = {
+    ColumnMapping.NAME: [],
+    ColumnMapping.POSITION: ["orc.force.positional.evolution=true"],
+}
+
+
+@pytest.fixture(scope="module")
+def classpath() -> str:
+    jars = fetched("hive-exec-3.1.3", 41, HERE / "hive3-ivy.xml")
+    return os.pathsep.join([str(jars / "*"), str(spark_jars("hadoop-client-api")[0].parent / "*")])
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    folder = tmp_path / DELTA.name
+    folder.mkdir()
+    rows = pa.table({"id": ["1", "2"], "b": ["b1", "b2"], "c": ["c1", None]})
+    with (folder / "bucket_00000").open("wb") as sink:
+        transplant([flat_file(rows)], sink, write_id=1, bucket=encode_bucket(0))
+    return tmp_path
+
+
+@pytest.mark.parametrize("mapping", ColumnMapping)
+@pytest.mark.parametrize("change", COLUMNS)
+def test_hive_3_finds_columns_by_the_mapping_that_it_is_configured_with(
+    table, classpath, change, mapping
+):
+    names = COLUMNS[change]
+    answer = subprocess.run(
+        [
+            *(find_java(), *OPENS, "-cp", classpath, str(HERE / "java" / "Hive3Reader.java")),
+            *(str(table), ",".join(names), ":".join(["string"] * len(names))),
+            *("default.t:1:9223372036854775807::", *SETTINGS[mapping]),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    rows = [line for line in answer.stdout.splitlines() if line.startswith("{")]
+    file = DataFile(
+        f"{DELTA.name}/bucket_00000", (table / DELTA.name / "bucket_00000").stat().st_size, DELTA, 0
+    )
+    opened = OrcFile(Storage.of(str(table)), file, MappedColumns(names, mapping))
+    ours = []
+    for batch in opened.keyed(names):
+        for row in batch.columns.to_pylist():
+            values = [row.get(name) for name in names]
+            ours.append("{" + ", ".join(value or "null" for value in values) + "}")
+    assert ours == rows
