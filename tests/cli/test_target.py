@@ -46,5 +46,5 @@ def test_a_keytab_without_kerberos_is_a_mistake():
 
 
 def test_a_connection_says_itself_what_it_asks_for():
-    with pytest.raises(UserError, match="TLS or Kerberos"):
+    with pytest.raises(UserError, match="need --metastore"):
         options("--conn-id", "c", "--auth-mechanism", "GSSAPI")
