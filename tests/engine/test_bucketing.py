@@ -17,9 +17,14 @@ from airflow_hiveacid.acid.schema import HiveType, parse_type
 from airflow_hiveacid.engine.rows.bucketing import bucket_hashes, bucket_numbers
 from airflow_hiveacid.errors import UnsupportedTable
 
-VECTORS = json.loads((Path(__file__).parents[1] / "data" / "bucket_hash_vectors.json").read_text())[
-    "vectors"
-]
+
+def _vectors(name: str) -> list[dict[str, Any]]:
+    vectors = json.loads((Path(__file__).parents[1] / "data" / name).read_text())["vectors"]
+    return list(vectors)
+
+
+VECTORS = _vectors("bucket_hash_vectors.json")
+VECTORS_OF_TIMES = _vectors("bucket_hash_times.json")
 NESTED = {
     "[1,2,null]": [1, 2, None],
     "[a,b]": ["a", "b"],
@@ -93,6 +98,44 @@ def test_hashes_of_single_values_are_those_of_hive(vector: dict[str, Any]) -> No
     buckets = [bucket_numbers([column], [hive_type], 8, version)[0] for version in (1, 2)]
     assert hashes == [vector["v1"], vector["v2"]]
     assert buckets == [vector["v1_mod8"], vector["v2_mod8"]]
+
+
+def _column_with(value: str, hive_type: str) -> pa.Array:
+    """One value of a type that contains a date or a timestamp, in the unit that can hold it."""
+    if hive_type == "date":
+        return pa.array([date.fromisoformat(value)])
+    nanos = _nanoseconds(value)
+    unit, at = ("ns", nanos) if nanos % 1000 else ("us", nanos // 1000)
+    stamp, number = pa.timestamp(unit, tz="UTC"), pa.int32()
+    fields = pa.struct([("a", number), ("b", stamp)])
+    types = {
+        "timestamp": (at, stamp),
+        "array<timestamp>": ([at, None, at], pa.list_(stamp)),
+        "map<timestamp,int>": ([(at, 7)], pa.map_(stamp, number)),
+        "map<int,timestamp>": ([(7, at)], pa.map_(number, stamp)),
+        "struct<a:int,b:timestamp>": ({"a": 7, "b": at}, fields),
+        "array<struct<a:int,b:timestamp>>": ([{"a": 7, "b": at}] * 2, pa.list_(fields)),
+    }
+    content, arrow_type = types[hive_type]
+    return pa.array([content], arrow_type)
+
+
+@pytest.mark.parametrize("vector", VECTORS_OF_TIMES, ids=lambda v: f"{v['type']}={v['value']}")
+def test_hashes_of_dates_and_timestamps_of_all_ages_are_those_of_hive(
+    vector: dict[str, Any],
+) -> None:
+    column, hive_type = _column_with(vector["value"], vector["type"]), parse_type(vector["type"])
+    hashes = [bucket_hashes(column, hive_type, version)[0] for version in (1, 2)]
+    assert hashes == [vector["v1"], vector["v2"]]
+
+
+# Hive 4.0.1 inserted these into tables of bucketing version 1 with 7 buckets.
+@pytest.mark.parametrize(
+    ("at", "bucket"), [("0001-01-01 00:00:00", 5), ("1582-10-04 23:59:59.999999", 5)]
+)
+def test_version_1_counts_old_timestamps_by_the_julian_calendar(at: str, bucket: int) -> None:
+    column = _column_with(at, "timestamp")
+    assert bucket_numbers([column], [parse_type("timestamp")], 7, 1).tolist() == [bucket]
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -132,7 +132,7 @@ def _write_hive_site(folder: Path, settings: Mapping[str, str]) -> None:
     )
 
 
-def _hive_classpath() -> list[Path]:
+def hive_classpath() -> list[Path]:
     """Hive's own jars before those that it shares with the metastore."""
     libraries = hive_libraries()
     return [libraries / "lib" / "*", _release().home / "lib" / "*", libraries / "late" / "*"]
@@ -226,7 +226,7 @@ class Hive:
                 **(settings or {}),
             },
         )
-        classpath = [conf, *_hive_classpath()]
+        classpath = [conf, *hive_classpath()]
         self._server = Server(
             "hive",
             [
@@ -284,7 +284,7 @@ class Hive:
             last: The last write id.
             lines: "write-id id name amount" for a row, or "flush".
         """
-        classpath = os.pathsep.join(map(str, _hive_classpath()))
+        classpath = os.pathsep.join(map(str, hive_classpath()))
         command = [find_java(), *OPENS, "-cp", classpath, str(_STREAMING_SOURCE)]
         subprocess.run(
             [*command, str(folder), str(first), str(last)],

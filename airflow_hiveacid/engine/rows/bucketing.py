@@ -2,6 +2,14 @@
 
 The bucket of a row is ``(hash & 0x7fffffff) % buckets``. Version 1 is the Java hash code of the
 value, version 2 is Murmur3 of its bytes; a null counts as 0 in both.
+
+Two hashes of Hive depend on more than the value:
+
+- Version 1 of a timestamp depends on the time zone of Hive's Java. This module computes the hash of
+  a Hive that runs in UTC.
+- Version 2 of binary covers the buffer that holds the value, which an INSERT of Hive reuses: the
+  hash depends on the rows before. This module hashes the bytes of the value alone, as the
+  function ``murmur_hash`` and the bucket pruning of Hive do.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +24,14 @@ from numpy.typing import NDArray
 from airflow_hiveacid.acid.schema import Array, Char, HiveType, Map, Primitive, Struct, Varchar
 from airflow_hiveacid.acid.schema import Decimal as HiveDecimal
 from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.orc.column_ranges import FIRST_GREGORIAN_DAY
 
 # Hive's variant of Murmur3 has a seed of its own.
 _SEED = np.uint32(104729)
 _C1 = np.uint32(0xCC9E2D51)
 _C2 = np.uint32(0x1B873593)
+
+_SECONDS_OF_DAY = 86_400
 
 Hashes = NDArray[np.int32]
 
@@ -193,17 +204,32 @@ def _big_integer_hash(value: int) -> int:
 
 
 def _timestamp(values: pa.Array, version: int) -> Hashes:
-    # In Python's integers: nanoseconds of far years do not fit into Arrow's.
-    nanos = _NANOS[values.type.unit]
-    ticks = values.cast(pa.int64()).to_pylist()
-    return np.array([_timestamp_hash(tick * nanos, version) for tick in ticks], np.int32)
-
-
-def _timestamp_hash(epoch_nanos: int, version: int) -> int:
-    seconds, nanos = divmod(epoch_nanos, 1_000_000_000)
+    per_second = _PER_SECOND[values.type.unit]
+    seconds, parts = np.divmod(np.asarray(values.cast(pa.int64())), np.int64(per_second))
+    nanos = parts * (1_000_000_000 // per_second)
     if version == 1:
-        mixed = (seconds << 30 | nanos) & 0xFFFFFFFFFFFFFFFF
-        return _wrapped(mixed ^ mixed >> 32)
+        return _folded(_java_seconds(seconds) << np.int64(30) | nanos)
+    pairs = zip(seconds.tolist(), nanos.tolist(), strict=True)
+    return np.array([_timestamp_hash(*pair) for pair in pairs], np.int32)
+
+
+def _java_seconds(seconds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Seconds since 1970 in UTC, as ``java.sql.Timestamp`` counts them.
+
+    It interprets a date before 1582-10-15 in the Julian calendar. The same date there is a later
+    day for each century year that is a leap year in that calendar only.
+    """
+    days = seconds // _SECONDS_OF_DAY
+    # Years that begin in March, so that a leap day is the last day of a year.
+    since_march_of_year_0 = days + 719_468
+    era, day = np.divmod(since_march_of_year_0, 146_097)
+    century = 4 * era + np.minimum(day // 36_524, 3)
+    moved = (century - century // 4 - 2) * _SECONDS_OF_DAY
+    return np.where(days < FIRST_GREGORIAN_DAY, seconds + moved, seconds)
+
+
+def _timestamp_hash(seconds: int, nanos: int) -> int:
+    """Version 2 of a timestamp: Murmur3 of Hive's serialized form."""
     far = not 0 <= seconds <= 0x7FFFFFFF
     first = seconds & 0x7FFFFFFF
     text = bytearray()
@@ -258,7 +284,7 @@ def _wrapped(value: int) -> int:
     return (value + 0x80000000) % 0x100000000 - 0x80000000
 
 
-_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 _PRIMITIVES: dict[str, Callable[[pa.Array, int], Hashes]] = {
     "boolean": _boolean,
