@@ -54,6 +54,17 @@ class HiveAcidSql(Spark):
                 raise SqlError("It can be read in too many ways.", remedy="Say it with brackets.")
             super()._advance(times)
 
+        def _parse_types(
+            self,
+            check_func: bool = False,
+            schema: bool = False,
+            allow_identifiers: bool = True,
+            with_collation: bool = False,
+        ) -> exp.Expr | None:
+            # With a schema, the parser keeps the lengths of char and varchar. Spark ignores them in
+            # a CAST, but CREATE TABLE ... AS gives them to its columns.
+            return super()._parse_types(check_func, True, allow_identifiers, with_collation)
+
     class Generator(SparkGenerator):
         """Leaves a WITH where it stands, so that two of one name stay apart."""
 

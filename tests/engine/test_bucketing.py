@@ -24,7 +24,7 @@ def _vectors(name: str) -> list[dict[str, Any]]:
 
 
 VECTORS = _vectors("bucket_hash_vectors.json")
-VECTORS_OF_TIMES = _vectors("bucket_hash_times.json")
+MORE_VECTORS = _vectors("hive_bucket_hashes.json")
 NESTED = {
     "[1,2,null]": [1, 2, None],
     "[a,b]": ["a", "b"],
@@ -43,7 +43,6 @@ ARROW = {
     "string": pa.string(),
     "varchar(10)": pa.string(),
     "char(10)": pa.string(),
-    "binary": pa.binary(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("ns"),
     "decimal(10,2)": pa.decimal128(10, 2),
@@ -68,7 +67,6 @@ PARSED: dict[str, Callable[[str], Any]] = {
     "boolean": lambda text: text == "true",
     "float": float,
     "double": float,
-    "binary": str.encode,
     "date": date.fromisoformat,
     "timestamp": _nanoseconds,
 }
@@ -100,8 +98,15 @@ def test_hashes_of_single_values_are_those_of_hive(vector: dict[str, Any]) -> No
     assert buckets == [vector["v1_mod8"], vector["v2_mod8"]]
 
 
+LIST_OF_BINARY = pa.list_(pa.binary())
+
+
 def _column_with(value: str, hive_type: str) -> pa.Array:
-    """One value of a type that contains a date or a timestamp, in the unit that can hold it."""
+    """One value of a type that contains a date, a timestamp or bytes."""
+    if value.startswith("0x"):
+        raw = bytes.fromhex(value[2:])
+        binary = {"binary": (raw, pa.binary()), "array<binary>": ([raw, None, raw], LIST_OF_BINARY)}
+        return pa.array([binary[hive_type][0]], binary[hive_type][1])
     if hive_type == "date":
         return pa.array([date.fromisoformat(value)])
     nanos = _nanoseconds(value)
@@ -120,13 +125,19 @@ def _column_with(value: str, hive_type: str) -> pa.Array:
     return pa.array([content], arrow_type)
 
 
-@pytest.mark.parametrize("vector", VECTORS_OF_TIMES, ids=lambda v: f"{v['type']}={v['value']}")
-def test_hashes_of_dates_and_timestamps_of_all_ages_are_those_of_hive(
-    vector: dict[str, Any],
-) -> None:
-    column, hive_type = _column_with(vector["value"], vector["type"]), parse_type(vector["type"])
-    hashes = [bucket_hashes(column, hive_type, version)[0] for version in (1, 2)]
-    assert hashes == [vector["v1"], vector["v2"]]
+@pytest.mark.parametrize("name", sorted({vector["type"] for vector in MORE_VECTORS}))
+def test_hashes_of_dates_timestamps_and_binary_are_those_of_hive(name: str) -> None:
+    vectors = {
+        each["value"]: [each["v1"], each["v2"]] for each in MORE_VECTORS if each["type"] == name
+    }
+    hashes = {
+        value: [
+            bucket_hashes(_column_with(value, name), parse_type(name), version)[0]
+            for version in (1, 2)
+        ]
+        for value in vectors
+    }
+    assert hashes == vectors
 
 
 # Hive 4.0.1 inserted these into tables of bucketing version 1 with 7 buckets.

@@ -1,6 +1,6 @@
-"""Bucket hashes of dates and timestamps, computed by the classes of Hive 4.0.1.
+"""Bucket hashes of dates, timestamps and binary, computed by the classes of Hive 4.0.1.
 
-``python -m tests.interop.bucket_hashes`` writes ``tests/data/bucket_hash_times.json``.
+``python -m tests.interop.bucket_hashes`` writes ``tests/data/hive_bucket_hashes.json``.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from airflow_hiveacid.metastore.dev.distribution import find_java
 from tests.interop.engines import OPENS, hive_classpath
 
-VECTORS = Path(__file__).parents[1] / "data" / "bucket_hash_times.json"
+VECTORS = Path(__file__).parents[1] / "data" / "hive_bucket_hashes.json"
 _SOURCE = Path(__file__).parent / "java" / "BucketHashes.java"
 # A century year that is no leap year separates the calendars by one more day, from 1 March on.
 _CENTURIES = [f"{year:04d}-{day}" for year in range(100, 1600, 100) for day in ("02-28", "03-01")]
@@ -27,6 +27,8 @@ VALUES = [
     *("1700-03-01 12:34:56.123456789", "2262-01-01 00:00:00.000000001"),
     # Daylight saving gaps of Los Angeles and Berlin, which UTC does not have.
     *("2024-03-10 02:30:00", "2024-03-31 02:30:00"),
+    *(f"0x{bytes(range(250, 250 + length)).hex()}" for length in range(6)),
+    f"0x{'80ff00' * 7}",
 ]
 Vector = tuple[str, str, int, int]
 
@@ -36,7 +38,7 @@ def hashes_by_hive(values: Sequence[str], zone: str = "UTC") -> list[Vector]:
     command = [find_java(), *OPENS, f"-Duser.timezone={zone}"]
     command += ["-cp", os.pathsep.join(map(str, hive_classpath())), str(_SOURCE)]
     done = subprocess.run(
-        command, input="\n".join(values), capture_output=True, text=True, check=True
+        command, input="\n".join(values), stdout=subprocess.PIPE, text=True, check=True
     )
     lines = (line.split("\t") for line in done.stdout.splitlines())
     return [(value, type_, int(first), int(second)) for value, type_, first, second in lines]

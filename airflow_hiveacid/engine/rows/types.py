@@ -7,6 +7,7 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     ByteType,
+    CharType,
     DataType,
     DateType,
     DecimalType,
@@ -21,6 +22,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VarcharType,
 )
 
 from airflow_hiveacid.acid import schema
@@ -43,8 +45,12 @@ _PRIMITIVES: dict[str, DataType] = {
 }
 
 
-def spark_struct(columns: Sequence[HiveColumn]) -> StructType:
+def spark_struct(columns: Sequence[HiveColumn], *, lengths: bool = False) -> StructType:
     """The columns of a table as a Spark struct; every column can be null.
+
+    Args:
+        columns: The columns.
+        lengths: Keep char and varchar, which only few sessions know; else they are strings.
 
     Raises:
         UnsupportedTable: Spark cannot find one of them in a file, or has no such type.
@@ -52,34 +58,41 @@ def spark_struct(columns: Sequence[HiveColumn]) -> StructType:
     return StructType(
         [
             StructField(
-                _readable(column.name), spark_type(schema.parse_type(column.type), column.name)
+                _readable(column.name),
+                spark_type(schema.parse_type(column.type), column.name, lengths=lengths),
             )
             for column in columns
         ]
     )
 
 
-def spark_type(hive_type: schema.HiveType, column: str) -> DataType:
-    """One Hive type as Spark's; char and varchar are strings to Spark.
+def spark_type(hive_type: schema.HiveType, column: str, *, lengths: bool = False) -> DataType:
+    """One Hive type as Spark's; char and varchar are strings to Spark, unless it keeps lengths.
 
     Raises:
         UnsupportedTable: Spark has no such type.
     """
+
+    def part(inner: schema.HiveType) -> DataType:
+        return spark_type(inner, column, lengths=lengths)
+
     match hive_type:
         case schema.Primitive(name) if name in _PRIMITIVES:
             return _PRIMITIVES[name]
         case schema.Decimal(precision, scale):
             return DecimalType(precision, scale)
+        case schema.Char(length) if lengths:
+            return CharType(length)
+        case schema.Varchar(length) if lengths:
+            return VarcharType(length)
         case schema.Char() | schema.Varchar():
             return StringType()
         case schema.Array(element):
-            return ArrayType(spark_type(element, column))
+            return ArrayType(part(element))
         case schema.Map(key, value):
-            return MapType(spark_type(key, column), spark_type(value, column))
+            return MapType(part(key), part(value))
         case schema.Struct(fields):
-            return StructType(
-                [StructField(_readable(name), spark_type(type_, column)) for name, type_ in fields]
-            )
+            return StructType([StructField(_readable(name), part(type_)) for name, type_ in fields])
     raise UnsupportedTable(
         f"Column {column} has type {hive_type}, which Spark cannot read or write.",
         remedy="Leave this table to Hive.",
@@ -95,7 +108,11 @@ def hive_type(given: DataType, column: str) -> schema.HiveType:
     match given:
         case TimestampNTZType():
             return schema.Primitive("timestamp")
-        case StringType():
+        case CharType() if given.length <= schema.MAX_CHAR_LENGTH:
+            return schema.Char(given.length)
+        case VarcharType() if given.length <= schema.MAX_VARCHAR_LENGTH:
+            return schema.Varchar(given.length)
+        case StringType() | CharType() | VarcharType():
             return schema.Primitive("string")
         case DecimalType():
             return schema.Decimal(given.precision, given.scale)

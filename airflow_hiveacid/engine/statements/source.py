@@ -59,6 +59,8 @@ class SourceInputs:
         inputs: Mapping[str, Input],
         within: Sequence[str] = (),
         batch: DataFrame | None = None,
+        *,
+        lengths: bool = False,
     ) -> None:
         """Look them up.
 
@@ -68,8 +70,10 @@ class SourceInputs:
             inputs: View name to what stands behind it.
             within: The views of Hive that are being expanded.
             batch: The rows of a stream's batch, if the job is run for one.
+            lengths: Give tables their char and varchar columns, and no rows.
         """
         self._spark = spark
+        self._lengths = lengths
         self._client = client
         self._inputs = inputs
         self._batch = batch
@@ -79,7 +83,7 @@ class SourceInputs:
             if isinstance(given, TableSource | ChangesSource)
         }
         self._views = {
-            name: HiveView(spark, client, table, within)
+            name: HiveView(spark, client, table, within, lengths=lengths)
             for name, table in self._tables.items()
             if table.is_view
         }
@@ -113,6 +117,9 @@ class SourceInputs:
             return reader.changes(self._spark, self._tables[given.name], given)
         if isinstance(given, TableSource) and given.name in self._views:
             return self._views[given.name].frame(reader, shared)
+        if isinstance(given, TableSource) and self._lengths:
+            columns = all_columns(self._tables[given.name])
+            return self._spark.createDataFrame([], spark_struct(columns, lengths=True))
         if isinstance(given, TableSource) and self._is_acid(given):
             assert reader is not None, f"{given.name} was not looked up as transactional"
             query = RowQuery(as_of=given.version)
@@ -164,6 +171,8 @@ class HiveView:
         client: MetastoreClient,
         table: HiveTable,
         within: Sequence[str],
+        *,
+        lengths: bool,
     ) -> None:
         name = table.ref.full_name
         if name in within:
@@ -172,13 +181,16 @@ class HiveView:
         self._spark = spark
         self._table = table
         self._sql = query.sql
-        self._inputs = SourceInputs(self._spark, client, query.inputs, (*within, name))
+        self._lengths = lengths
+        self._inputs = SourceInputs(
+            self._spark, client, query.inputs, (*within, name), lengths=lengths
+        )
         self.acid_tables: Sequence[TableRef] = self._inputs.acid_tables
 
     def frame(self, reader: AcidReader | None, shared: SharedRows | None = None) -> DataFrame:
         """The rows of the view, its columns as the metastore has them."""
         self._inputs.register(reader, shared)
-        fields = spark_struct(self._table.columns).fields
+        fields = spark_struct(self._table.columns, lengths=self._lengths).fields
         with spark_errors_as_ours(f"The view {self._table.ref.full_name}"):
             rows = self._spark.sql(self._sql).toDF(*[field.name for field in fields])
             return rows.select(
@@ -199,16 +211,29 @@ class SourceFrame:
         client: MetastoreClient,
         source: Source | DataFrame,
         batch: DataFrame | None = None,
+        *,
+        lengths: bool = False,
     ) -> None:
+        """Look up what the source reads.
+
+        Args:
+            spark: The session, which is left as it is.
+            client: The metastore.
+            source: The source.
+            batch: The rows of a stream's batch, if the job is run for one.
+            lengths: Prepare nothing but an empty frame that has char and varchar columns.
+        """
         # Views live in a session: one of its own keeps two jobs' views of one name apart.
         self._spark = spark if isinstance(source, DataFrame) else scan_session(spark)
+        if lengths:
+            self._spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
         self._source = source
         inputs: Mapping[str, Input] = {}
         if isinstance(source, QuerySource):
             inputs = source.inputs
         elif not isinstance(source, DataFrame):
             inputs = {_ONLY: source}
-        self._inputs = SourceInputs(self._spark, client, inputs, batch=batch)
+        self._inputs = SourceInputs(self._spark, client, inputs, batch=batch, lengths=lengths)
         self.acid_tables = self._inputs.acid_tables
 
     def frame(self, reader: AcidReader | None, shared: SharedRows | None = None) -> DataFrame:

@@ -4,8 +4,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.tables import create_table, find_table
-from airflow_hiveacid.engine.statements.schema_growth import new_columns
-from airflow_hiveacid.engine.statements.source import SourceFrame
+from airflow_hiveacid.engine.statements.text_types import columns_of_query
 from airflow_hiveacid.errors import TableExists
 from airflow_hiveacid.jobs.catalog_jobs import RUN_PROPERTY
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
@@ -37,8 +36,8 @@ def create_table_of(
     try:
         table = find_table(client, ref)
         if table is None:
-            empty = SourceFrame(spark, client, job.source).empty()
-            columns = [ColumnSpec(each.name, each.type) for each in new_columns(ref, empty.schema)]
+            found = columns_of_query(spark, client, ref, job.source)
+            columns = [ColumnSpec(each.name, each.type) for each in found]
             create_table(client, ref, job.creation(columns))
         elif not job.run_token or table.parameters.get(RUN_PROPERTY) != job.run_token:
             raise TableExists(f"{ref.full_name} is there already.")
