@@ -15,6 +15,9 @@ _ROW_FORMAT = (StorageFormat.CSV, StorageFormat.JSON)
 def create_statement(table: HiveTable) -> str:
     """A statement that `hiveacid sql` and Hive understand.
 
+    It has no LOCATION: run under another name or in another database, it would create a second
+    table in the folder of the first one.
+
     Args:
         table: A transactional table.
 
@@ -51,7 +54,6 @@ def _lines(table: HiveTable) -> Iterator[str]:
         if serde:
             yield f"WITH SERDEPROPERTIES ({_pairs(serde)})"
     yield f"STORED AS {'TEXTFILE' if form.is_text else form.name}"
-    yield f"LOCATION {_text(table.folder)}"
     kind = "insert_only" if table.kind is TableKind.INSERT_ONLY else "default"
     shown = {"transactional": "true", "transactional_properties": kind, **properties}
     yield f"TBLPROPERTIES ({_pairs(shown)})"

@@ -6,6 +6,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
 from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.hive import HiveParser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
@@ -61,9 +62,11 @@ class HiveAcidSql(Spark):
             allow_identifiers: bool = True,
             with_collation: bool = False,
         ) -> exp.Expr | None:
-            # With a schema, the parser keeps the lengths of char and varchar. Spark ignores them in
-            # a CAST, but CREATE TABLE ... AS gives them to its columns.
-            return super()._parse_types(check_func, True, allow_identifiers, with_collation)
+            # Not the parser of Hive, which replaces char and varchar by string in a CAST. Spark does
+            # so itself, but CREATE TABLE ... AS gives the columns the lengths of casts.
+            return super(HiveParser, self)._parse_types(
+                check_func, schema, allow_identifiers, with_collation
+            )
 
     class Generator(SparkGenerator):
         """Leaves a WITH where it stands, so that two of one name stay apart."""

@@ -11,17 +11,19 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import NanosecondsLost, UserError
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.transplant import transplant
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.orc.java_orc import read_rows, write_timestamps
+from tests.places import place_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
@@ -218,3 +220,78 @@ def test_insert_only_files_of_parquet_are_neither_compacted_nor_copied(
         assert refused(acid) == ["at"]
         with pytest.raises(NanosecondsLost, match="column at"):
             copy.append(TableSource(f"{database}.t"))
+
+
+SHOWN, WRITTEN = "2023-11-14 22:13:20.123456", "2023-11-14 22:13:20.123456789"
+
+
+def test_conditions_and_keys_of_merges_compare_microseconds(spark, hms, client, database, foreign):
+    foreign(f"{database}.t", FINE)
+    source = spark.sql(f"select timestamp'{SHOWN}' as at")
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        assert acid.to_df(f"at = timestamp'{SHOWN}'").count() == 1
+        assert acid.to_df(f"at > timestamp'{SHOWN}' and at < timestamp'2023-11-15'").count() == 0
+        assert acid.delete(f"at > timestamp'{SHOWN}' and at < '2023-11-15'").rows_deleted == 0
+        merge = acid.merge(source, "t.at = s.at").when_matched_delete()
+        assert merge.execute().rows_deleted == 1
+        assert acid.delete("at = timestamp'9999-12-31 23:59:59.999999'").rows_deleted == 1
+
+
+def test_assigned_expressions_have_microseconds(spark, hms, client, database, foreign):
+    table = foreign(f"{database}.t", FINE[:1])
+    same = {name: name for name in ("at", "more", "st")}
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        assert acid.update(same, "id = 0").rows_updated == 1
+    (row,) = timestamps_of(spark, table, "delta_0000002_*")
+    assert WRITTEN not in row
+    assert row.count(SHOWN) == 3
+
+
+def test_reads_by_arrow_have_the_digits_that_they_ask_for(
+    spark, hms, client, database, foreign, capsys
+):
+    foreign(f"{database}.t", FINE[:1])
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        at = acid.to_arrow(timestamps="ns")["at"]
+        assert at.cast(pa.int64()).to_pylist() == [1_700_000_000_123_456_789]
+        assert acid.to_arrow()["at"].cast(pa.int64()).to_pylist() == [1_700_000_000_123_456]
+    assert main(["cat", f"{database}.t", "--metastore", hms.uri, "--json"]) == 0
+    assert WRITTEN in capsys.readouterr().out
+
+
+def test_changes_and_exports_have_microseconds(spark, hms, client, database, foreign, tmp_path):
+    foreign(f"{database}.t", FINE[:1])
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        (at,) = acid.changes(after=0).selectExpr("cast(at as string)").first()
+    assert at == SHOWN
+
+
+def test_no_row_moves_to_another_partition_because_its_key_has_nanoseconds(
+    spark, hms, client, database
+):
+    table = create(client, f"{database}.t", {"id": "bigint"}, {"at": "timestamp"})
+    create(client, f"{database}.copy", {"id": "bigint", "at": "timestamp"})
+    with (
+        AcidTable(f"{database}.t", hms.uri, spark=spark) as acid,
+        AcidTable(f"{database}.copy", hms.uri, spark=spark) as copy,
+    ):
+        acid.append(spark.sql(f"select 1L as id, timestamp'{SHOWN}' as at"))
+        (coarse,) = client.get_partitions(table.ref)
+        # Hive names a partition by all digits.
+        fine = HivePartition.new(table, (WRITTEN,))
+        shutil.copytree(place_of(coarse.folder), place_of(fine.folder))
+        client.add_partitions(table.ref, [fine])
+        named = r"The partition at=.*123456789 of .* in its key at, which the (update|merge|write)"
+        merge = acid.merge(spark.sql("select 1L as id"), "t.id = s.id")
+        for write in (
+            lambda: acid.update({"id": "id + 10"}, "true"),
+            lambda: merge.when_matched_update({"id": "s.id + 10"}).execute(),
+            lambda: copy.append(TableSource(f"{database}.t")),
+        ):
+            with pytest.raises(NanosecondsLost, match=named):
+                write()
+        # Reads show microseconds. A statement that sets the key moves the rows that it names.
+        assert {str(row.at) for row in acid.to_df().collect()} == {SHOWN}
+        assert acid.delete("id = 7").rows_deleted == 0
+        assert acid.update({"at": "timestamp'2024-01-01 00:00:00'"}, "true").rows_updated == 2
+    assert left_behind(client) == []

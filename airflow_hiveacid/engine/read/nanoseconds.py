@@ -4,7 +4,8 @@ Hive, Trino and others write nanoseconds. Whoever changes a row, or copies it in
 would take them away from columns that nobody has named; so the files are looked at before.
 """
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.errors import NanosecondsLost, UserError
 from airflow_hiveacid.listing import read_tail
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.envelope import with_column_names
 from airflow_hiveacid.orc.nanoseconds import finer_column, is_marked, timestamps_in
@@ -27,6 +28,7 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 PROPERTY = "hiveacid.nanoseconds"
 _TRUNCATE, _REFUSE = "truncate", "refuse"
+_FINER_TEXT = re.compile(r"\.\d{6}0*[1-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,13 @@ def check_nanoseconds(
         UserError: The table has a property that makes no sense.
     """
     table = snapshot.table
-    wanted = timestamp_columns(table)
+    wanted, keys = timestamp_columns(table), _names_of_timestamps(table.partition_keys)
     if columns is not None:
-        wanted &= set(columns)
-    if not wanted or _truncates(table):
+        wanted, keys = wanted & set(columns), keys & set(columns)
+    if not wanted | keys or _truncates(table):
+        return
+    _check_partition_keys(snapshot, what, keys)
+    if not wanted:
         return
     files = _files_of(snapshot)
     unsure = [f for f, is_so in zip(files, in_threads(_is_unsure, files), strict=True) if is_so]
@@ -86,7 +91,40 @@ def check_nanoseconds(
 
 def timestamp_columns(table: HiveTable) -> set[str]:
     """The columns that are timestamps, or hold some, in lower case."""
-    return {column.name.lower() for column in table.columns if "timestamp" in column.type.lower()}
+    return _names_of_timestamps(table.columns)
+
+
+def _names_of_timestamps(columns: Sequence[HiveColumn]) -> set[str]:
+    return {column.name.lower() for column in columns if "timestamp" in column.type.lower()}
+
+
+def _check_partition_keys(
+    snapshot: AcidSnapshot | FlatSnapshot, what: str, keys: Collection[str]
+) -> None:
+    """Refuse to write a row into another partition because Spark has cut the name of its own."""
+    table = snapshot.table
+    for index, key in enumerate(table.partition_keys):
+        if key.name.lower() not in keys:
+            continue
+        for name, values in _partitions_of(snapshot):
+            if _FINER_TEXT.search(values[index] or ""):
+                raise NanosecondsLost(
+                    f"The partition {name} of {table.ref.full_name} has nanoseconds in its key"
+                    f" {key.name}, which {what} would cut to microseconds.",
+                    remedy=f"Set {key.name} in the statement, exclude the partition by a condition"
+                    f" on it, or give {table.ref.full_name} the table property"
+                    f" '{PROPERTY}'='{_TRUNCATE}' if they may be cut.",
+                )
+
+
+def _partitions_of(
+    snapshot: AcidSnapshot | FlatSnapshot,
+) -> Iterator[tuple[str | None, Sequence[str | None]]]:
+    """The names and values of the partitions that have rows."""
+    if isinstance(snapshot, AcidSnapshot):
+        yield from ((each.name, each.values) for each in snapshot.partitions if each.inserts)
+    else:
+        yield from ((each.name, each.values) for each, paths in snapshot.files if each and paths)
 
 
 def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None:

@@ -158,7 +158,7 @@ class MergeJoin:
 
     def kept_columns(self) -> set[str]:
         """The target's columns that some update leaves as they are, in lower case."""
-        names = {column.name.lower() for column in self.table.columns}
+        names = {column.name.lower() for column in all_columns(self.table)}
         kept: set[str] = set()
         for clause in (*self.plan.matched, *self.plan.not_matched_by_source):
             if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):

@@ -142,7 +142,7 @@ class UpdateStatement(RowChange):
         table, what = context.table, f"The update of {context.table.ref.full_name}"
         with context.phases(Phase.READ, "the rows that match"):
             snapshot = self._snapshot(context)
-            kept = {column.name.lower() for column in table.columns} - {*self.assigned}
+            kept = {column.name.lower() for column in all_columns(table)} - {*self.assigned}
             check_nanoseconds(context.spark, snapshot, "the update", kept)
             chosen = self._chosen(context, snapshot)
             new = assignments(chosen, table, self.set, what)
