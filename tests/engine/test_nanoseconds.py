@@ -13,8 +13,10 @@ from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import NanosecondsLost, UserError
+from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -257,6 +259,9 @@ def test_reads_by_arrow_have_the_digits_that_they_ask_for(
         assert acid.to_arrow()["at"].cast(pa.int64()).to_pylist() == [1_700_000_000_123_456]
     assert main(["cat", f"{database}.t", "--metastore", hms.uri, "--json"]) == 0
     assert WRITTEN in capsys.readouterr().out
+    query = f"SELECT at FROM {database}.t"
+    assert main(["sql", query, "--metastore", hms.uri, "--json"]) == 0
+    assert f'{SHOWN}"' in capsys.readouterr().out
 
 
 def test_changes_and_exports_have_microseconds(spark, hms, client, database, foreign, tmp_path):
@@ -264,6 +269,25 @@ def test_changes_and_exports_have_microseconds(spark, hms, client, database, for
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
         (at,) = acid.changes(after=0).selectExpr("cast(at as string)").first()
     assert at == SHOWN
+    source = ChangesSource(f"{database}.t", after="0", up_to="1")
+    run(
+        spark,
+        ExportChangesJob(
+            source=source, path=f"file:{tmp_path}/feed", format="json", metastore=hms.options
+        ),
+    )
+    (line,) = [
+        line for file in tmp_path.glob("feed/*/[!_]*.json") for line in file.read_text().splitlines()
+    ]
+    assert "20.123456Z" in line
+
+
+def test_a_restore_refuses_to_write_rows_again(spark, hms, client, database, foreign):
+    foreign(f"{database}.t", FINE)
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.delete("id = 0")
+        with pytest.raises(NanosecondsLost, match="which the restore would cut"):
+            acid.restore(1)
 
 
 def test_no_row_moves_to_another_partition_because_its_key_has_nanoseconds(

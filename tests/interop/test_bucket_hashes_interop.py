@@ -79,7 +79,7 @@ def test_hive_and_we_insert_equal_values_into_the_same_buckets(
         ours.append(spark.sql(rows))
 
     def buckets(table):
-        return sorted(hive.sql(f"select id, (row__id.bucketid >> 16) & 4095 from {table}"))
+        return sorted(hive.sql(f"select id, shiftright(row__id.bucketid, 16) & 4095 from {table}"))
 
     assert buckets(f"{name}_ours") == buckets(f"{name}_hive")
     assert len(buckets(f"{name}_ours")) == len(values)
