@@ -40,7 +40,9 @@ from airflow_hiveacid.storage.folder import Storage
 
 # Says that a folder is whole, and which versions it has. Readers of folders pass over such names.
 RANGE_FILE = "_range.json"
-_OPTIONS = {"json": {"ignoreNullFields": "false"}, "csv": {"header": "true"}}
+# Spark writes milliseconds by default.
+_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+_OPTIONS = {"json": {"ignoreNullFields": "false", **_TIMES}, "csv": {"header": "true", **_TIMES}}
 
 
 def export_changes(
