@@ -277,7 +277,9 @@ def test_changes_and_exports_have_microseconds(spark, hms, client, database, for
         ),
     )
     (line,) = [
-        line for file in tmp_path.glob("feed/*/[!_]*.json") for line in file.read_text().splitlines()
+        line
+        for file in tmp_path.glob("feed/*/[!_]*.json")
+        for line in file.read_text().splitlines()
     ]
     assert "20.123456Z" in line
 
