@@ -9,6 +9,8 @@ expressions that return one of their arguments or a part of it.
 from collections.abc import Sequence
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
@@ -16,7 +18,7 @@ from airflow_hiveacid.engine.read.spark_trees import kind
 from airflow_hiveacid.engine.session import java_class
 from airflow_hiveacid.engine.statements.schema_growth import new_columns
 from airflow_hiveacid.engine.statements.source import SourceFrame
-from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.errors import SparkJobFailed, UserError
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -50,8 +52,8 @@ def columns_of_query(
         frame = SourceFrame(spark, client, query, lengths=True).empty()
         declared = new_columns(ref, frame.schema)
         known = _columns_of_known_length(frame)
-    except UserError:
-        # A function may take strings only. The query is valid without the lengths.
+    except (UserError, SparkJobFailed, PySparkException, Py4JError):
+        # Spark analyzed the query without the lengths, so it is valid.
         return plain
     triples = zip(declared, plain, known, strict=True)
     return tuple(column if is_known else text for column, text, is_known in triples)
