@@ -163,6 +163,12 @@ class BadMetadataFile(DataError):
     default_remedy = "Compact the table with the version of Hive that wrote the directory."
 
 
+class ConstraintViolated(DataError):
+    """A row does not meet an enabled constraint of its table."""
+
+    default_remedy = "Nothing was written. Correct or filter such rows in the source, or give the column a value."
+
+
 class CorruptFile(DataError):
     """A file does not hold what its name and its place promise."""
 

@@ -100,7 +100,6 @@ class Key:
         rely: Optimizers may rely on it.
         references: Of a foreign key, the other table: "database.table".
         referenced_columns: The columns of the other table's primary key, in the order of ``columns``.
-        referenced_name: The name of the other table's key, if it is known.
     """
 
     kind: KeyKind | str
@@ -111,7 +110,6 @@ class Key:
     rely: bool = False
     references: str | None = None
     referenced_columns: Sequence[str] = ()
-    referenced_name: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -221,6 +219,26 @@ class WriteRules:
         return None
 
 
+def with_defaults(values: Mapping[str, str], rules: WriteRules | None) -> dict[str, str]:
+    """Expressions by column, in which the keyword DEFAULT has become the column's default value.
+
+    Args:
+        values: The expressions; DEFAULT stands for itself only, never as a part of one.
+        rules: The constraints of the table.
+    """
+    return {
+        name: ((rules.default(name.strip("`")) if rules else None) or "NULL")
+        if is_default(value)
+        else value
+        for name, value in values.items()
+    }
+
+
+def is_default(expression: str) -> bool:
+    """Whether an expression is the keyword DEFAULT."""
+    return expression.strip().upper() == "DEFAULT"
+
+
 def validate_declared(
     constraints: Sequence[Constraint], columns: Mapping[str, str], keys: Collection[str]
 ) -> None:
@@ -275,11 +293,13 @@ def _validate_flags(constraint: Constraint) -> None:
 
 
 def _validate_text(constraint: Constraint, columns: Mapping[str, str]) -> None:
+    text = ""
     try:
         if isinstance(constraint, Check):
-            check_as_spark(constraint.expression, columns)
+            text = constraint.expression
+            check_as_spark(text, columns)
         elif isinstance(constraint, Default):
-            default_as_spark(constraint.value, _ANY_MOMENT)
+            text = constraint.value
+            default_as_spark(text, _ANY_MOMENT)
     except UnsupportedTable as error:
-        text = constraint.expression if isinstance(constraint, Check) else constraint.value
         raise InvalidJob(f"The constraint {text!r} is not supported: {error.what}") from error

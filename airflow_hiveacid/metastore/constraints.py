@@ -145,7 +145,6 @@ def _foreign_key(ref: TableRef, key: Key, flags: Mapping[str, bool]) -> list[Any
             update_rule=0,
             delete_rule=0,
             fk_name=key.name,
-            pk_name=key.referenced_name,
             catName=_CATALOG,
             **flags,
         )
@@ -243,7 +242,6 @@ def _foreign_keys(structs: Iterable[Any]) -> list[Key]:
             name=named,
             references=TableRef(key[0].pktable_db, key[0].pktable_name).full_name,
             referenced_columns=[raw.pkcolumn_name for raw in key],
-            referenced_name=key[0].pk_name,
             **_flags(key[0]),
         )
         for named, key in _grouped("fk_name", structs).items()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
@@ -103,7 +104,7 @@ class InsertStatement(Statement):
         source = self._source.frame(context.reader, context.shared)
         context.check_nanoseconds(source)
         with context.phases(Phase.WRITE, "the new rows"):
-            rows = rows_for(context.table, source, self.plan)
+            rows = rows_for(context.table, source, self.plan, self.rules)
             rows = in_session(rows, evaluating_session(rows.sparkSession))
             context.output.write_rows(rows, replace=self.replaces)
             self._refuse_others(context)
@@ -137,6 +138,11 @@ class TruncateStatement(Statement):
     def operation(self) -> Operation:
         """An overwrite, by nothing."""
         return Operation.OVERWRITE
+
+    @property
+    def adds_rows(self) -> bool:
+        """It does not."""
+        return False
 
     def prepare(self, preparation: Preparation) -> None:
         """Find out which partitions lose their rows."""
@@ -210,11 +216,13 @@ def _partition_names(
     return list(dict.fromkeys(names))
 
 
-def rows_for(table: HiveTable, source: DataFrame, plan: InsertPlan) -> DataFrame:
+def rows_for(
+    table: HiveTable, source: DataFrame, plan: InsertPlan, rules: WriteRules | None = None
+) -> DataFrame:
     """A source's rows as the table stores them, its columns found by name or by their positions.
 
-    Columns that the source lacks are null. A partition column that it lacks takes its value from
-    the plan.
+    Columns that the source lacks get their default value, or null. A partition column that it lacks
+    takes its value from the plan.
     """
     what = f"The insert into {table.ref.full_name}"
     if plan.by_position:
@@ -235,7 +243,8 @@ def rows_for(table: HiveTable, source: DataFrame, plan: InsertPlan) -> DataFrame
             )
         else:
             fixed = plan.fixed.get(name)
-            values[column.name] = "NULL" if fixed is None else text_as_sql(fixed)
+            default = rules.default(name) if rules is not None and name not in keys else None
+            values[column.name] = (default or "NULL") if fixed is None else text_as_sql(fixed)
     converted = stored(source, values, table, what)
     return source.selectExpr(*converted.values()).toDF(*converted)
 
