@@ -5,16 +5,21 @@ DEFAULT gives the value of a column that an INSERT leaves out. Keys are declarat
 may rely on; nothing enforces them.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from airflow_hiveacid.acid.hive_expression import Moment, check_as_spark, default_as_spark
+from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
 
 # Any one: the forms of default values do not depend on it.
 _ANY_MOMENT = Moment(datetime(2026, 1, 1, tzinfo=UTC), "")
+_LITERAL = re.compile(
+    r"""[-+]?\d[\w.]*|[-+]?\.\d\w*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL
+)
 KeyKind = Literal["primary", "unique", "foreign"]
 _REMEDY = "Drop or disable the constraint, or write into the table with Hive."
 
@@ -239,6 +244,24 @@ def is_default(expression: str) -> bool:
     return expression.strip().upper() == "DEFAULT"
 
 
+def typed_default(constraint: Constraint, columns: Mapping[str, str]) -> Constraint:
+    """The same constraint, in which a literal of another type than its column's is cast to that.
+
+    Hive takes default values of exactly the type of the column, and no number with a sign.
+
+    Args:
+        constraint: A constraint that has been validated.
+        columns: The types of the columns by their names in lower case.
+    """
+    if not isinstance(constraint, Default) or not _LITERAL.fullmatch(constraint.value.strip()):
+        return constraint
+    type_ = str(parse_type(columns[constraint.column.lower()]))
+    is_text = constraint.value.strip()[0] in "'\""
+    if type_ == ("string" if is_text else "int") and constraint.value.strip()[0] not in "+-":
+        return constraint
+    return replace(constraint, value=f"cast({constraint.value.strip()} as {type_})")
+
+
 def validate_declared(
     constraints: Sequence[Constraint], columns: Mapping[str, str], keys: Collection[str]
 ) -> None:
@@ -300,6 +323,8 @@ def _validate_text(constraint: Constraint, columns: Mapping[str, str]) -> None:
             check_as_spark(text, columns)
         elif isinstance(constraint, Default):
             text = constraint.value
-            default_as_spark(text, _ANY_MOMENT)
+            typed = typed_default(constraint, columns)
+            assert isinstance(typed, Default)
+            default_as_spark(typed.value, _ANY_MOMENT)
     except UnsupportedTable as error:
         raise InvalidJob(f"The constraint {text!r} is not supported: {error.what}") from error

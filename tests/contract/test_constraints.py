@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from airflow_hiveacid.acid.constraints import Check, Default, Key, NotNull, TableConstraints
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.ddl.create_statement import create_statement
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import (
@@ -11,6 +12,7 @@ from airflow_hiveacid.metastore.constraints import (
     as_structs,
     constraints_on_writes,
 )
+from tests.contract.test_catalog_statements import run
 from tests.fakes.metastore import REAL_AND_FAKE
 
 COLUMNS = [HiveColumn("id", "int"), HiveColumn("v", "string"), HiveColumn("k", "int")]
@@ -69,3 +71,46 @@ def test_constraints_without_names_get_some_and_a_plain_table_has_none(
     client.drop_table(ref)
     client.create_table(HiveTable.new(ref, COLUMNS))
     assert all_constraints(client, ref) == TableConstraints()
+
+
+@REAL_AND_FAKE
+def test_a_create_statement_declares_the_same_constraints_again(
+    client: MetastoreClient, database: str
+) -> None:
+    run(client, f"CREATE TABLE {database}.other (id int, PRIMARY KEY (id) DISABLE NOVALIDATE)")
+    run(
+        client,
+        f"""
+        CREATE TABLE {database}.t (
+            id int CONSTRAINT nn NOT NULL ENABLE NOVALIDATE RELY COMMENT 'DEFAULT 1, ',
+            v string DEFAULT 'a, ) COMMENT', b bigint DEFAULT -5 NOT NULL,
+            m map<string,array<array<int>>> NOT NULL DISABLE,
+            k decimal(5,2) CHECK (k > 0 AND length(`v`) < 5) ENABLE, u int REFERENCES
+            {database}.other (id) DISABLE NOVALIDATE RELY,
+            CHECK (k >= 1 OR id < 3), PRIMARY KEY (id) DISABLE NOVALIDATE RELY,
+            CONSTRAINT uq UNIQUE (id, v) DISABLE NOVALIDATE
+        ) PARTITIONED BY (day date)
+        """,
+    )
+    table = TableRef(database, "t")
+    found = all_constraints(client, table)
+    assert [(each.column, each.enabled, each.rely) for each in found.not_null] == [
+        ("id", True, True),
+        ("b", True, True),
+        ("m", False, False),
+    ]
+    assert [(each.column, each.value) for each in found.defaults] == [
+        ("v", "'a, ) COMMENT'"),
+        ("b", "cast(-5 as bigint)"),
+    ]
+    assert [(each.column, each.expression) for each in found.checks] == [
+        ("k", "k > 0 AND length(`v`) < 5"),
+        (None, "k >= 1 OR id < 3"),
+    ]
+    assert [(each.kind, each.columns, each.rely) for each in found.keys] == [
+        ("primary", ("id",), True),
+        ("unique", ("id", "v"), False),
+        ("foreign", ("u",), True),
+    ]
+    written = create_statement(client.get_table(table), found)
+    run(client, written.replace("`t`", "`t2`").replace("/t'", "/t2'").replace("`uq`", "`uq2`"))
