@@ -20,7 +20,7 @@ _ANY_MOMENT = Moment(datetime(2026, 1, 1, tzinfo=UTC), "")
 _LITERAL = re.compile(
     r"""[-+]?\d[\w.]*|[-+]?\.\d\w*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL
 )
-KeyKind = Literal["primary", "unique", "foreign"]
+KeyType = Literal["primary", "unique", "foreign"]
 _REMEDY = "Drop or disable the constraint, or write into the table with Hive."
 
 
@@ -97,7 +97,7 @@ class Key:
     """A key, which is declared and not enforced.
 
     Attributes:
-        kind: "primary", "unique" or "foreign".
+        type: "primary", "unique" or "foreign".
         columns: The columns, in order.
         name: The name of the constraint; None lets the metastore choose one.
         enabled: Always false: Hive has no enabled keys.
@@ -107,7 +107,7 @@ class Key:
         referenced_columns: The columns of the other table's primary key, in the order of ``columns``.
     """
 
-    kind: KeyKind | str
+    type: KeyType | str
     columns: Sequence[str]
     name: str | None = None
     enabled: bool = False
@@ -287,7 +287,7 @@ def validate_declared(
         once: list[object] = [] if constraint.name is None else [constraint.name.lower()]
         if isinstance(constraint, NotNull | Default):
             once.append((type(constraint), constraint.column.lower()))
-        elif isinstance(constraint, Key) and constraint.kind == "primary":
+        elif isinstance(constraint, Key) and constraint.type == "primary":
             once.append("a second primary key")
         for each in once:
             if each in seen:
@@ -302,16 +302,16 @@ def _validate_flags(constraint: Constraint) -> None:
         raise InvalidJob("VALIDATE is not supported by Hive.", remedy="Write NOVALIDATE.")
     if not isinstance(constraint, Key):
         return
-    if constraint.kind not in get_args(KeyKind):
-        raise InvalidJob(f"{constraint.kind!r} is none of {', '.join(get_args(KeyKind))}.")
+    if constraint.type not in get_args(KeyType):
+        raise InvalidJob(f"{constraint.type!r} is none of {', '.join(get_args(KeyType))}.")
     if constraint.enabled:
         raise InvalidJob("Hive has no enabled keys.", remedy="Write DISABLE NOVALIDATE.")
     if not constraint.columns:
         raise InvalidJob("A key needs a column.")
     referenced = len(constraint.referenced_columns)
-    if (constraint.kind == "foreign") != (constraint.references is not None):
+    if (constraint.type == "foreign") != (constraint.references is not None):
         raise InvalidJob("references belongs to a foreign key.")
-    if constraint.kind == "foreign" and referenced != len(constraint.columns):
+    if constraint.type == "foreign" and referenced != len(constraint.columns):
         raise InvalidJob("A foreign key has as many columns as the key that it references.")
 
 

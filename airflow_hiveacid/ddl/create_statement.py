@@ -98,7 +98,7 @@ def _declared(constraint: Constraint) -> str:
         case Check():
             what = f"CHECK ({constraint.expression})"
         case Key():
-            kind = {"primary": "PRIMARY KEY", "unique": "UNIQUE"}.get(constraint.kind)
+            kind = {"primary": "PRIMARY KEY", "unique": "UNIQUE"}.get(constraint.type)
             what = f"{kind or 'FOREIGN KEY'} ({', '.join(map(_name, constraint.columns))})"
             if constraint.references is not None:
                 other = ".".join(map(_name, constraint.references.split(".")))

@@ -71,7 +71,7 @@ _KINDS: dict[str, type] = {
     "not_null": constraints.NotNull,
     "check": constraints.Check,
     "default": constraints.Default,
-    "declared_key": constraints.Key,
+    "key": constraints.Key,
 }
 # Which key of a JSON object says what class it is, where that is not clear from its place.
 _TAGS: dict[type, tuple[str, str]] = {

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.constraints import (
     Constraint,
     Default,
     Key,
-    KeyKind,
+    KeyType,
     NotNull,
     TableConstraints,
 )
@@ -111,12 +111,12 @@ def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, li
                         **of_table,
                     )
                 )
-            case Key(kind="foreign"):
+            case Key(type="foreign"):
                 structs["foreignKeys"] += _foreign_key(ref, each, flags)
             case Key():
                 field, struct, name = (
                     ("primaryKeys", idl_constraints.SQLPrimaryKey, "pk_name")
-                    if each.kind == "primary"
+                    if each.type == "primary"
                     else ("uniqueConstraints", idl_constraints.SQLUniqueConstraint, "uk_name")
                 )
                 structs[field] += [
@@ -227,9 +227,9 @@ def _parsed(**structs: Iterable[Any]) -> TableConstraints:
     )
 
 
-def _keys(kind: KeyKind, name: str, structs: Iterable[Any]) -> list[Key]:
+def _keys(kind: KeyType, name: str, structs: Iterable[Any]) -> list[Key]:
     return [
-        Key(kind=kind, columns=[raw.column_name for raw in key], name=named, **_flags(key[0]))
+        Key(type=kind, columns=[raw.column_name for raw in key], name=named, **_flags(key[0]))
         for named, key in _grouped(name, structs).items()
     ]
 
@@ -237,7 +237,7 @@ def _keys(kind: KeyKind, name: str, structs: Iterable[Any]) -> list[Key]:
 def _foreign_keys(structs: Iterable[Any]) -> list[Key]:
     return [
         Key(
-            kind="foreign",
+            type="foreign",
             columns=[raw.fkcolumn_name for raw in key],
             name=named,
             references=TableRef(key[0].pktable_db, key[0].pktable_name).full_name,

@@ -180,7 +180,7 @@ class _Parser:
         columns = [self._column] if self._column is not None else self._names()
         flags = self._flags()
         return Key(
-            kind=kind,
+            type=kind,
             columns=columns,
             name=name,
             enabled=bool(flags.enabled),
@@ -193,7 +193,7 @@ class _Parser:
         referenced = self._names()
         flags = self._flags()
         return Key(
-            kind="foreign",
+            type="foreign",
             columns=columns,
             name=name,
             enabled=bool(flags.enabled),

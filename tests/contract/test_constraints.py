@@ -26,8 +26,8 @@ def test_constraints_are_read_as_they_were_declared(client: MetastoreClient, dat
         (Check(expression="`k` > 0", column="k", name="ck1"), Check(expression="k > id", name="c")),
         (Default(column="v", value="'dflt'", name="df1", rely=False),),
         (
-            Key(kind="primary", columns=["id", "v"], name="pk1", rely=True),
-            Key(kind="unique", columns=["k"], name="uq1"),
+            Key(type="primary", columns=["id", "v"], name="pk1", rely=True),
+            Key(type="unique", columns=["k"], name="uq1"),
         ),
     )
     client.create_table(
@@ -36,7 +36,7 @@ def test_constraints_are_read_as_they_were_declared(client: MetastoreClient, dat
     )
     other = TableRef(database, "other")
     foreign = Key(
-        kind="foreign",
+        type="foreign",
         columns=["k", "v"],
         name="fk1",
         references=ref.full_name,
@@ -107,7 +107,7 @@ def test_a_create_statement_declares_the_same_constraints_again(
         ("k", "k > 0 AND length(`v`) < 5"),
         (None, "k >= 1 OR id < 3"),
     ]
-    assert [(each.kind, each.columns, each.rely) for each in found.keys] == [
+    assert [(each.type, each.columns, each.rely) for each in found.keys] == [
         ("primary", ("id",), True),
         ("unique", ("id", "v"), False),
         ("foreign", ("u",), True),
