@@ -18,7 +18,7 @@ class MatchedUpdate:
     """Change the target row of a matching pair.
 
     Attributes:
-        set: Target column to expression; None takes every column from the source by name.
+        set: Target column to expression, or DEFAULT; None takes every column from the source by name.
         condition: Only pairs for which it is true; None is all of them.
     """
 
@@ -38,8 +38,8 @@ class NotMatchedInsert:
     """Insert a source row that matches no target row.
 
     Attributes:
-        values: Target column to expression, other columns are null; None takes every column from
-            the source by name.
+        values: Target column to expression, or DEFAULT; other columns get their default value, or
+            null. None takes every column from the source by name.
         condition: Only source rows for which it is true; None is all of them.
         row: Instead of values: an expression for every column of the target, in their order, with
             the partition keys last.

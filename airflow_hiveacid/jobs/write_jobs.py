@@ -43,7 +43,7 @@ class InsertJob(Job):
         by_position: The source's columns are the table's in their order, as in SQL, with the
             partition keys last; else they are found by name.
         columns: With by_position: the table's columns that the source has, in its order; the
-            others are null.
+            others get their default value, or null.
         static: Some partition keys with the value that all rows get; the source lacks these. A value
             for each of them names the one partition that is written.
         merge_schema: Add the columns to the table that only the source has, and widen numbers.
@@ -96,7 +96,7 @@ class UpdateJob(Job):
     """Change rows in place.
 
     Attributes:
-        set: Column to SQL expression.
+        set: Column to SQL expression, or DEFAULT for the column's default value.
         where: Which rows; None is all of them.
         inputs: What subqueries can read: view name to table or files.
         target_alias: The table's name in expressions.

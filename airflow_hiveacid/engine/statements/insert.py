@@ -271,6 +271,8 @@ def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> 
     else:
         names = [c.name for c in all_columns(table) if c.name.lower() not in plan.fixed]
     given = len(source.columns) - len(plan.defaults)
+    if max(plan.defaults, default=-1) >= given:
+        raise InvalidJob(f"{what}: defaults names column {max(plan.defaults)} of {given}.")
     if len(names) != given:
         raise UnknownColumn(
             f"{what} has {given} columns for {len(names)}: {', '.join(names)}.",

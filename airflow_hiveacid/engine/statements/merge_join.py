@@ -54,7 +54,8 @@ class MergeJoin:
         target_alias: The target's name in expressions.
         source_alias: The source's name in expressions.
         some_columns: Whether a clause that takes all columns is content with those that the
-            source has: an update keeps the others, and in new rows they are null.
+            source has: an update keeps the others, and in new rows they get their default value,
+            or null.
         small: Whether the source is sent to every task, instead of shuffling the target.
         rules: The constraints of the target, for the defaults of columns that an insert leaves out.
     """
@@ -252,7 +253,7 @@ class MergeJoin:
         return F.coalesce(F.expr(clause.condition), F.lit(False))
 
     def values_of(self, clause: NotMatchedInsert) -> Mapping[str, str]:
-        """The expressions of a new row, by the table's columns; those that are missing are null."""
+        """The expressions of a new row, by the table's columns; those that are missing and have no default are null."""
         if clause.row is None:
             given = clause.values if clause.values is not None else self.all_values()
             return {**self._defaults(given), **with_defaults(given, self.rules)}
