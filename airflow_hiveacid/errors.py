@@ -210,7 +210,9 @@ class ProofFailed(DataError):
 class UnprovenRun(DataError):
     """Whether an earlier try of the run was applied can't be found out by a program any more."""
 
-    default_remedy = "If its rows are there, mark the task as successful; else delete the note, and run it."
+    default_remedy = (
+        "If its rows are there, mark the task as successful; else delete the note, and run it."
+    )
 
 
 class UnsupportedFile(DataError):

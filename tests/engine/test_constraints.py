@@ -5,6 +5,7 @@ What is refused and what is filled was found out with Hive 4.0.1, as
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
@@ -14,6 +15,7 @@ from airflow_hiveacid.acid.constraints import Check, Constraint, Default, NotNul
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.atomic_write import AtomicWrite
 from airflow_hiveacid.engine.write.statement import WriteOptions
@@ -22,6 +24,7 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import as_structs
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, files, left_behind, rows_of
 from tests.late_constraints import declare_late
 from tests.metastore_calls import counted_calls
@@ -358,3 +361,24 @@ def test_what_the_constraints_cost_the_metastore(
         with counted_calls() as calls:
             work()
         assert sum(calls[name] for name in asked) == looks * per_look
+
+
+def test_default_is_a_keyword_of_sql(
+    spark: SparkSession, hms: EmbeddedMetastore, database: str, client: MetastoreClient
+) -> None:
+    script = """
+        CREATE TABLE t (id int NOT NULL, v string DEFAULT 'dflt', k int CHECK (k > 0));
+        INSERT INTO t VALUES (1, DEFAULT, DEFAULT), (2, 'own', 2);
+        INSERT INTO t (k, v, id) VALUES (3, DEFAULT, 3);
+        INSERT INTO t (id) SELECT 4;
+        UPDATE t SET v = DEFAULT WHERE id = 2
+    """
+    run(spark, replace(to_script(script, database), metastore=hms.options))
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        rows = [(1, "dflt", None), (2, "dflt", 2), (3, "dflt", 3), (4, "dflt", None)]
+        assert rows_of(acid.to_df()) == rows
+        bad = to_script("INSERT INTO t VALUES (DEFAULT, 'x', 1)", database)
+        with pytest.raises(ConstraintViolated):
+            run(spark, replace(bad, metastore=hms.options))
+        assert rows_of(acid.to_df()) == rows
+    assert left_behind(client) == []
