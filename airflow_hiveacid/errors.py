@@ -210,9 +210,7 @@ class ProofFailed(DataError):
 class UnprovenRun(DataError):
     """Whether an earlier try of the run was applied can't be found out by a program any more."""
 
-    default_remedy = (
-        "If its rows are there, mark the task as successful; else delete the note, and run it."
-    )
+    default_remedy = "If its rows are there, mark the task as successful; else delete the note."
 
 
 class UnsupportedFile(DataError):
@@ -390,9 +388,8 @@ class StorageLoginFailed(StorageError):
 
     retryable = True
     default_remedy = (
-        "On a worker, get a Kerberos ticket with kinit, or let airflow kerberos renew it, and check "
-        "KRB5CCNAME. In a cluster, Spark brings a token for each file system in "
-        "spark.kerberos.access.hadoopFileSystems."
+        "On a worker, run kinit or airflow kerberos, and check KRB5CCNAME. In a cluster, Spark "
+        "brings a token for each of spark.kerberos.access.hadoopFileSystems."
     )
 
 

@@ -141,11 +141,9 @@ class MetastoreClient:
     def create_table(
         self, table: HiveTable, constraints: Mapping[str, Sequence[Any]] | None = None
     ) -> None:
-        """Create a table, its folder included; it belongs to the acting user unless it names another owner.
+        """Create a table and its folder; it belongs to the acting user unless it names another owner.
 
-        Args:
-            table: The table.
-            constraints: The structs of its constraints by the fields that carry them.
+        Its constraints are structs by the fields of the request.
         """
         name, raw = table.ref.full_name, copy(table.raw)
         raw.owner = table.owner or self.user
