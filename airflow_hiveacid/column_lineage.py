@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 
+from airflow_hiveacid.acid.constraints import is_default
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedBySourceUpdate, NotMatchedInsert
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.sources import QuerySource
@@ -34,12 +35,16 @@ def column_origins(job: Job, columns: Sequence[str]) -> dict[str, list[Origin]]:
     elif isinstance(job, UpdateJob):
         alias = job.target_alias.lower()
         for column, expression in job.set.items():
+            if is_default(expression):
+                continue
             read = _parse(f"SELECT {expression} AS c FROM `{alias}`").get("c", [])
             origins[column.lower()] |= {
                 (TARGET if table == alias else table, name) for table, name in read
             }
     elif isinstance(job, MergeJob):
         for column, expression in _merged(job, columns):
+            if is_default(expression):
+                continue
             origins[column.lower()] |= set(_read_by_merge(job, expression, columns))
     if isinstance(job, InsertJob | MergeJob) and isinstance(job.source, QuerySource):
         origins = _through_query(_by_name(job, job.source.text, columns), origins)

@@ -163,6 +163,12 @@ class BadMetadataFile(DataError):
     default_remedy = "Compact the table with the version of Hive that wrote the directory."
 
 
+class ConstraintViolated(DataError):
+    """A row does not meet an enabled constraint of its table."""
+
+    default_remedy = "Nothing was written. Correct or filter such rows in the source."
+
+
 class CorruptFile(DataError):
     """A file does not hold what its name and its place promise."""
 
@@ -204,10 +210,7 @@ class ProofFailed(DataError):
 class UnprovenRun(DataError):
     """Whether an earlier try of the run was applied can't be found out by a program any more."""
 
-    default_remedy = (
-        "Look whether its rows are there. If they are not, delete the note and run the task again; "
-        "if they are, mark the task as successful."
-    )
+    default_remedy = "If its rows are there, mark the task as successful; else delete the note."
 
 
 class UnsupportedFile(DataError):
@@ -307,10 +310,7 @@ class NoTicket(AuthenticationFailed):
     """There is no valid Kerberos ticket to log in with."""
 
     retryable = True
-    default_remedy = (
-        "Get one with kinit, or let airflow kerberos renew it, and check that KRB5CCNAME names "
-        "the cache it is in; or set kerberos_keytab and kerberos_principal."
-    )
+    default_remedy = "Run kinit or airflow kerberos, check KRB5CCNAME, or set kerberos_keytab."
 
 
 class TokenRefused(AuthenticationFailed):
@@ -388,9 +388,8 @@ class StorageLoginFailed(StorageError):
 
     retryable = True
     default_remedy = (
-        "On a worker, get a Kerberos ticket with kinit, or let airflow kerberos renew it, and check "
-        "KRB5CCNAME. In a cluster, Spark brings a token for each file system in "
-        "spark.kerberos.access.hadoopFileSystems."
+        "On a worker, run kinit or airflow kerberos, and check KRB5CCNAME. In a cluster, Spark "
+        "brings a token for each of spark.kerberos.access.hadoopFileSystems."
     )
 
 

@@ -5,10 +5,11 @@ Conditions and expressions are SQL text over the aliases of target and source.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Self
+from typing import Self, TypeVar
 
+from airflow_hiveacid.acid.constraints import WriteRules, with_defaults
 from airflow_hiveacid.errors import DuplicateMergeKeys, InvalidJob
 
 
@@ -17,7 +18,7 @@ class MatchedUpdate:
     """Change the target row of a matching pair.
 
     Attributes:
-        set: Target column to expression; None takes every column from the source by name.
+        set: Target column to expression, or DEFAULT; None takes every column from the source by name.
         condition: Only pairs for which it is true; None is all of them.
     """
 
@@ -37,8 +38,8 @@ class NotMatchedInsert:
     """Insert a source row that matches no target row.
 
     Attributes:
-        values: Target column to expression, other columns are null; None takes every column from
-            the source by name.
+        values: Target column to expression, or DEFAULT; other columns get their default value, or
+            null. None takes every column from the source by name.
         condition: Only source rows for which it is true; None is all of them.
         row: Instead of values: an expression for every column of the target, in their order, with
             the partition keys last.
@@ -67,6 +68,7 @@ class NotMatchedBySourceDelete:
 Matched = MatchedUpdate | MatchedDelete
 NotMatchedBySource = NotMatchedBySourceUpdate | NotMatchedBySourceDelete
 Clause = Matched | NotMatchedInsert | NotMatchedBySource
+_AClause = TypeVar("_AClause", Matched, NotMatchedBySource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +94,28 @@ class MergePlan:
             tuple(clause for clause in when if isinstance(clause, NotMatchedBySource)),
         )
 
+    def with_defaults(self, rules: WriteRules) -> Self:
+        """The same clauses, in whose updates the keyword DEFAULT has become the default value."""
+        return replace(
+            self,
+            matched=tuple(_with_defaults(clause, rules) for clause in self.matched),
+            not_matched_by_source=tuple(
+                _with_defaults(clause, rules) for clause in self.not_matched_by_source
+            ),
+        )
+
     @property
     def inserts_rows(self) -> bool:
         """Whether new rows can come out."""
         updates = MatchedUpdate | NotMatchedBySourceUpdate
         changes = (*self.matched, *self.not_matched_by_source)
         return bool(self.not_matched) or any(isinstance(clause, updates) for clause in changes)
+
+
+def _with_defaults(clause: _AClause, rules: WriteRules) -> _AClause:
+    if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate) and clause.set is not None:
+        return replace(clause, set=with_defaults(clause.set, rules))
+    return clause
 
 
 def validate_clauses(when: Sequence[Clause]) -> None:

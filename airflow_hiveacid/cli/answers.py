@@ -13,6 +13,7 @@ from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.constraints import all_constraints
 from airflow_hiveacid.metastore.table_rules import existing_database, existing_table
 from airflow_hiveacid.sql import questions
 
@@ -65,7 +66,9 @@ def answer(client: MetastoreClient, question: questions.Question) -> Answer:
         case questions.ShowProperties(table, name):
             return _properties(existing_table(client, table), name)
         case questions.ShowCreateTable(table):
-            return Answer(("createtab_stmt",), [(create_statement(existing_table(client, table)),)])
+            described = existing_table(client, table)
+            written = create_statement(described, all_constraints(client, table))
+            return Answer(("createtab_stmt",), [(written,)])
         case questions.ShowTransactions():
             return _transactions(client)
         case questions.ShowLocks(ref):

@@ -1,25 +1,39 @@
 """The CREATE TABLE that makes a table like one that is there."""
 
+import re
 from collections.abc import Iterator, Mapping
 
+from airflow_hiveacid.acid.constraints import (
+    NO_CONSTRAINTS,
+    Check,
+    Constraint,
+    Default,
+    Key,
+    NotNull,
+    TableConstraints,
+)
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import NotTransactional
 from airflow_hiveacid.jobs.catalog_jobs import free_properties
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 
+# Names that the metastore has chosen: those of another table have to differ.
+_GENERATED = re.compile(r"(nn|dc|pk|uk|fk)_\d+(_\d+)+")
 # How to say what a serde cannot be told apart by.
 _ROW_FORMAT = (StorageFormat.CSV, StorageFormat.JSON)
 
 
-def create_statement(table: HiveTable) -> str:
+def create_statement(table: HiveTable, constraints: TableConstraints = NO_CONSTRAINTS) -> str:
     """A statement that `hiveacid sql` and Hive understand.
 
     It has no LOCATION: run under another name or in another database, it would create a second
-    table in the folder of the first one.
+    table in the folder of the first one. Hive takes one constraint with each column only, and this
+    package any number.
 
     Args:
         table: A transactional table.
+        constraints: Its constraints.
 
     Raises:
         NotTransactional: It is a plain table, or a view.
@@ -27,12 +41,14 @@ def create_statement(table: HiveTable) -> str:
     """
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not a transactional table.")
-    return "\n".join(_lines(table))
+    return "\n".join(_lines(table, constraints))
 
 
-def _lines(table: HiveTable) -> Iterator[str]:
+def _lines(table: HiveTable, constraints: TableConstraints) -> Iterator[str]:
     yield f"CREATE TABLE {_name(table.ref.database)}.{_name(table.ref.name)} ("
-    yield ",\n".join(map(_column, table.columns))
+    elements = [_column(column, constraints) for column in table.columns]
+    elements += [f"  {_declared(each)}" for each in constraints.all if _is_of_table(each)]
+    yield ",\n".join(elements)
     yield ")"
     properties = free_properties(table.parameters)
     if comment := properties.pop("comment", None):
@@ -59,9 +75,44 @@ def _lines(table: HiveTable) -> Iterator[str]:
     yield f"TBLPROPERTIES ({_pairs(shown)})"
 
 
-def _column(column: HiveColumn) -> str:
+def _column(column: HiveColumn, constraints: TableConstraints = NO_CONSTRAINTS) -> str:
     comment = f" COMMENT {_text(column.comment)}" if column.comment else ""
-    return f"  {_name(column.name)} {column.type}{comment}"
+    declared = "".join(
+        f" {_declared(each)}"
+        for each in constraints.all
+        if not _is_of_table(each) and getattr(each, "column", "").lower() == column.name.lower()
+    )
+    return f"  {_name(column.name)} {column.type}{declared}{comment}"
+
+
+def _is_of_table(constraint: Constraint) -> bool:
+    """Whether a constraint is declared behind the columns."""
+    return isinstance(constraint, Key) or constraint.column is None
+
+
+def _declared(constraint: Constraint) -> str:
+    match constraint:
+        case NotNull():
+            what = "NOT NULL"
+        case Default():
+            what = f"DEFAULT {constraint.value}"
+        case Check():
+            what = f"CHECK ({constraint.expression})"
+        case Key():
+            kind = {"primary": "PRIMARY KEY", "unique": "UNIQUE"}.get(constraint.type)
+            what = f"{kind or 'FOREIGN KEY'} ({', '.join(map(_name, constraint.columns))})"
+            if constraint.references is not None:
+                other = ".".join(map(_name, constraint.references.split(".")))
+                named = ", ".join(map(_name, constraint.referenced_columns))
+                what += f" REFERENCES {other} ({named})"
+    flags = (
+        "ENABLE" if constraint.enabled else "DISABLE",
+        "VALIDATE" if constraint.validated else "NOVALIDATE",
+        "RELY" if constraint.rely else "NORELY",
+    )
+    name = constraint.name or ""
+    start = f"CONSTRAINT {_name(name)} " if name and not _GENERATED.fullmatch(name) else ""
+    return f"{start}{what} {' '.join(flags)}"
 
 
 def _pairs(properties: Mapping[str, str]) -> str:

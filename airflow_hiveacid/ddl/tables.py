@@ -1,8 +1,9 @@
 """CREATE TABLE and CONVERT, which need the metastore alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow_hiveacid.acid.constraints import typed_default
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
@@ -19,6 +20,7 @@ from airflow_hiveacid.jobs.catalog_jobs import (
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.constraints import as_structs
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
@@ -47,7 +49,9 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
         format=StorageFormat[job.format],
         serde_parameters=dict(job.serde_parameters),
     )
-    return _create(client, table, job)
+    types = {column.name.lower(): column.type for column in table.columns}
+    declared = [typed_default(each, types) for each in job.constraints]
+    return _create(client, table, job, as_structs(ref, declared))
 
 
 def create_table_like(
@@ -84,7 +88,10 @@ def create_table_like(
 
 
 def _create(
-    client: MetastoreClient, table: HiveTable, job: CreateTableJob | CreateTableLikeJob
+    client: MetastoreClient,
+    table: HiveTable,
+    job: CreateTableJob | CreateTableLikeJob,
+    constraints: Mapping[str, Sequence[Any]] | None = None,
 ) -> tuple[str, ...]:
     ref, token = table.ref, job.run_token
     existing = find_table(client, ref)
@@ -92,7 +99,7 @@ def _create(
         if token:
             table.raw.parameters[RUN_PROPERTY] = token
         try:
-            client.create_table(table)
+            client.create_table(table, constraints)
             return ()
         except MetastoreCallFailed:
             existing = find_table(client, ref)

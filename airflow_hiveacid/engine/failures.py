@@ -15,6 +15,7 @@ from airflow_hiveacid.acid.file_kinds import HEAD, kind_of_file
 from airflow_hiveacid.errors import (
     BadCondition,
     ClusterUnreachable,
+    ConstraintViolated,
     CorruptFile,
     DiskFull,
     HiveAcidError,
@@ -32,6 +33,13 @@ from airflow_hiveacid.storage.filesystems import filesystem_of, in_our_words
 # Marks in the text of errors that are raised inside of a Spark expression.
 MISMATCH = "hiveacid-type-mismatch:"
 CORRUPT = "hiveacid-corrupt-file:"
+VIOLATED = "hiveacid-constraint-violated:"
+
+_MARKED: dict[str, type[HiveAcidError]] = {
+    MISMATCH: TypeMismatch,
+    CORRUPT: CorruptFile,
+    VIOLATED: ConstraintViolated,
+}
 
 # SQL's class 22: an expression that cannot be computed from the data, like a division by zero.
 _DATA_ERROR = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: 22\w{3}")
@@ -81,7 +89,7 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         return BadCondition(f"{what} does not parse: {first_line}")
     if isinstance(error, AnalysisException):
         return _translate_analysis(error, what, first_line)
-    for mark, kind in ((MISMATCH, TypeMismatch), (CORRUPT, CorruptFile)):
+    for mark, kind in _MARKED.items():
         if mark in text:
             match = re.search(re.escape(mark) + r"(.*?)(?:\n| SQLSTATE|$)", text)
             return kind(match.group(1).strip() if match else first_line)

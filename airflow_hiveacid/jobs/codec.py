@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from airflow_hiveacid.acid import merge
+from airflow_hiveacid.acid import constraints, merge
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import (
     catalog_jobs,
@@ -68,6 +68,10 @@ _KINDS: dict[str, type] = {
     "not_matched_insert": merge.NotMatchedInsert,
     "not_matched_by_source_update": merge.NotMatchedBySourceUpdate,
     "not_matched_by_source_delete": merge.NotMatchedBySourceDelete,
+    "not_null": constraints.NotNull,
+    "check": constraints.Check,
+    "default": constraints.Default,
+    "key": constraints.Key,
 }
 # Which key of a JSON object says what class it is, where that is not clear from its place.
 _TAGS: dict[type, tuple[str, str]] = {

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from airflow_hiveacid.acid.constraints import Check, Default, Key, NotNull, validate_declared
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
@@ -59,6 +60,7 @@ class CreateTableJob(CatalogJob):
         properties: More table properties.
         location: Its folder; None lets the metastore choose one.
         if_not_exists: A table of this name is left as it is.
+        constraints: What rows have to meet, default values, and keys; see ``acid.constraints``.
     """
 
     columns: Sequence[ColumnSpec]
@@ -71,9 +73,10 @@ class CreateTableJob(CatalogJob):
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str | None = None
     if_not_exists: bool = False
+    constraints: Sequence[NotNull | Check | Default | Key] = ()
 
     def __post_init__(self) -> None:
-        for name in ("columns", "partition_keys", "bucket_columns"):
+        for name in ("columns", "partition_keys", "bucket_columns", "constraints"):
             freeze(self, name)
 
     def _validate_own(self) -> None:
@@ -103,6 +106,11 @@ class CreateTableJob(CatalogJob):
         for name in self.bucket_columns:
             if name.lower() not in own:
                 raise InvalidJob(f"{self.target} is clustered by {name}, which is no column of it.")
+        if self.constraints:
+            types = {column.name.lower(): column.type for column in self.columns}
+            if not any(is_template(type_) for type_ in types.values()):
+                keys = {key.name.lower() for key in self.partition_keys}
+                validate_declared(self.constraints, types, keys)
         if taken := {name for name in self.properties if name.startswith("transactional")}:
             raise InvalidJob(f"properties holds {min(taken)!r}; insert_only says what it means.")
 

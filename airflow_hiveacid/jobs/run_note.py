@@ -1,8 +1,10 @@
 """The content of the note that a run leaves in its first table's folder, for a later try."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Self
 
 from airflow_hiveacid.acid.names import LARGEST_NOTE, Base, Delta
@@ -116,3 +118,15 @@ def _of_first_version(data: dict[str, Any]) -> dict[str, Any]:
     folders = [f"{name}/" for name in partitions] or [""]
     directories = [f"{folder}{name}" for folder in folders for name in names]
     return {**data, "write_ids": report.get("write_ids"), "directories": directories}
+
+
+def origin_of(report: RunReport, now: datetime) -> dict[str, str]:
+    """The fields of a note that name who writes what, and when.
+
+    All tables of a run have the same time, so that they can be read as of it together.
+    """
+    return {
+        "operation": report.job,
+        "time": now.isoformat(timespec="milliseconds"),
+        "user": os.environ.get("USER", ""),
+    }

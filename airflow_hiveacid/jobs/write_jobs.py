@@ -43,10 +43,13 @@ class InsertJob(Job):
         by_position: The source's columns are the table's in their order, as in SQL, with the
             partition keys last; else they are found by name.
         columns: With by_position: the table's columns that the source has, in its order; the
-            others are null.
+            others get their default value, or null.
         static: Some partition keys with the value that all rows get; the source lacks these. A value
             for each of them names the one partition that is written.
         merge_schema: Add the columns to the table that only the source has, and widen numbers.
+        defaults: With by_position: the places, from 0, of columns of the source whose rows can get the
+            default value of the table's column instead. For each of them there is one more column at
+            the end of the source, which is true in the rows that get it.
     """
 
     source: Source
@@ -56,10 +59,11 @@ class InsertJob(Job):
     columns: Sequence[str] | None = None
     static: PartitionSpec | None = None
     merge_schema: bool = False
+    defaults: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        freeze(self, "partitions")
-        freeze(self, "columns")
+        for name in ("partitions", "columns", "defaults"):
+            freeze(self, name)
 
     def _validate_own(self) -> None:
         require_source(self.source)
@@ -72,6 +76,10 @@ class InsertJob(Job):
             _require_partitions([self.static], "static")
         if self.merge_schema and self.by_position:
             raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
+        if self.defaults and not self.by_position:
+            raise InvalidJob("defaults gives places of columns; it needs by_position=True.")
+        if len(set(self.defaults)) < len(self.defaults) or min(self.defaults, default=0) < 0:
+            raise InvalidJob("defaults has a place twice, or one below 0.")
         if self.columns is not None:
             if not self.by_position:
                 raise InvalidJob("columns gives names to positions; it needs by_position=True.")
@@ -88,7 +96,7 @@ class UpdateJob(Job):
     """Change rows in place.
 
     Attributes:
-        set: Column to SQL expression.
+        set: Column to SQL expression, or DEFAULT for the column's default value.
         where: Which rows; None is all of them.
         inputs: What subqueries can read: view name to table or files.
         target_alias: The table's name in expressions.

@@ -138,15 +138,26 @@ class MetastoreClient:
         )
         return table
 
-    def create_table(self, table: HiveTable) -> None:
-        """Create a table, its folder included; it belongs to the acting user unless it names another owner."""
+    def create_table(
+        self, table: HiveTable, constraints: Mapping[str, Sequence[Any]] | None = None
+    ) -> None:
+        """Create a table and its folder; it belongs to the acting user unless it names another owner.
+
+        Its constraints are structs by the fields of the request.
+        """
         name, raw = table.ref.full_name, copy(table.raw)
         raw.owner = table.owner or self.user
+        if self.version is MetastoreVersion.HMS3 and constraints:
+            given = idl_tables.create_table_with_constraints.arguments(tbl=raw, **constraints)
+            values = [getattr(given, field) or [] for field in given.__slots__]
+            self.call(idl_tables.create_table_with_constraints, *values, about=name)
+            return
         if self.version is MetastoreVersion.HMS3:
             self.call(idl_tables.create_table, raw, about=name)
             return
         request = idl_tables.CreateTableRequest(
             table=raw,
+            **(constraints or {}),
             processorCapabilities=list(idl_tables.CAPABILITIES),
             processorIdentifier=idl_tables.PROCESSOR,
         )

@@ -21,8 +21,30 @@ def insert_job(statement: SqlStatement, tree: exp.Insert) -> InsertJob:
         query = exp.select("*").from_(query)
     if not isinstance(query, exp.Query | exp.Values):
         statement.refuse(tree, "An INSERT needs a SELECT or VALUES.")
+    defaults = _defaults(query) if isinstance(query, exp.Values) else ()
     query = _with(statement, tree, query)
-    return _insert(statement, tree, Inputs(statement, query).query(query))
+    job = _insert(statement, tree, Inputs(statement, query).query(query))
+    return replace(job, defaults=defaults)
+
+
+def _defaults(values: exp.Values) -> tuple[int, ...]:
+    """Let more columns say where VALUES has the keyword DEFAULT, in place of which it gets NULL.
+
+    Returns:
+        The places of the columns that have it anywhere.
+    """
+    rows = [row.expressions for row in values.expressions if isinstance(row, exp.Tuple)]
+    places = sorted({at for row in rows for at, value in enumerate(row) if _is_default(value)})
+    for tree, row in zip(values.expressions, rows, strict=False):
+        marks = [exp.Boolean(this=at < len(row) and _is_default(row[at])) for at in places]
+        plain = [exp.Null() if _is_default(value) else value for value in row]
+        if places:
+            tree.set("expressions", [*plain, *marks])
+    return tuple(places)
+
+
+def _is_default(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Var) and value.name.upper() == "DEFAULT"
 
 
 def multi_insert_job(

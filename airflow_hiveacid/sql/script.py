@@ -1,16 +1,19 @@
 """Reading a text of SQL statements into jobs: the entry to this folder."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from airflow_hiveacid.acid.constraints import Constraint
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
 from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
 from airflow_hiveacid.sql.commands import alter_job, convert_job, restore_job
+from airflow_hiveacid.sql.constraints import without_constraints
 from airflow_hiveacid.sql.definitions import DATABASE, create_database_job, drop_job
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
 from airflow_hiveacid.sql.questions import (
@@ -139,10 +142,18 @@ def _step(statement: SqlStatement) -> ScriptedJob | Question:
         return create_database_job(statement)
     if word not in _FIRST_WORDS:
         statement.refuse(first, f"{word} is not supported.", f"There are {_SUPPORTED}.")
+    constraints: Sequence[Constraint] = ()
+    if word == "CREATE":
+        statement, constraints = without_constraints(statement)
     tree = statement.parse()
     for kind, read in _READ.items():
         if isinstance(tree, kind):
-            return read(statement, tree)
+            job = read(statement, tree)
+            if not constraints:
+                return job
+            if not isinstance(job, CreateTableJob):
+                statement.refuse(None, "Only a table with columns of its own has constraints.")
+            return replace(job, constraints=constraints)
     if isinstance(tree, exp.Query):
         return select_of(statement, tree)
     statement.refuse(first, f"This {word} cannot be read.", f"There are {_SUPPORTED}.")

@@ -45,6 +45,11 @@ class Words:
         self._at += len(words) * are_next
         return are_next
 
+    def skip(self) -> Token:
+        """Go on, whatever the next word is."""
+        self._at += 1
+        return self._tokens[self._at - 1]
+
     def take_one_of(self, words: Sequence[str]) -> bool:
         """Go on if one of these is the next word."""
         return any(self.take(word) for word in words)

@@ -11,6 +11,7 @@ from typing import Any
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.metastore.thrift import idl_tables
+from tests.fakes.constraints import Constraints
 from tests.places import place_of, remove_all
 
 
@@ -29,6 +30,7 @@ class Catalog:
         warehouse: str,
         dropped: Callable[[str, str], None],
         renamed: Callable[[TableRef, TableRef], None],
+        constraints: Constraints,
     ) -> None:
         """An empty catalog.
 
@@ -37,10 +39,12 @@ class Catalog:
             warehouse: The location of the default database.
             dropped: Is told of every table that goes: its database and its name.
             renamed: Is told of every table that gets another name: its old one and its new one.
+            constraints: Keeps the constraints of the tables.
         """
         self._version = version
         self._dropped = dropped
         self._renamed = renamed
+        self._constraints = constraints
         self._databases: dict[str, Any] = {}
         self._tables: dict[tuple[str, str], _Table] = {}
         self._ids = count(1)
@@ -102,6 +106,14 @@ class Catalog:
 
     def create_table_req(self, request: Any) -> None:
         self.create_table(request.table)
+        fields = {name: getattr(request, name) for name in request.__slots__}
+        self._constraints.declare(request.table.dbName, request.table.tableName, fields)
+
+    def create_table_with_constraints(self, table: Any, *given: Any) -> None:
+        fields = idl_tables.create_table_with_constraints.arguments.__slots__[1:]
+        self.create_table(table)
+        named = dict(zip(fields, given, strict=True))
+        self._constraints.declare(table.dbName, table.tableName, named)
 
     def create_table(self, table: Any) -> None:
         key = (table.dbName, table.tableName)
@@ -125,6 +137,7 @@ class Catalog:
         table = self._table(database, name)
         del self._tables[database, name]
         self._dropped(database, name)
+        self._constraints.forget(database, name)
         if delete_data and table.raw.sd.location:
             remove_all(place_of(table.raw.sd.location))
 
@@ -173,6 +186,7 @@ class Catalog:
                     partition.sd.location = location + partition.sd.location.removeprefix(usual)
         self._tables[ref.database, ref.name] = self._tables.pop((old.database, old.name))
         self._renamed(old, ref)
+        self._constraints.rename((old.database, old.name), (ref.database, ref.name))
 
     # Partitions
 

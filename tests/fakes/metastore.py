@@ -26,6 +26,7 @@ from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables, idl_to
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
 from tests.fakes.catalog import Catalog
 from tests.fakes.compactions import Compactions
+from tests.fakes.constraints import Constraints
 from tests.fakes.renaming import rename_table
 from tests.fakes.tokens import Tokens
 from tests.fakes.transactions import Transactions
@@ -44,6 +45,7 @@ _ONLY_VERSION_4 = frozenset(
     {
         "get_latest_txnid_in_conflict",
         "create_table_req",
+        "get_all_table_constraints",
         "alter_table_req",
         "alter_partitions_req",
         "get_partitions_with_specs",
@@ -89,9 +91,10 @@ class FakeMetastore:
             compactions.forget_table(database, table)
 
         rename = partial(rename_table, transactions, compactions)
-        catalog = Catalog(generation, location or f"file:{self.warehouse}", forget, rename)
+        constraints, place = Constraints(), location or f"file:{self.warehouse}"
+        catalog = Catalog(generation, place, forget, rename, constraints)
         self.tokens = Tokens()
-        self._parts = (catalog, transactions, compactions, self.tokens)
+        self._parts = (catalog, constraints, transactions, compactions, self.tokens)
         self._forget_empty = transactions.forget_empty
         self.take_over = transactions.take_over
         self._server = _Server(("127.0.0.1", free_port()), partial(_Conversation, self))

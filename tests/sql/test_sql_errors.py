@@ -108,7 +108,7 @@ UNSUPPORTED = [
         1,
         "clustered by a, which is no column of it",
     ),
-    ("CREATE TABLE t (a int NOT NULL)", 1, 17, "NOT NULL is not supported"),
+    ("ALTER TABLE t ADD COLUMNS (a int NOT NULL)", 1, 28, "NOT NULL is not supported"),
     ("CREATE TABLE t (a uuid)", 1, 17, "the type UUID is not supported"),
     ("CREATE TABLE t (a int) CLUSTERED BY (a) SORTED BY (a) INTO 2 BUCKETS", 1, 38, "SORTED BY"),
     ("CREATE TABLE t (a int) STORED AS AVRO", 1, 1, "The format AVRO is not supported"),

@@ -27,7 +27,9 @@ def statement_of(job: Job, orc_codec: str | None = None) -> Statement:
     target, codec = TableRef.parse(job.target), job.orc_codec or orc_codec
     match job:
         case InsertJob():
-            plan = InsertPlan(job.partitions, job.by_position, job.columns, job.static)
+            plan = InsertPlan(
+                job.partitions, job.by_position, job.columns, job.static, job.defaults
+            )
             return InsertStatement(target, codec, job.source, plan, job.overwrite, job.merge_schema)
         case TruncateJob():
             return TruncateStatement(target, codec, job.partition)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.acid.constraints import WriteRules, with_defaults
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
 from airflow_hiveacid.engine.rows.conversion import stored, text_as_sql
 from airflow_hiveacid.engine.session import evaluating_session, in_session
 from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
@@ -22,6 +23,8 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import find_columns, require_partition_keys
 from airflow_hiveacid.progress import Phase
 
+# Columns that are true in the rows that get the default value of another column.
+_DEFAULT = "_acid_default_"
 PartitionSpec = Mapping[str, str | None]
 
 
@@ -33,6 +36,7 @@ class InsertPlan:
     by_position: bool = False
     columns: Sequence[str] | None = None
     static: PartitionSpec | None = None
+    defaults: Sequence[int] = ()
 
     @property
     def fixed(self) -> dict[str, str | None]:
@@ -103,7 +107,7 @@ class InsertStatement(Statement):
         source = self._source.frame(context.reader, context.shared)
         context.check_nanoseconds(source)
         with context.phases(Phase.WRITE, "the new rows"):
-            rows = rows_for(context.table, source, self.plan)
+            rows = rows_for(context.table, source, self.plan, self.rules)
             rows = in_session(rows, evaluating_session(rows.sparkSession))
             context.output.write_rows(rows, replace=self.replaces)
             self._refuse_others(context)
@@ -137,6 +141,11 @@ class TruncateStatement(Statement):
     def operation(self) -> Operation:
         """An overwrite, by nothing."""
         return Operation.OVERWRITE
+
+    @property
+    def adds_rows(self) -> bool:
+        """It does not."""
+        return False
 
     def prepare(self, preparation: Preparation) -> None:
         """Find out which partitions lose their rows."""
@@ -210,17 +219,20 @@ def _partition_names(
     return list(dict.fromkeys(names))
 
 
-def rows_for(table: HiveTable, source: DataFrame, plan: InsertPlan) -> DataFrame:
+def rows_for(
+    table: HiveTable, source: DataFrame, plan: InsertPlan, rules: WriteRules | None = None
+) -> DataFrame:
     """A source's rows as the table stores them, its columns found by name or by their positions.
 
-    Columns that the source lacks are null. A partition column that it lacks takes its value from
-    the plan.
+    Columns that the source lacks get their default value, or null. A partition column that it lacks
+    takes its value from the plan.
     """
     what = f"The insert into {table.ref.full_name}"
     if plan.by_position:
         source = _named(table, source, plan, what)
-    find_columns(table, source.columns, what)
-    have = {name.lower(): name for name in source.columns}
+    named = source.columns[: len(source.columns) - len(plan.defaults)]
+    find_columns(table, named, what)
+    have = {name.lower(): name for name in named}
     _check_static(table, plan, have, what)
     keys = {key.name.lower() for key in table.partition_keys}
     values: dict[str, str] = {}
@@ -235,8 +247,20 @@ def rows_for(table: HiveTable, source: DataFrame, plan: InsertPlan) -> DataFrame
             )
         else:
             fixed = plan.fixed.get(name)
-            values[column.name] = "NULL" if fixed is None else text_as_sql(fixed)
+            default = rules.default(name) if rules is not None and name not in keys else None
+            values[column.name] = (default or "NULL") if fixed is None else text_as_sql(fixed)
     converted = stored(source, values, table, what)
+    if plan.defaults:
+        chosen = {
+            named[at].lower(): source.columns[len(named) + i] for i, at in enumerate(plan.defaults)
+        }
+        keyword = {name: "DEFAULT" for name in converted if name.lower() in chosen}
+        defaults = stored(source, with_defaults(keyword, rules), table, what)
+        converted |= {
+            name: f"CASE WHEN {chosen[name.lower()]} THEN {as_operand(default)} "
+            f"ELSE {as_operand(converted[name])} END"
+            for name, default in defaults.items()
+        }
     return source.selectExpr(*converted.values()).toDF(*converted)
 
 
@@ -246,12 +270,15 @@ def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> 
         names = find_columns(table, plan.columns, what)
     else:
         names = [c.name for c in all_columns(table) if c.name.lower() not in plan.fixed]
-    if len(names) != len(source.columns):
+    given = len(source.columns) - len(plan.defaults)
+    if max(plan.defaults, default=-1) >= given:
+        raise InvalidJob(f"{what}: defaults names column {max(plan.defaults)} of {given}.")
+    if len(names) != given:
         raise UnknownColumn(
-            f"{what} has {len(source.columns)} columns for {len(names)}: {', '.join(names)}.",
+            f"{what} has {given} columns for {len(names)}: {', '.join(names)}.",
             remedy="Give a value for each of them, in this order, or name the columns.",
         )
-    return source.toDF(*names)
+    return source.toDF(*names, *[f"{_DEFAULT}{at}" for at in plan.defaults])
 
 
 def _check_static(table: HiveTable, plan: InsertPlan, have: Container[str], what: str) -> None:

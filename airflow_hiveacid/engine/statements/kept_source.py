@@ -80,7 +80,10 @@ class KeptSource(SourceRows):
             FATE,
         )
         self._updated = context.output.write_flat(
-            frame, fated=True, scattered=is_scattered(snapshot)
+            frame,
+            fated=True,
+            scattered=is_scattered(snapshot),
+            written=f"{FATE} = '{_WRITTEN}'",
         )
         return written_row_ids(self._updated, context.spark, names)
 

@@ -27,7 +27,7 @@ from airflow_hiveacid.engine.statements.written_source import NEVER, SURE, Sourc
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.row_ids import SOURCE_ROW
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
-from airflow_hiveacid.errors import BadCondition, TypeMismatch
+from airflow_hiveacid.errors import BadCondition, ConstraintViolated, TypeMismatch
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -94,6 +94,7 @@ class MergeStatement(Statement):
             preparation.spark, preparation.client, self.source, preparation.batch
         )
         self.look_up(preparation)
+        self.declared.look_up(preparation.client, self.table)
         if self.merge_schema:
             self._grow(preparation)
         if self._source.acid_tables:
@@ -173,25 +174,27 @@ class MergeStatement(Statement):
         plan = SourcePlan.of(join)
         if plan is None:
             return KeptSource.of(join, txn)
-        writer = SourceWriter(join, plan, self.codec)
+        writer = SourceWriter(join, plan, self.codec, self.rules)
         try:
             return writer.write(txn)
-        except (TypeMismatch, BadCondition):
+        except (TypeMismatch, BadCondition, ConstraintViolated):
             if writer.fate in (SURE, NEVER):
                 raise
             # It may be a row that is not to be written, whose values are nobody's concern.
             return KeptSource.of(join, txn)
 
     def _join_with(self, table: HiveTable, rows: DataFrame) -> MergeJoin:
+        rules = self.declared.of(table)
         return MergeJoin(
             self.spark,
             table,
             rows,
             self.on,
-            MergePlan.of(self.clauses),
+            MergePlan.of(self.clauses).with_defaults(rules),
             self.target_alias,
             self.source_alias,
             some_columns=self.merge_schema,
+            rules=rules,
         )
 
 

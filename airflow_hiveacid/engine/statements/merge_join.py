@@ -8,6 +8,7 @@ from operator import and_, or_
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.acid.constraints import WriteRules, with_defaults
 from airflow_hiveacid.acid.merge import (
     Clause,
     MatchedUpdate,
@@ -53,8 +54,10 @@ class MergeJoin:
         target_alias: The target's name in expressions.
         source_alias: The source's name in expressions.
         some_columns: Whether a clause that takes all columns is content with those that the
-            source has: an update keeps the others, and in new rows they are null.
+            source has: an update keeps the others, and in new rows they get their default value,
+            or null.
         small: Whether the source is sent to every task, instead of shuffling the target.
+        rules: The constraints of the target, for the defaults of columns that an insert leaves out.
     """
 
     spark: SparkSession
@@ -66,6 +69,7 @@ class MergeJoin:
     source_alias: str = "s"
     some_columns: bool = False
     small: bool = False
+    rules: WriteRules | None = None
 
     @property
     def scope(self) -> Scope:
@@ -249,9 +253,10 @@ class MergeJoin:
         return F.coalesce(F.expr(clause.condition), F.lit(False))
 
     def values_of(self, clause: NotMatchedInsert) -> Mapping[str, str]:
-        """The expressions of a new row, by the table's columns; those that are missing are null."""
+        """The expressions of a new row, by the table's columns; those that are missing and have no default are null."""
         if clause.row is None:
-            return clause.values if clause.values is not None else self.all_values()
+            given = clause.values if clause.values is not None else self.all_values()
+            return {**self._defaults(given), **with_defaults(given, self.rules)}
         names = [column.name for column in all_columns(self.table)]
         if len(names) != len(clause.row):
             raise UnknownColumn(
@@ -259,7 +264,14 @@ class MergeJoin:
                 f"{self.table.ref.full_name} has {len(names)} columns: {', '.join(names)}.",
                 remedy="Give a value for each of them, or name the columns.",
             )
-        return dict(zip(names, clause.row, strict=True))
+        return with_defaults(dict(zip(names, clause.row, strict=True)), self.rules)
+
+    def _defaults(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The default values of the columns that an insert leaves out."""
+        names = {name.strip("`").lower() for name in given}
+        left_out = [c.name for c in self.table.columns if c.name.lower() not in names]
+        defaults = {name: self.rules.default(name) if self.rules else None for name in left_out}
+        return {name: default for name, default in defaults.items() if default is not None}
 
     def all_values(self) -> dict[str, str]:
         """The expressions of a row that takes every column from the source by its name."""

@@ -69,7 +69,7 @@ class TableChanges(ABC, Generic[R]):
             1
 
         Args:
-            rows: Their values must fit; columns they lack are null.
+            rows: Their values must fit; columns they lack get their default value, or null.
             partitions: The partitions that can be written, when they are known: nobody who
                 writes others has to wait. A single one also gives its values to the rows.
             by_position: Their columns are the table's in their order, the partition keys last.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.acid.constraints import with_defaults
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
@@ -105,6 +106,11 @@ class DeleteStatement(RowChange):
         """Delete."""
         return Operation.DELETE
 
+    @property
+    def adds_rows(self) -> bool:
+        """It does not."""
+        return False
+
     def run(self, context: WriteContext) -> Counts:
         """Stage a delete event for each row."""
         with context.phases(Phase.READ, "the rows that match"):
@@ -145,7 +151,8 @@ class UpdateStatement(RowChange):
             kept = {column.name.lower() for column in all_columns(table)} - {*self.assigned}
             check_nanoseconds(context.spark, snapshot, "the update", kept)
             chosen = self._chosen(context, snapshot)
-            new = assignments(chosen, table, self.set, what)
+            values = with_defaults(self.set, self.rules)
+            new = assignments(chosen, table, values, what)
             columns = {
                 column.name: f"{quoted(self.alias)}.{quoted(column.name)}"
                 for column in all_columns(table)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.merge import Clause, MatchedUpdate
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
@@ -62,11 +63,13 @@ class SourceWriter:
         join: The merge.
         plan: What of it can be told from the source.
         codec: The compression.
+        rules: The constraints of the table.
     """
 
     join: MergeJoin
     plan: SourcePlan
     codec: str
+    rules: WriteRules | None
 
     @property
     def fate(self) -> str | None:
@@ -102,13 +105,16 @@ class SourceWriter:
         # All names at once: to give one to each column takes Java's time.
         chosen = rows.selectExpr(*columns.values()).toDF(*columns)
         chosen = in_session(chosen, evaluating_session(join.source.sparkSession))
-        writer = FlatRowsWriter(join.spark, table, AcidRowFiles(table, self.codec))
+        writer = FlatRowsWriter(join.spark, table, AcidRowFiles(table, self.codec), self.rules)
         folder = hidden_folder(table, txn)
         if self.fate == NEVER:
             by = [] if tied is None else [key.name for key in table.partition_keys]
             flat = writer.write(chosen, folder, by)
         else:
-            flat = writer.write_rows(chosen, folder, fated=self.fate is None)
+            # A row that may never be written fails here, too: its merge then keeps the source.
+            fated = self.fate is None
+            written = f"{FATE} <> '{NEVER}'" if fated else None
+            flat = writer.write_rows(chosen, folder, fated=fated, written=written)
         touched = None if tied is None else sorted({file.partition or "" for file in flat.files})
         return WrittenSource(join, touched, self, flat)
 

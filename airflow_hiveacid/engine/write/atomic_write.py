@@ -1,6 +1,5 @@
 """The transaction of a write: statements are run in it, published and committed together."""
 
-import os
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -24,11 +23,16 @@ from airflow_hiveacid.engine.write.overlaps import Overlaps, written_by
 from airflow_hiveacid.engine.write.part import Part, require_published_together
 from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
 from airflow_hiveacid.engine.write.second_commit import SecondCommit, may_help
-from airflow_hiveacid.engine.write.statement import Preparation, Statement, WriteOptions
+from airflow_hiveacid.engine.write.statement import (
+    Preparation,
+    Statement,
+    WriteOptions,
+    look_up_constraints,
+)
 from airflow_hiveacid.errors import MetastoreError, TransactionAborted, WriteConflict
 from airflow_hiveacid.jobs.multi_table_job import require_one_change
 from airflow_hiveacid.jobs.report import RunReport, TableReport
-from airflow_hiveacid.jobs.run_note import RunNote
+from airflow_hiveacid.jobs.run_note import RunNote, origin_of
 from airflow_hiveacid.jobs.run_token import source_token, unmarked_token
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed, write_note
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
@@ -121,6 +125,7 @@ class AtomicWrite:
         # Entering it opens it, ends the earlier tries, locks, and takes the snapshot.
         with self._transaction(locks) as txn:
             self._require_same_tables(txn)
+            look_up_constraints(self.client, self.statements)
             self._require_no_overlap(locks)
             # The statements themselves tell when they read, and when they write.
             parts = self._stage(txn, TableReader(self.client, txn), locks)
@@ -145,6 +150,7 @@ class AtomicWrite:
                 phases=self.phases,
             ) as reading:
                 since = reading.snapshot
+                look_up_constraints(self.client, self.statements)
                 # The one that it will have if nobody else comes first.
                 keeper.write_ids = {
                     ref.full_name: since.write_ids[ref.full_name].high_watermark + 1 for ref in refs
@@ -155,6 +161,7 @@ class AtomicWrite:
             # Who waits for the reader, to replace what it has read, must not be waited for.
             with self._transaction(locks) as txn:
                 self._require_same_tables(txn)
+                look_up_constraints(self.client, self.statements)
                 by = written_by(self.options.run_token, self.client.user)
                 overlaps = RowOverlaps(self.client, by, since, txn)
                 for part in staged:
@@ -186,6 +193,7 @@ class AtomicWrite:
                 kept = again.keep(parts, stack)
                 txn.abort(f"it is committed once more: {lost.what}")
                 second = stack.enter_context(self._transaction(locks, queues=False))
+                look_up_constraints(self.client, self.statements)
                 again.require_unchanged(second, kept)
                 return self._finish(second, again.made(second, kept), again)
 
@@ -261,11 +269,10 @@ class AtomicWrite:
         if self.overlaps is None:
             return
         for statement, names in zip(self.statements, locks, strict=True):
-            kind = kind_of(statement.operation)
-            if not statement.table.partition_keys:
-                self.overlaps.require_none(statement.table.ref, kind, [None])
-            elif names is not None:
-                self.overlaps.require_none(statement.table.ref, kind, names)
+            known = names if statement.table.partition_keys else [None]
+            self.overlaps.require_none(
+                statement.table.ref, kind_of(statement.operation), known or ()
+            )
 
     def _stage(self, txn: Transaction, reader: TableReader, locks: _Locks) -> list[Part]:
         """Run the statements, one after the other.
@@ -280,7 +287,7 @@ class AtomicWrite:
         for number, (statement, names) in enumerate(zip(self.statements, locks, strict=True)):
             spark, table = statement.spark, statement.table
             kind = InsertOnlyOutput if table.kind is TableKind.INSERT_ONLY else AcidOutput
-            output = kind(spark, self.client, table, txn, statement.codec, number)
+            output = kind(spark, self.client, table, txn, statement.codec, number, statement.rules)
             context = WriteContext(
                 spark, self.client, table, txn, output, self.phases, names, shared, reader
             )
@@ -328,7 +335,7 @@ class AtomicWrite:
                 **({} if self.options.run_id is None else {"run_id": self.options.run_id}),
                 "txn_id": txn.txn_id,
                 "write_id": txn.write_ids[part.name],
-                **_origin(report, now),
+                **origin_of(report, now),
                 "report": report.to_dict(),
             }
         )
@@ -381,19 +388,10 @@ class AtomicWrite:
                     for directory in part.output.directories
                 ),
                 report=report,
-                **_origin(report, now),
+                **origin_of(report, now),
             )
         )
         storage = Storage.of(home.folder)
         txn.own(partial(storage.delete_file, note.path), f"{storage.location}/{note.path}")
         write_note(storage, note)
         return storage, note
-
-
-def _origin(report: RunReport, now: datetime) -> dict[str, str]:
-    """Who writes what, and when: at one time in all tables, which can be read as of it."""
-    return {
-        "operation": report.job,
-        "time": now.isoformat(timespec="milliseconds"),
-        "user": os.environ.get("USER", ""),
-    }

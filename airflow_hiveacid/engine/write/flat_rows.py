@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import IntegerType, StructType
 
+from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
@@ -29,6 +30,7 @@ from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
 from airflow_hiveacid.engine.session import file_reader
 from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options
+from airflow_hiveacid.engine.write.row_rules import checked
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage.folder import Storage
@@ -126,14 +128,22 @@ class FlatRowsWriter:
         spark: The session that says how many tasks there can be.
         table: The table.
         files: How a file is written.
+        rules: The constraints of the table; None if nothing is written that it will hold.
     """
 
     spark: SparkSession
     table: HiveTable
     files: "AcidRowFiles | RowFiles"
+    rules: WriteRules | None
 
     def write_rows(
-        self, frame: DataFrame, folder: Folder, *, fated: bool = False, scattered: bool = False
+        self,
+        frame: DataFrame,
+        folder: Folder,
+        *,
+        fated: bool = False,
+        scattered: bool = False,
+        written: str | None = None,
     ) -> FlatRows:
         """Write rows of the table, those of a partition and bucket together.
 
@@ -142,7 +152,14 @@ class FlatRowsWriter:
             folder: Where the files go.
             fated: Whether there is the column FATE, to keep rows apart by it.
             scattered: Whether the rows may come in small parts from many tasks.
+            written: A condition in SQL for the rows that the table can get; all by default. Others
+                need not meet its constraints.
+
+        Raises:
+            ConstraintViolated: A row violates a constraint.
         """
+        assert self.rules is not None, "A statement that writes rows looks up the constraints."
+        frame = checked(frame, self.rules, written)
         by = [key.name for key in self.table.partition_keys]
         if self.table.num_buckets > 0:
             frame = frame.withColumn(BUCKET_NUMBER, self._bucket_number(frame))

@@ -9,10 +9,12 @@ from typing import cast, get_args
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
+from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
 from airflow_hiveacid.engine.rows.table_support import check_readable, check_writable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
+from airflow_hiveacid.engine.write.row_rules import DeclaredRules
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.field_checks import require_choice
 from airflow_hiveacid.jobs.job import Job, OrcCodec
@@ -99,6 +101,7 @@ class Statement(ABC):
         codec: The compression of its files.
         reads: Transactional tables that it reads.
         partitions: The partitions that can be touched, if known.
+        declared: The constraints of the target.
     """
 
     target: TableRef
@@ -108,6 +111,7 @@ class Statement(ABC):
     codec: str = field(init=False)
     reads: Sequence[TableRef] = field(init=False, default=())
     partitions: Sequence[str] | None = field(init=False, default=None)
+    declared: DeclaredRules = field(init=False, repr=False, default_factory=DeclaredRules)
 
     @property
     @abstractmethod
@@ -123,6 +127,16 @@ class Statement(ABC):
     def changes_single_rows(self) -> bool:
         """Whether it changes rows one by one, so that others may change others meanwhile."""
         return False
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether it can write rows, which have to meet the constraints of the table."""
+        return True
+
+    @property
+    def rules(self) -> WriteRules | None:
+        """The constraints for the rows that it writes, once they have been looked up; None without rows."""
+        return self.declared.of(self.table) if self.adds_rows else None
 
     @property
     def minds_new_rows(self) -> bool:
@@ -185,3 +199,17 @@ class Statement(ABC):
                 f"{self.target.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib."
             )
         return codec
+
+
+def look_up_constraints(client: MetastoreClient, statements: Sequence[Statement]) -> None:
+    """Look up the constraints of all targets, or make sure that they still are what they were.
+
+    Call it under the locks: Hive waits for them before it changes constraints.
+
+    Raises:
+        TableReplaced: They have changed.
+        UnsupportedTable: An enabled constraint cannot be enforced.
+    """
+    for statement in statements:
+        if statement.adds_rows:
+            statement.declared.look_up(client, statement.table)

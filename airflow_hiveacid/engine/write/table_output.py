@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, parse_partition_name
@@ -57,6 +58,7 @@ class TableOutput(StagedWork, ABC):
         txn: The transaction.
         codec: The compression of the files.
         statement: The number of the statement within the transaction.
+        rules: The constraints that rows have to meet; None if no rows are written.
         staged: The files, by the folder and the name of the directory that they will be
             published in.
         read: What it was told has been read of the table.
@@ -71,6 +73,7 @@ class TableOutput(StagedWork, ABC):
     txn: Transaction
     codec: str
     statement: int = 0
+    rules: WriteRules | None = None
     staged: dict[tuple[OutputFolder, str], list[StagedFile]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -114,6 +117,7 @@ class TableOutput(StagedWork, ABC):
         fated: bool = False,
         scattered: bool = False,
         replace: bool = False,
+        written: str | None = None,
     ) -> FlatRows:
         """Let Spark write rows that may be staged later on.
 
@@ -122,11 +126,12 @@ class TableOutput(StagedWork, ABC):
             fated: Whether there is the column FATE, to keep rows apart by it.
             scattered: Whether the rows may come in small parts from many tasks.
             replace: See ``write_rows``.
+            written: See ``FlatRowsWriter.write_rows``.
         """
         self._flat_folders += 1
         folder = self._stage_below(self.table.folder).folder(f"flat{self._flat_folders}")
-        writer = FlatRowsWriter(self.spark, self.table, self._row_files(replace))
-        return writer.write_rows(frame, folder, fated=fated, scattered=scattered)
+        writer = FlatRowsWriter(self.spark, self.table, self._row_files(replace), self.rules)
+        return writer.write_rows(frame, folder, fated=fated, scattered=scattered, written=written)
 
     def take(
         self,

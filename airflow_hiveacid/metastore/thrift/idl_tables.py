@@ -5,6 +5,7 @@ column statistics (sent only on request, which we never make) and the source tab
 materialized view (never written by us).
 """
 
+from airflow_hiveacid.metastore.thrift import idl_constraints as idl_constraints
 from airflow_hiveacid.metastore.thrift.idl import call, exception, struct
 
 # What version 4 wants to hear before it hands out or creates transactional tables; we do all of it.
@@ -111,7 +112,12 @@ GetTablesRequest = struct(
 GetTablesResult = struct("GetTablesResult", "1:list<Table> tables")
 CreateTableRequest = struct(
     "CreateTableRequest",
-    "1:Table table, 9:list<string> processorCapabilities, 10:string processorIdentifier",
+    """1:Table table, 3:list<SQLPrimaryKey> primaryKeys, 4:list<SQLForeignKey> foreignKeys,
+    5:list<SQLUniqueConstraint> uniqueConstraints,
+    6:list<SQLNotNullConstraint> notNullConstraints,
+    7:list<SQLDefaultConstraint> defaultConstraints,
+    8:list<SQLCheckConstraint> checkConstraints, 9:list<string> processorCapabilities,
+    10:string processorIdentifier""",
 )
 AlterTableRequest = struct(
     "AlterTableRequest",
@@ -191,6 +197,16 @@ create_table = call(
 create_table_req = call(
     "create_table_req",
     "1:CreateTableRequest request",
+    throws="1:AlreadyExistsException, 2:InvalidObjectException, 3:MetaException, "
+    "4:NoSuchObjectException",
+)
+create_table_with_constraints = call(
+    "create_table_with_constraints",
+    """1:Table tbl, 2:list<SQLPrimaryKey> primaryKeys, 3:list<SQLForeignKey> foreignKeys,
+    4:list<SQLUniqueConstraint> uniqueConstraints,
+    5:list<SQLNotNullConstraint> notNullConstraints,
+    6:list<SQLDefaultConstraint> defaultConstraints,
+    7:list<SQLCheckConstraint> checkConstraints""",
     throws="1:AlreadyExistsException, 2:InvalidObjectException, 3:MetaException, "
     "4:NoSuchObjectException",
 )
@@ -280,4 +296,48 @@ get_partitions_pspec = call(
     "1:string db_name, 2:string tbl_name, 3:i32 max_parts",
     returns="list<PartitionSpec>",
     throws="1:NoSuchObjectException, 2:MetaException",
+)
+
+_CONSTRAINTS_THROW = "1:MetaException, 2:NoSuchObjectException"
+get_all_table_constraints = call(
+    "get_all_table_constraints",
+    "1:AllTableConstraintsRequest request",
+    returns="AllTableConstraintsResponse",
+    throws=_CONSTRAINTS_THROW,
+)
+get_primary_keys = call(
+    "get_primary_keys",
+    "1:PrimaryKeysRequest request",
+    returns="PrimaryKeysResponse",
+    throws=_CONSTRAINTS_THROW,
+)
+get_foreign_keys = call(
+    "get_foreign_keys",
+    "1:ForeignKeysRequest request",
+    returns="ForeignKeysResponse",
+    throws=_CONSTRAINTS_THROW,
+)
+get_unique_constraints = call(
+    "get_unique_constraints",
+    "1:UniqueConstraintsRequest request",
+    returns="UniqueConstraintsResponse",
+    throws=_CONSTRAINTS_THROW,
+)
+get_not_null_constraints = call(
+    "get_not_null_constraints",
+    "1:NotNullConstraintsRequest request",
+    returns="NotNullConstraintsResponse",
+    throws=_CONSTRAINTS_THROW,
+)
+get_default_constraints = call(
+    "get_default_constraints",
+    "1:DefaultConstraintsRequest request",
+    returns="DefaultConstraintsResponse",
+    throws=_CONSTRAINTS_THROW,
+)
+get_check_constraints = call(
+    "get_check_constraints",
+    "1:CheckConstraintsRequest request",
+    returns="CheckConstraintsResponse",
+    throws=_CONSTRAINTS_THROW,
 )

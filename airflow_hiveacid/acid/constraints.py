@@ -1,0 +1,330 @@
+"""The constraints that a table declares: which rows it takes, and what its columns hold by default.
+
+As in Hive, NOT NULL and CHECK are enforced for every row that is written while they are enabled, and
+DEFAULT gives the value of a column that an INSERT leaves out. Keys are declarations that optimizers
+may rely on; nothing enforces them.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Literal, get_args
+
+from airflow_hiveacid.acid.hive_expression import Moment, check_as_spark, default_as_spark
+from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
+
+# Any one: the forms of default values do not depend on it.
+_ANY_MOMENT = Moment(datetime(2026, 1, 1, tzinfo=UTC), "")
+_LITERAL = re.compile(
+    r"""[-+]?\d[\w.]*|[-+]?\.\d\w*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL
+)
+KeyType = Literal["primary", "unique", "foreign"]
+_REMEDY = "Drop or disable the constraint, or write into the table with Hive."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotNull:
+    """A column has no nulls.
+
+    Attributes:
+        column: The column.
+        name: The name of the constraint; None lets the metastore choose one.
+        enabled: New rows are checked.
+        validated: The rows that existed before are known to meet it.
+        rely: Optimizers may rely on it.
+    """
+
+    column: str
+    name: str | None = None
+    enabled: bool = True
+    validated: bool = False
+    rely: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.name or 'without a name'}, NOT NULL of column {self.column},"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A condition on each row is true or unknown.
+
+    Attributes:
+        expression: The condition in Hive's SQL.
+        column: The column that it was declared with; None if it was declared for the table.
+        name: The name of the constraint; None lets the metastore choose one.
+        enabled: New rows are checked.
+        validated: The rows that existed before are known to meet it.
+        rely: Optimizers may rely on it.
+    """
+
+    expression: str
+    column: str | None = None
+    name: str | None = None
+    enabled: bool = True
+    validated: bool = False
+    rely: bool = True
+
+    def __str__(self) -> str:
+        of = "" if self.column is None else f" of column {self.column}"
+        return f"{self.name or 'without a name'}, CHECK ({self.expression}){of},"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Default:
+    """The value of a column that an INSERT leaves out.
+
+    Attributes:
+        column: The column.
+        value: The value in Hive's SQL.
+        name: The name of the constraint; None lets the metastore choose one.
+        enabled: It is used.
+        validated: Without a meaning for a default; the metastore stores it.
+        rely: Without a meaning for a default; the metastore stores it.
+    """
+
+    column: str
+    value: str
+    name: str | None = None
+    enabled: bool = True
+    validated: bool = False
+    rely: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key, which is declared and not enforced.
+
+    Attributes:
+        type: "primary", "unique" or "foreign".
+        columns: The columns, in order.
+        name: The name of the constraint; None lets the metastore choose one.
+        enabled: Always false: Hive has no enabled keys.
+        validated: Always false, too.
+        rely: Optimizers may rely on it.
+        references: Of a foreign key, the other table: "database.table".
+        referenced_columns: The columns of the other table's primary key, in the order of ``columns``.
+    """
+
+    type: KeyType | str
+    columns: Sequence[str]
+    name: str | None = None
+    enabled: bool = False
+    validated: bool = False
+    rely: bool = False
+    references: str | None = None
+    referenced_columns: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "referenced_columns", tuple(self.referenced_columns))
+
+
+Constraint = NotNull | Check | Default | Key
+
+
+@dataclass(frozen=True, slots=True)
+class TableConstraints:
+    """All constraints of a table.
+
+    Attributes:
+        not_null: The columns without nulls.
+        checks: The conditions.
+        defaults: The default values.
+        keys: The keys.
+    """
+
+    not_null: Sequence[NotNull] = ()
+    checks: Sequence[Check] = ()
+    defaults: Sequence[Default] = ()
+    keys: Sequence[Key] = ()
+
+    @property
+    def all(self) -> tuple[Constraint, ...]:
+        """Each of them."""
+        return (*self.not_null, *self.checks, *self.defaults, *self.keys)
+
+    def same_rules(self, other: "TableConstraints") -> bool:
+        """Whether both have the same effect on what is written."""
+        return self._rules() == other._rules()
+
+    def _rules(self) -> set[Constraint]:
+        return {each for each in self.all if each.enabled and not isinstance(each, Key)}
+
+
+NO_CONSTRAINTS = TableConstraints()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An enabled constraint as a condition for Spark.
+
+    Attributes:
+        constraint: How messages call the constraint.
+        holds: A condition that is true for each row that is allowed, and never null.
+    """
+
+    constraint: str
+    holds: str
+
+
+@dataclass(frozen=True)
+class WriteRules:
+    """What the enabled constraints of a table mean for the rows that a statement writes.
+
+    Attributes:
+        table: The full name of the table.
+        columns: The types of all columns by their names, partition keys included.
+        constraints: What the metastore has declared.
+        moment: What the functions of default values return.
+    """
+
+    table: str
+    columns: Mapping[str, str]
+    constraints: TableConstraints
+    moment: Moment
+    rules: tuple[Rule, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        lower = {name.lower(): type_ for name, type_ in self.columns.items()}
+        object.__setattr__(self, "rules", tuple(self._rules(lower)))
+
+    def _rules(self, columns: Mapping[str, str]) -> Iterator[Rule]:
+        for not_null in self.constraints.not_null:
+            if not_null.enabled:
+                name = not_null.column.lower().replace("`", "``")
+                yield Rule(str(not_null), f"`{name}` IS NOT NULL")
+        for check in self.constraints.checks:
+            if check.enabled:
+                try:
+                    yield Rule(str(check), check_as_spark(check.expression, columns))
+                except UnsupportedTable as error:
+                    raise UnsupportedTable(
+                        f"The constraint {check} of {self.table} cannot be enforced: {error.what}",
+                        remedy=_REMEDY,
+                    ) from error
+
+    def default(self, column: str) -> str | None:
+        """The default value of a column in Spark's SQL; None if it has none.
+
+        Raises:
+            UnsupportedTable: Hive and Spark may evaluate it differently.
+        """
+        for default in self.constraints.defaults:
+            if default.enabled and default.column.lower() == column.lower():
+                try:
+                    return default_as_spark(default.value, self.moment)
+                except UnsupportedTable as error:
+                    raise UnsupportedTable(
+                        f"The default value {default.value} of column {column} of {self.table} "
+                        f"cannot be evaluated: {error.what}",
+                        remedy="Give the column a value in the statement.",
+                    ) from error
+        return None
+
+
+def with_defaults(values: Mapping[str, str], rules: WriteRules | None) -> dict[str, str]:
+    """Expressions by column, in which the keyword DEFAULT has become the column's default value.
+
+    Args:
+        values: The expressions; DEFAULT stands for itself only, never as a part of one.
+        rules: The constraints of the table.
+    """
+    return {
+        name: ((rules.default(name.strip("`")) if rules else None) or "NULL")
+        if is_default(value)
+        else value
+        for name, value in values.items()
+    }
+
+
+def is_default(expression: str) -> bool:
+    """Whether an expression is the keyword DEFAULT."""
+    return expression.strip().upper() == "DEFAULT"
+
+
+def typed_default(constraint: Constraint, columns: Mapping[str, str]) -> Constraint:
+    """The same constraint, in which a literal of another type than its column's is cast to that.
+
+    Hive takes default values of exactly the type of the column, and no number with a sign.
+
+    Args:
+        constraint: A constraint that has been validated.
+        columns: The types of the columns by their names in lower case.
+    """
+    if not isinstance(constraint, Default) or not _LITERAL.fullmatch(constraint.value.strip()):
+        return constraint
+    type_ = str(parse_type(columns[constraint.column.lower()]))
+    is_text = constraint.value.strip()[0] in "'\""
+    if type_ == ("string" if is_text else "int") and constraint.value.strip()[0] not in "+-":
+        return constraint
+    return replace(constraint, value=f"cast({constraint.value.strip()} as {type_})")
+
+
+def validate_declared(
+    constraints: Sequence[Constraint], columns: Mapping[str, str], keys: Collection[str]
+) -> None:
+    """Check the constraints of a table that is to be created, as Hive does.
+
+    Args:
+        constraints: The constraints.
+        columns: The types of the columns by their names in lower case, partition keys excluded.
+        keys: The names of the partition keys in lower case.
+
+    Raises:
+        InvalidJob: Hive would refuse one of them, or could not use the table.
+    """
+    seen: set[object] = set()
+    for constraint in constraints:
+        _validate_flags(constraint)
+        names = constraint.columns if isinstance(constraint, Key) else [constraint.column]
+        for name in names:
+            if name is not None and name.lower() in keys:
+                raise InvalidJob(f"Hive has no constraints on partition keys such as {name}.")
+            if name is not None and name.lower() not in columns:
+                raise InvalidJob(f"A constraint names {name}, which is no column of the table.")
+        once: list[object] = [] if constraint.name is None else [constraint.name.lower()]
+        if isinstance(constraint, NotNull | Default):
+            once.append((type(constraint), constraint.column.lower()))
+        elif isinstance(constraint, Key) and constraint.type == "primary":
+            once.append("a second primary key")
+        for each in once:
+            if each in seen:
+                what = each if isinstance(each, str) else str(names[0])
+                raise InvalidJob(f"The constraint {what} is declared twice.")
+            seen.add(each)
+        _validate_text(constraint, columns)
+
+
+def _validate_flags(constraint: Constraint) -> None:
+    if constraint.validated:
+        raise InvalidJob("VALIDATE is not supported by Hive.", remedy="Write NOVALIDATE.")
+    if not isinstance(constraint, Key):
+        return
+    if constraint.type not in get_args(KeyType):
+        raise InvalidJob(f"{constraint.type!r} is none of {', '.join(get_args(KeyType))}.")
+    if constraint.enabled:
+        raise InvalidJob("Hive has no enabled keys.", remedy="Write DISABLE NOVALIDATE.")
+    if not constraint.columns:
+        raise InvalidJob("A key needs a column.")
+    referenced = len(constraint.referenced_columns)
+    if (constraint.type == "foreign") != (constraint.references is not None):
+        raise InvalidJob("references belongs to a foreign key.")
+    if constraint.type == "foreign" and referenced != len(constraint.columns):
+        raise InvalidJob("A foreign key has as many columns as the key that it references.")
+
+
+def _validate_text(constraint: Constraint, columns: Mapping[str, str]) -> None:
+    text = ""
+    try:
+        if isinstance(constraint, Check):
+            text = constraint.expression
+            check_as_spark(text, columns)
+        elif isinstance(constraint, Default):
+            text = constraint.value
+            typed = typed_default(constraint, columns)
+            assert isinstance(typed, Default)
+            default_as_spark(typed.value, _ANY_MOMENT)
+    except UnsupportedTable as error:
+        raise InvalidJob(f"The constraint {text!r} is not supported: {error.what}") from error

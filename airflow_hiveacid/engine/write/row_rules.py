@@ -1,0 +1,93 @@
+"""The constraints of a table, applied to rows on their way into it."""
+
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame
+
+from airflow_hiveacid.acid.constraints import TableConstraints, WriteRules
+from airflow_hiveacid.acid.hive_expression import Moment
+from airflow_hiveacid.engine.failures import VIOLATED
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.conversion import text_as_sql
+from airflow_hiveacid.errors import TableReplaced
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.constraints import constraints_on_writes
+
+# How much of a row a message shows.
+_SHOWN_COLUMNS, _SHOWN_CHARACTERS = 20, 400
+
+
+class DeclaredRules:
+    """The constraints of a statement's target, as the metastore has declared them.
+
+    They are looked up when the statement first needs them, and once more under the locks: Hive waits
+    for these before it declares or drops a constraint.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[TableConstraints, Moment] | None = None
+
+    def look_up(self, client: MetastoreClient, table: HiveTable) -> None:
+        """Look the constraints up, or make sure that they still are what they were.
+
+        Raises:
+            TableReplaced: They have changed.
+            UnsupportedTable: An enabled constraint cannot be enforced.
+        """
+        now = constraints_on_writes(client, table.ref)
+        if self._known is None:
+            self._known = now, Moment(datetime.now(UTC), client.user)
+        elif not now.same_rules(self._known[0]):
+            raise TableReplaced(
+                f"The constraints of {table.ref} were changed meanwhile.",
+                remedy="Nothing was published; run the job again.",
+            )
+        self.of(table)
+
+    def of(self, table: HiveTable) -> WriteRules:
+        """The rules for the rows of a table with these columns."""
+        assert self._known is not None, "The constraints have not been looked up."
+        constraints, moment = self._known
+        columns = {column.name: column.type for column in all_columns(table)}
+        return WriteRules(table.ref.full_name, columns, constraints, moment)
+
+
+def checked(frame: DataFrame, rules: WriteRules, written: str | None = None) -> DataFrame:
+    """The same rows, of which one that violates a constraint fails its task.
+
+    The check is part of the pass that writes the rows: it evaluates nothing twice.
+
+    Args:
+        frame: Rows with all columns of the table in their types, and perhaps others.
+        rules: The constraints.
+        written: A condition in SQL for the rows that are written; all by default.
+    """
+    if not rules.rules:
+        return frame
+    table_columns = {name.lower() for name in rules.columns}
+    named = [name for name in frame.columns if name.lower() in table_columns]
+    shown = ", ".join(quoted(name) for name in named[:_SHOWN_COLUMNS])
+    row = f"to_json(struct({shown}), map('ignoreNullFields', 'false'))"
+    violated = " ".join(
+        f"WHEN NOT ({rule.holds}) THEN {text_as_sql(rule.constraint)}" for rule in rules.rules
+    )
+    condition = f"(CASE {violated} END) IS NOT NULL"
+    if written is not None:
+        condition = f"({written}) AND {condition}"
+    message = ", ".join(
+        (
+            text_as_sql(f"{VIOLATED} The constraint "),
+            f"(CASE {violated} END)",
+            text_as_sql(f" of {rules.table} refuses the row "),
+            f"substring({row}, 1, {_SHOWN_CHARACTERS})",
+            text_as_sql("."),
+        )
+    )
+    # One column carries the check: every column of a row is written.
+    carrier = named[0]
+    check = (
+        f"CASE WHEN {condition} THEN raise_error(concat({message})) ELSE {quoted(carrier)} END"
+        f" AS {quoted(carrier)}"
+    )
+    return frame.selectExpr(*[check if name == carrier else quoted(name) for name in frame.columns])
