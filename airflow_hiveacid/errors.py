@@ -210,7 +210,10 @@ class ProofFailed(DataError):
 class UnprovenRun(DataError):
     """Whether an earlier try of the run was applied can't be found out by a program any more."""
 
-    default_remedy = "If its rows are there, mark the task as successful; else delete the note."
+    default_remedy = (
+        "Look whether its rows are there. If they are not, delete the note and run the task again; "
+        "if they are, mark the task as successful."
+    )
 
 
 class UnsupportedFile(DataError):
@@ -310,7 +313,10 @@ class NoTicket(AuthenticationFailed):
     """There is no valid Kerberos ticket to log in with."""
 
     retryable = True
-    default_remedy = "Run kinit or airflow kerberos, check KRB5CCNAME, or set kerberos_keytab."
+    default_remedy = (
+        "Get one with kinit, or let airflow kerberos renew it, and check that KRB5CCNAME names "
+        "the cache it is in; or set kerberos_keytab and kerberos_principal."
+    )
 
 
 class TokenRefused(AuthenticationFailed):
