@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import pyarrow as pa  # noqa: TID253
-from pyarrow import compute  # noqa: TID253
+import pyarrow as pa
+from pyarrow import compute
 
 from airflow_hiveacid.acid.column_statistics import ColumnStatistics, StatisticsKind
 
@@ -59,5 +59,5 @@ def _min_max(column: pa.Array) -> tuple[Any, Any]:
 
 def _unscaled(value: Any, scale: int) -> int:
     sign, digits, exponent = value.as_tuple()
-    number = int("".join(map(str, digits))) * 10 ** (exponent + scale)
+    number: int = int("".join(map(str, digits))) * 10 ** (exponent + scale)
     return -number if sign else number

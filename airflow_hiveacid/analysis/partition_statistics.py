@@ -4,7 +4,7 @@ Stripes whose rows are all visible contribute what the tail of their file says. 
 row is deleted or invisible, and those whose statistics are not exact, are decoded.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -33,6 +33,7 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 # Reading a tail is mostly a wait for the file system.
 _READERS = 4
+_AT_A_TIME = 256
 _NO_STATISTICS = "Hive keeps no statistics of this type"
 _NAN = "a value is NaN"
 
@@ -118,11 +119,7 @@ class _Analysis:
             self._rows = sum(parquet_rows(self._storage, file.path) for file in data)
             undecided = data if self._columns else []
         else:
-            with ThreadPoolExecutor(_READERS) as pool:
-                tails = pool.map(self._tail, data)
-                undecided = [
-                    file for file, tail in zip(data, tails, strict=True) if self._take(file, tail)
-                ]
+            undecided = [file for file, tail in self._tails(data) if self._take(file, tail)]
         if undecided:
             self._decode(replace(self._part, files=(*undecided, *deletes)))
         known = [name for name in self._columns if name not in self._omitted]
@@ -150,6 +147,13 @@ class _Analysis:
             # choice among stripes.
             return [bool(self._deleted) or any(undecided)] * len(undecided)
         return undecided
+
+    def _tails(self, files: Sequence[DataFile]) -> Iterator[tuple[DataFile, OrcTail]]:
+        """Read the tails of files, some at a time: thousands of them would fill the memory."""
+        with ThreadPoolExecutor(_READERS) as pool:
+            for start in range(0, len(files), _AT_A_TIME):
+                batch = files[start : start + _AT_A_TIME]
+                yield from zip(batch, pool.map(self._tail, batch), strict=True)
 
     def _tail(self, file: DataFile) -> OrcTail:
         tail = read_tail(self._storage, file.path, file.size)
