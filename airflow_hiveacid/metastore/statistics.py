@@ -89,14 +89,15 @@ def exact_columns(described: Any, seen: ValidWriteIdList) -> frozenset[str]:
     """
     if described.writeId and described.writeId > 0 and not seen.is_valid(described.writeId):
         return frozenset()
-    try:
-        accurate = json.loads((described.parameters or {}).get(ACCURATE, "{}"))
-        if str(accurate.get("BASIC_STATS")).lower() != "true":
-            return frozenset()
-        columns = accurate.get("COLUMN_STATS") or {}
-        return frozenset(name for name, exact in columns.items() if str(exact).lower() == "true")
-    except (ValueError, AttributeError):
+    accurate = _accurate(described)
+    if not _is_true(accurate.get("BASIC_STATS")):
         return frozenset()
+    columns = accurate.get("COLUMN_STATS")
+    return (
+        frozenset(name for name, exact in columns.items() if _is_true(exact))
+        if isinstance(columns, dict)
+        else frozenset()
+    )
 
 
 class StatisticsWriter:
@@ -255,7 +256,21 @@ class StatisticsWriter:
 
 
 def _is_announced(raw: Any) -> bool:
-    return bool((raw.parameters or {}).get(ACCURATE) == _ANNOUNCED)
+    """Whether an announcement stands, which the metastore writes anew when it stores columns."""
+    return ACCURATE in (raw.parameters or {}) and not _is_true(_accurate(raw).get("BASIC_STATS"))
+
+
+def _accurate(raw: Any) -> dict[str, Any]:
+    """What the metastore promises of a table or a partition."""
+    try:
+        accurate = json.loads((raw.parameters or {}).get(ACCURATE, "{}"))
+    except ValueError:
+        return {}
+    return accurate if isinstance(accurate, dict) else {}
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() == "true"
 
 
 def _data(stored: StoredColumn, *, longs: bool) -> Any:
