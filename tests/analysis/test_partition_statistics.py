@@ -221,8 +221,11 @@ def test_only_stripes_with_deleted_rows_are_decoded(tmp_path) -> None:
     draw = random.Random(1)
     partition = Partition(tmp_path, draw)
     rows = [{**row, "number": n} for n, row in enumerate(rows_of(draw, 1000, nan=False))]
+    rows = [{**row, "blob": draw.randbytes(2000)} for row in rows]
     ids = [(1, BUCKET, n) for n in range(1000)]
-    file = flat_file(enveloped(flat_file(arrow(rows)), ids), stride=100, stripe_size=1)
+    file = flat_file(
+        enveloped(flat_file(arrow(rows)), ids), codec="none", stride=100, stripe_size=100_000
+    )
     stripes = len(OrcTail.read(file).stripes)
     assert stripes > 2
     partition.put("delta_0000001_0000001_0000/bucket_00000", file.getvalue())
