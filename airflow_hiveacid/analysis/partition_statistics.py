@@ -138,9 +138,12 @@ class _Analysis:
 
         So it counts on all columns, also on those that turn out to have no statistics.
         """
+        return self._undecided(tail, self._known(tail))
+
+    def _undecided(self, tail: OrcTail, columns: Sequence[Sequence[object]]) -> list[bool]:
         undecided = [
-            self._hides_rows(tail, number) or any(column is None for column in known)
-            for number, known in enumerate(self._known(tail))
+            any(column is None for column in known) or self._hides_rows(tail, number)
+            for number, known in enumerate(columns)
         ]
         if self._part.full_acid and not tail.is_acid:
             # The row ids of such files follow from the rows of all of them, and their scan makes no
@@ -162,8 +165,9 @@ class _Analysis:
     def _take(self, file: DataFile, tail: OrcTail) -> bool:
         """Take over what a tail says; return whether a part of the file has to be decoded."""
         self._check_names(file, tail)
-        undecided = self.undecided(tail)
-        for stripe, open_, known in zip(tail.stripes, undecided, self._known(tail), strict=True):
+        columns = self._known(tail)
+        undecided = self._undecided(tail, columns)
+        for stripe, open_, known in zip(tail.stripes, undecided, columns, strict=True):
             if not open_:
                 for name, statistics in zip(self._columns, known, strict=True):
                     assert statistics is not None
