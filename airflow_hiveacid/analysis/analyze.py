@@ -1,7 +1,7 @@
 """ANALYZE TABLE: count what a snapshot sees, and store it so that readers may trust it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.column_statistics import kind_of_statistics
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
@@ -36,6 +36,8 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.scan.visible_table import PartitionDirectory, see_table
+
+_NO_VALUE = "it has no value, or null alone"
 
 
 def analyze(
@@ -165,7 +167,9 @@ class _Analysis:
         for directory in visible.partitions:
             part = visible.part(directory)
             statistics = partition_statistics(part, self._table.columns, self._wanted)
-            self._found.append(_Found(directory, statistics, self._kept(directory.name)))
+            self._found.append(
+                _Found(directory, self._storable(statistics), self._kept(directory.name))
+            )
 
     def store(self) -> set[str | None]:
         """Store what was found, and return the partitions for which it is promised to be exact."""
@@ -225,6 +229,27 @@ class _Analysis:
                 accurate=found.directory.name in accurate,
             )
             for found in self._found
+        )
+
+    def _storable(self, statistics: PartitionStatistics) -> PartitionStatistics:
+        """Leave out the columns without any value.
+
+        The metastore keeps the bounds that it has where it is given none, so that Hive would answer
+        min and max from those of rows that no longer exist.
+        """
+        kinds = {
+            column.name: kind_of_statistics(parse_type(column.type))
+            for column in self._table.columns
+        }
+        empty = [
+            name
+            for name, each in statistics.columns.items()
+            if not each.values and (kind := kinds[name]) is not None and kind.has_range
+        ]
+        return replace(
+            statistics,
+            columns={n: each for n, each in statistics.columns.items() if n not in empty},
+            omitted={**statistics.omitted, **dict.fromkeys(empty, _NO_VALUE)},
         )
 
     def _kept(self, name: str | None) -> frozenset[str]:
