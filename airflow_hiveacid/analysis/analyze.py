@@ -164,11 +164,20 @@ class _Analysis:
         self._partitions = {
             each.name: each for each in self._client.get_partitions(self._table.ref, names)
         }
+        # Not before the snapshot: who commits in between takes back what is exact by then.
+        described = self._client.get_table(self._table.ref).raw
+        exact = {None: exact_columns(described, self._seen)} | {
+            name: exact_columns(each.raw, self._seen) for name, each in self._partitions.items()
+        }
         for directory in visible.partitions:
             part = visible.part(directory)
             statistics = partition_statistics(part, self._table.columns, self._wanted)
             self._found.append(
-                _Found(directory, self._storable(statistics), self._kept(directory.name))
+                _Found(
+                    directory,
+                    self._storable(statistics),
+                    exact.get(directory.name, frozenset()) - {*self._wanted},
+                )
             )
 
     def store(self) -> set[str | None]:
@@ -251,10 +260,6 @@ class _Analysis:
             columns={n: each for n, each in statistics.columns.items() if n not in empty},
             omitted={**statistics.omitted, **dict.fromkeys(empty, _NO_VALUE)},
         )
-
-    def _kept(self, name: str | None) -> frozenset[str]:
-        raw = self._table.raw if name is None else self._partitions[name].raw
-        return exact_columns(raw, self._seen) - {*self._wanted}
 
     def _who_writes(self) -> str | None:
         """Why others may be writing who have not seen the announcement, or None."""
