@@ -134,7 +134,8 @@ def test_nothing_stale_is_used_after_changes_by_any_engine(create_table):
             table.trino.sql(statement)
         except EngineError as error:
             # Trino 476 takes promised statistics back, and fails.
-            assert "table parameters" in str(error)
+            if "table parameters" not in str(error):
+                raise
             return
         table.rows[id_] = (id_, "t", 1.5, None, "x")
 
