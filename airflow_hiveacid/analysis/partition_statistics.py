@@ -94,7 +94,6 @@ class _Analysis:
     ) -> None:
         self._part = part
         self._storage = ReadOnlyStorage.of(part.location)
-        self._names = [column.name for column in columns]
         self._columns: dict[str, tuple[HiveColumn, HiveType, StatisticsKind]] = {}
         self._omitted: dict[str, str] = {}
         for column in columns:
@@ -119,7 +118,7 @@ class _Analysis:
             self._rows = sum(parquet_rows(self._storage, file.path) for file in data)
             undecided = data if self._columns else []
         else:
-            undecided = [file for file, tail in self._tails(data) if self._take(file, tail)]
+            undecided = [file for file, tail in self._tails(data) if self._take(tail)]
         if undecided:
             self._decode(replace(self._part, files=(*undecided, *deletes)))
         known = [name for name in self._columns if name not in self._omitted]
@@ -160,11 +159,10 @@ class _Analysis:
 
     def _tail(self, file: DataFile) -> OrcTail:
         tail = read_tail(self._storage, file.path, file.size)
-        return replace(tail, types=with_column_names(tail.types, self._names))
+        return replace(tail, types=with_column_names(tail.types, self._part.columns))
 
-    def _take(self, file: DataFile, tail: OrcTail) -> bool:
+    def _take(self, tail: OrcTail) -> bool:
         """Take over what a tail says; return whether a part of the file has to be decoded."""
-        self._check_names(file, tail)
         columns = self._known(tail)
         undecided = self._undecided(tail, columns)
         for stripe, open_, known in zip(tail.stripes, undecided, columns, strict=True):
@@ -201,14 +199,6 @@ class _Analysis:
         if written is None or not has_statistics(tail):
             return True
         return self._part.write_ids.range_valid(*written) is not Range.ALL
-
-    def _check_names(self, file: DataFile, tail: OrcTail) -> None:
-        """Give up the columns if a file has other ones than the table, or in another order."""
-        own = [name for name, _ in row_columns(tail)]
-        table = [name.lower() for name in self._names]
-        if any(one != other for one, other in zip(own, table, strict=False)):
-            for name in self._columns:
-                self._omitted[name] = f"{file.path} has other column names than the table"
 
     def _decode(self, part: TablePart) -> None:
         """Add the visible rows of the stripes that are left.
