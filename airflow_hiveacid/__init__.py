@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         HiveAcidTaskRefused,
         HiveAcidTaskTrouble,
     )
+    from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
     from airflow_hiveacid.jobs.compaction_need import group_needs
     from airflow_hiveacid.jobs.export_job import ExportChangesJob
     from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         RestoreJob,
         UpdateJob,
     )
+    from airflow_hiveacid.operators.analyze import HiveAcidAnalyzeOperator
     from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
     from airflow_hiveacid.operators.clean import HiveAcidCleanOperator
     from airflow_hiveacid.operators.compact import HiveAcidCompactOperator
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AcidTable",
+    "AnalyzeJob",
     "BatchSource",
     "Budget",
     "ChangesSource",
@@ -85,6 +88,7 @@ __all__ = [
     "CompactionPolicy",
     "DeleteJob",
     "ExportChangesJob",
+    "HiveAcidAnalyzeOperator",
     "HiveAcidChangesOperator",
     "HiveAcidCleanOperator",
     "HiveAcidCompactOperator",
@@ -165,6 +169,7 @@ _MODULES = {
         "HiveAcidTaskTrouble",
     ),
     "hooks.metastore": ("HiveAcidMetastoreHook",),
+    "jobs.analyze_job": ("AnalyzeJob",),
     "jobs.compaction_need": ("group_needs",),
     "jobs.export_job": ("ExportChangesJob",),
     "jobs.maintenance_jobs": ("CleanJob", "CompactJob"),
@@ -186,6 +191,7 @@ _MODULES = {
         "RestoreJob",
         "UpdateJob",
     ),
+    "operators.analyze": ("HiveAcidAnalyzeOperator",),
     "operators.changes": ("HiveAcidChangesOperator",),
     "operators.clean": ("HiveAcidCleanOperator",),
     "operators.compact": ("HiveAcidCompactOperator",),

@@ -19,6 +19,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": _NAME,
                 "python-modules": [
+                    "airflow_hiveacid.operators.analyze",
                     "airflow_hiveacid.operators.changes",
                     "airflow_hiveacid.operators.clean",
                     "airflow_hiveacid.operators.compact",

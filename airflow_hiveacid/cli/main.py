@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import airflow_hiveacid
 from airflow_hiveacid.cli import (
+    analyze,
     cat,
     clean,
     compact,
@@ -41,6 +42,7 @@ COMMANDS: Sequence[Command] = tuple(
         plan,
         compact,
         clean,
+        analyze,
         consumers,
         locks,
         txns,

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from airflow_hiveacid.acid.quantities import duration_in_words
+from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport
 
 
 def print_report(
-    report: CleanReport | CompactReport | RunReport | ScriptReport,
+    report: AnalyzeReport | CleanReport | CompactReport | RunReport | ScriptReport,
     lines: Iterable[str],
     *,
     as_json: bool,

@@ -19,7 +19,12 @@ from airflow_hiveacid.jobs.catalog_jobs import (
     RenameTableJob,
     TablePropertiesJob,
 )
-from airflow_hiveacid.metastore.alteration import alter_table, change_columns, mark_changed
+from airflow_hiveacid.metastore.alteration import (
+    alter_table,
+    change_columns,
+    forget_row_count,
+    mark_changed,
+)
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_table
@@ -47,6 +52,9 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
         raw = require_same_table(client, table).raw
         raw.tableName = new.name
+        # Version 4 drops some of the statistics of a table that gets another name, and refuses that
+        # where it has promised them.
+        forget_row_count(raw)
         raw.parameters.pop(RENAMED_PROPERTY, None)
         if job.run_token:
             raw.parameters[RENAMED_PROPERTY] = job.run_token

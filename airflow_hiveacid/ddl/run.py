@@ -1,11 +1,13 @@
 """Running a job of DDL, or a script of nothing else, without Spark."""
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.analysis.analyze import analyze
 from airflow_hiveacid.ddl.alterations import add_columns, alter_properties, rename_table
 from airflow_hiveacid.ddl.databases import create_database, drop_database
 from airflow_hiveacid.ddl.drops import drop_table
 from airflow_hiveacid.ddl.tables import convert_to_acid, create_table, create_table_like
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
     CreateDatabaseJob,
@@ -35,6 +37,8 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
         UnsupportedTable: It cannot be done to a table of this kind.
         LockTimeout: Somebody reads or writes the table all the time.
     """
+    if isinstance(job, AnalyzeJob):
+        return analyze(client, job).as_run()
     job.validate()
     name, warnings = _run(client, job)
     return RunReport(job=name, target=job.target.lower(), warnings=warnings)

@@ -15,6 +15,7 @@ from airflow_hiveacid.acid.compaction import CompactionTypeName
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.text_table import html_table
+from airflow_hiveacid.analysis.analyze import analyze
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
@@ -28,6 +29,8 @@ from airflow_hiveacid.engine.statements.restore import RestoreStatement
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
 from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
+from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import CompactReport, PartitionDifference, RunReport
@@ -38,7 +41,7 @@ from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.progress import PhaseObserver
+from airflow_hiveacid.progress import PhaseClock, PhaseObserver
 from airflow_hiveacid.scan.table_scan import TableScan
 
 
@@ -301,6 +304,32 @@ class AcidTable(TableChanges[RunReport]):
             partitions=tuple(one.partition for one in counts if one.partition is not None),
             warnings=tuple(warnings),
         )
+
+    def analyze(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partitions: Sequence[str] | None = None,
+        rows_only: bool = False,
+    ) -> AnalyzeReport:
+        """Store statistics of the rows and columns, which Hive and Trino plan their queries with.
+
+        Files are decoded only where their footers do not suffice.
+
+        Args:
+            columns: The names of the columns; all by default.
+            partitions: The partitions, by some or all of their keys; all by default.
+            rows_only: Store the number of rows and files only.
+        """
+        job = AnalyzeJob(
+            target=self.ref.full_name,
+            columns=columns,
+            partitions=partitions,
+            rows_only=rows_only,
+            run_token=self._options.run_token,
+            lock_wait_seconds=self._options.lock_wait_seconds,
+        )
+        return analyze(self._client, job, phases=PhaseClock(self._observers))
 
     def compact(
         self,

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from airflow_hiveacid.acid import constraints, merge
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import (
+    analyze_job,
     catalog_jobs,
     create_table_as,
     ddl_jobs,
@@ -41,6 +42,7 @@ _JOBS: dict[str, type] = {
     "restore": write_jobs.RestoreJob,
     "compact": maintenance_jobs.CompactJob,
     "clean": maintenance_jobs.CleanJob,
+    "analyze": analyze_job.AnalyzeJob,
     "transaction": multi_table_job.MultiTableJob,
     "truncate": ddl_jobs.TruncateJob,
     "create_table": ddl_jobs.CreateTableJob,

@@ -32,6 +32,8 @@ def _done(report: Mapping[str, Any]) -> str:
             return f"{_count(len(reports), 'statement')}: {done}" if len(reports) > 1 else done
         case "compact":
             return _sentence(report["target"], _compacted(report["partitions"]))
+        case "analyze" if "write_id" in report:
+            return _sentence(report["target"], _analyzed(report["partitions"]))
         case "clean":
             return _sentence(report["target"], _cleaned(report))
         case "stream":
@@ -52,6 +54,8 @@ def _changed(table: Mapping[str, Any], job: str) -> Iterator[str]:
         yield f"{table['rows_inserted']} exported"
     elif counts:
         yield from counts
+    elif job == "analyze":
+        yield "analyzed"
     elif job in ("create_table", "convert"):
         yield "created" if job == "create_table" else "converted"
     else:
@@ -78,6 +82,14 @@ def _compacted(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"{number} {end}"
     if not partitions:
         yield "nothing to compact"
+
+
+def _analyzed(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield f"{sum(partition['rows'] for partition in partitions)} rows analyzed"
+    if any(partition["partition"] is not None for partition in partitions):
+        yield _count(len(partitions), "partition")
+    if inexact := sum(not partition["accurate"] for partition in partitions):
+        yield f"{inexact} not exact"
 
 
 def _cleaned(report: Mapping[str, Any]) -> Iterator[str]:

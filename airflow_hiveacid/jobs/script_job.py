@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
     CreateDatabaseJob,
@@ -42,6 +43,7 @@ ScriptedJob = (
     | RenameTableJob
     | AddColumnsJob
     | TablePropertiesJob
+    | AnalyzeJob
 )
 
 

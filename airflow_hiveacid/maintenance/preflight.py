@@ -29,6 +29,7 @@ from airflow_hiveacid.errors import (
     UnsupportedMetastore,
     UserError,
 )
+from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import RUN_PROPERTY, DropDatabaseJob, RenameTableJob
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, TruncateJob
@@ -132,9 +133,11 @@ class Preflight:
         for number, job in enumerate(script.runs(), start=1):
             known = isinstance(job, InsertJob | UpdateJob | DeleteJob | MergeJob | MultiTableJob)
             if isinstance(job, CatalogJob) and not isinstance(
-                job, DropDatabaseJob | RenameTableJob
+                job, DropDatabaseJob | RenameTableJob | AnalyzeJob
             ):
                 self._changing.update(table.lower() for table in job.tables)
+                continue
+            if isinstance(job, AnalyzeJob):
                 continue
             if not known and not isinstance(
                 job, RestoreJob | CompactJob | TruncateJob | CreateTableAsJob

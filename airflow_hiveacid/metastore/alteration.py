@@ -17,6 +17,7 @@ from airflow_hiveacid.metastore.catalog import (
     ROW_COUNT,
     UNKNOWN_ROW_COUNT,
     HiveColumn,
+    HivePartition,
     HiveTable,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -27,7 +28,7 @@ from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 DDL_TIME = "transient_lastDdlTime"
 _TIME = re.compile("[0-9]{1,12}")
 # The statistics of which Hive believes that they are right.
-_ACCURATE = "COLUMN_STATS_ACCURATE"
+ACCURATE = "COLUMN_STATS_ACCURATE"
 # Else the metastore would count files that it cannot judge.
 _KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 _TRIES = 10
@@ -103,12 +104,35 @@ def forget_statistics(
         writer: The transaction.
     """
     alter_table(client, ref, forget_row_count, writer=writer)
-    for start in range(0, len(partitions), _PARTITIONS_PER_CALL):
-        batch = partitions[start : start + _PARTITIONS_PER_CALL]
-        described = [partition.raw for partition in client.get_partitions(ref, batch)]
-        claiming = [raw for raw in described if forget_row_count(raw)]
-        if claiming:
-            _send_partitions(client, ref, claiming, writer)
+    alter_partitions(
+        client, ref, partitions, lambda partition: forget_row_count(partition.raw), writer
+    )
+
+
+def alter_partitions(
+    client: MetastoreClient,
+    ref: TableRef,
+    names: Sequence[str],
+    change: Callable[[HivePartition], bool],
+    writer: Writer,
+) -> None:
+    """Change the definitions of partitions.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        names: The partitions; one that does not exist is skipped.
+        change: Changes the Thrift struct of a partition, and returns whether there was anything to
+            change.
+        writer: The transaction.
+    """
+    for start in range(0, len(names), _PARTITIONS_PER_CALL):
+        batch = names[start : start + _PARTITIONS_PER_CALL]
+        changed = [
+            partition.raw for partition in client.get_partitions(ref, batch) if change(partition)
+        ]
+        if changed:
+            _send_partitions(client, ref, changed, writer)
 
 
 def change_columns(
@@ -172,7 +196,7 @@ def forget_row_count(described: Any) -> bool:
         Whether there was anything to change.
     """
     before = dict(described.parameters or {})
-    after = {name: value for name, value in before.items() if name != _ACCURATE}
+    after = {name: value for name, value in before.items() if name != ACCURATE}
     # Of a table with partitions it is them who have numbers.
     if not getattr(described, "partitionKeys", None):
         after[ROW_COUNT] = UNKNOWN_ROW_COUNT

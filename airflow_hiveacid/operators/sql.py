@@ -22,7 +22,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
 
     There are INSERT INTO and OVERWRITE, FROM ... INSERT ... INSERT, UPDATE, DELETE, MERGE,
     TRUNCATE, RESTORE TABLE, CONVERT TABLE, CREATE, DROP and ALTER TABLE, CREATE TABLE ... AS,
-    ALTER TABLE ... COMPACT, and CREATE and DROP DATABASE. The text is read while the DAG is parsed, unless it is a template: then
+    ALTER TABLE ... COMPACT, ANALYZE TABLE, and CREATE and DROP DATABASE. The text is read while the DAG is parsed, unless it is a template: then
     when the task runs. What changes nothing but databases and the definitions of tables runs in the
     worker where nothing else is asked for; all else is submitted to Spark.
 
@@ -135,7 +135,8 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         assert job.metastore is not None
         self._report = report
         for statement in _reports(report):
-            if "." in statement["target"]:  # Else it is a database.
+            # Else it is a database; and statistics are no news of the data.
+            if "." in statement["target"] and statement["job"] != "analyze":
                 emit_assets(context, statement, job.metastore)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from operator import ge, gt, le, lt
-from typing import Any
+from typing import Any, Protocol
 
 from airflow_hiveacid.acid.schema import HiveType, Primitive, parse_type
 from airflow_hiveacid.metastore.catalog import HiveColumn
@@ -14,6 +14,13 @@ from airflow_hiveacid.orc.tail import OrcTail
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _EPOCH = date(1970, 1, 1).toordinal()
+
+
+class StripeChoice(Protocol):
+    """A choice among the stripes of a file."""
+
+    def stripes(self, tail: OrcTail) -> list[bool]:
+        """For each stripe whether it is read."""
 
 
 @dataclass(frozen=True)

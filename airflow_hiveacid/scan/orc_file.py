@@ -27,7 +27,7 @@ from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.stripe_footer import UTC
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.orc.timestamps import split_timestamps, timestamp_clock
-from airflow_hiveacid.scan.conditions import Condition
+from airflow_hiveacid.scan.conditions import StripeChoice
 from airflow_hiveacid.scan.times import of_orc
 from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
@@ -65,7 +65,7 @@ class OrcFile:
     storage: ReadOnlyStorage
     file: DataFile
     columns: MappedColumns = AS_STORED
-    conditions: Sequence[Condition] = ()
+    conditions: Sequence[StripeChoice] = ()
 
     def keyed(self, columns: Collection[str] | None = None) -> Iterator[KeyedRows]:
         """The rows of a file with row ids.

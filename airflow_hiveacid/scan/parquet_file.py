@@ -58,6 +58,20 @@ class ParquetFile:
             raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
 
 
+def parquet_rows(storage: ReadOnlyStorage, name: str) -> int:
+    """The number of rows that the footer of a file says it has.
+
+    Raises:
+        CorruptFile: It cannot be read.
+    """
+    path = f"{storage.location.rstrip('/')}/{name}"
+    try:
+        with os_errors_as_ours(path), storage.open_input(name) as source:
+            return int(parquet.ParquetFile(source).metadata.num_rows)
+    except pa.ArrowException as error:
+        raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+
+
 def _batches(
     file: parquet.ParquetFile, columns: MappedColumns, wanted: set[str], path: str
 ) -> Iterator[pa.RecordBatch]:

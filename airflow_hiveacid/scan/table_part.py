@@ -15,7 +15,7 @@ from airflow_hiveacid.listing import DataFile, data_files
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.conditions import Condition
+from airflow_hiveacid.scan.conditions import StripeChoice
 from airflow_hiveacid.scan.orc_file import OrcFile
 from airflow_hiveacid.scan.parquet_file import ParquetFile
 from airflow_hiveacid.scan.visible_rows import RowBatch, VisibleRows
@@ -101,7 +101,7 @@ class TablePart:
         return [replace(self, files=(*group, *deletes)) for group in groups]
 
     def rows(
-        self, wanted: TableColumns, conditions: Sequence[Condition] = ()
+        self, wanted: TableColumns, conditions: Sequence[StripeChoice] = ()
     ) -> Iterator[tuple[RowBatch | None, pa.RecordBatch]]:
         """Read the rows.
 

@@ -19,7 +19,7 @@ from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import WriteIdList
 from airflow_hiveacid.listing import DataFile, data_files, read_tail
-from airflow_hiveacid.scan.conditions import Condition
+from airflow_hiveacid.scan.conditions import StripeChoice
 from airflow_hiveacid.scan.orc_file import OrcFile
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
@@ -113,7 +113,7 @@ class VisibleRows:
     columns: Collection[str] | None = None
     stored: MappedColumns = AS_STORED
     bucketed: bool = False
-    conditions: Sequence[Condition] = ()
+    conditions: Sequence[StripeChoice] = ()
 
     def of(self, files: Iterable[DataFile]) -> Iterator[RowBatch]:
         """The rows of some files.

@@ -1,6 +1,8 @@
-"""ALTER, CONVERT and RESTORE TABLE as jobs, read word by word: sqlglot has no tree for them."""
+"""ALTER, ANALYZE, CONVERT and RESTORE TABLE as jobs, read word by word: sqlglot has no tree for them."""
 
 from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.write_jobs import RestoreJob
@@ -21,6 +23,30 @@ def alter_job(statement: SqlStatement) -> CompactJob | Definition:
     if partition is not None:
         statement.refuse(words.next, f"ALTER TABLE ... {words.text()} is not supported.")
     return alter_definition(statement, words, target)
+
+
+def analyze_job(statement: SqlStatement) -> AnalyzeJob:
+    """ANALYZE TABLE ... [PARTITION (...)] COMPUTE STATISTICS [FOR COLUMNS [...]]."""
+    words = Words(statement)
+    words.expect("ANALYZE")
+    words.expect("TABLE")
+    target = words.table()
+    partitions = None
+    if words.take("PARTITION"):
+        at = words.next
+        known = words.some_keys()
+        if not known:
+            statement.refuse(at, "A partition needs a value of one key.", "Leave PARTITION out.")
+        partitions = (partition_name([key for key, _ in known], [value for _, value in known]),)
+    words.expect("COMPUTE")
+    words.expect("STATISTICS")
+    if not words.take("FOR"):
+        words.end()
+        return AnalyzeJob(target=target, partitions=partitions, rows_only=True)
+    words.expect("COLUMNS")
+    columns = None if words.done else words.names()
+    words.end()
+    return AnalyzeJob(target=target, partitions=partitions, columns=columns)
 
 
 def convert_job(statement: SqlStatement) -> ConvertJob:

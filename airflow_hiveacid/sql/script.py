@@ -12,7 +12,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
 from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
-from airflow_hiveacid.sql.commands import alter_job, convert_job, restore_job
+from airflow_hiveacid.sql.commands import alter_job, analyze_job, convert_job, restore_job
 from airflow_hiveacid.sql.constraints import without_constraints
 from airflow_hiveacid.sql.definitions import DATABASE, create_database_job, drop_job
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
@@ -29,7 +29,7 @@ from airflow_hiveacid.sql.tables import create_job, truncate_job
 
 _SUPPORTED = (
     "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, RESTORE TABLE, CONVERT TABLE, "
-    "CREATE, DROP and ALTER TABLE, CREATE and DROP DATABASE, and for `hiveacid sql` SHOW, DESCRIBE, "
+    "ANALYZE TABLE, CREATE, DROP and ALTER TABLE, CREATE and DROP DATABASE, and for `hiveacid sql` SHOW, DESCRIBE, "
     "EXPLAIN and SELECT"
 )
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
@@ -132,6 +132,8 @@ def _step(statement: SqlStatement) -> ScriptedJob | Question:
     word = first.text.upper()
     if word == "ALTER":
         return alter_job(statement)
+    if word == "ANALYZE":
+        return analyze_job(statement)
     if word == "CONVERT":
         return convert_job(statement)
     if word == "RESTORE":

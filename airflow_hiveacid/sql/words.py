@@ -91,16 +91,24 @@ class Words:
 
     def keys(self) -> tuple[tuple[str, str | None], ...]:
         """The keys of a PARTITION clause with their values."""
+        return tuple(self._keys(all_have_values=True))
+
+    def some_keys(self) -> tuple[tuple[str, str | None], ...]:
+        """The keys of a PARTITION clause that have values; the others stand for all of theirs."""
+        return tuple(self._keys(all_have_values=False))
+
+    def _keys(self, *, all_have_values: bool) -> list[tuple[str, str | None]]:
         keys = []
         self.expect("(")
         while True:
             key = self.name().lower()
-            self.expect("=")
-            keys.append((key, self._value()))
+            if all_have_values or self.text() == "=":
+                self.expect("=")
+                keys.append((key, self._value()))
             if not self.take(","):
                 break
         self.expect(")")
-        return tuple(keys)
+        return keys
 
     def properties(self) -> dict[str, str]:
         """Texts with their values, in brackets."""
@@ -125,6 +133,13 @@ class Words:
             texts.append(self.string())
         self.expect(")")
         return tuple(texts)
+
+    def names(self) -> tuple[str, ...]:
+        """Names that commas separate."""
+        names = [self.name()]
+        while self.take(","):
+            names.append(self.name())
+        return tuple(names)
 
     def brackets(self) -> Sequence[Token]:
         """All words up to the bracket that closes the next one."""

@@ -71,6 +71,8 @@ _HIVE_SETTINGS = {
     # Worker and cleaner run when they are told to, and only then.
     "metastore.compactor.cleaner.on": "false",
     "metastore.housekeeping.threads.on": "true",
+    # Derby refuses some calls for good, which would be repeated for 20 seconds.
+    "metastore.hmshandler.retry.attempts": "2",
     # Hive asks the metastore to evaluate its conditions on partitions: this class can.
     "metastore.expression.proxy": (
         "org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore"

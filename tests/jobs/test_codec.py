@@ -8,6 +8,7 @@ from airflow_hiveacid.acid import merge
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import ddl_jobs
+from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
@@ -75,6 +76,13 @@ JOBS = (
     )
     | st.builds(RestoreJob, **COMMON, as_of=TEXT)
     | st.builds(CleanJob, **COMMON, keep_notes_days=st.integers(), retention=MAYBE)
+    | st.builds(
+        AnalyzeJob,
+        **COMMON,
+        partitions=st.none() | st.tuples(TEXT),
+        columns=st.none() | st.tuples(TEXT),
+        rows_only=st.booleans(),
+    )
     | st.builds(
         ExportChangesJob,
         **COMMON,

@@ -11,6 +11,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
     CreateDatabaseJob,
@@ -213,6 +214,11 @@ CASES = {
             order_by=("ts DESC", "`a b` NULLS FIRST"),
             partitions=("day=a",),
         )
+    ),
+    "ANALYZE TABLE t COMPUTE STATISTICS": AnalyzeJob(target="db.t", rows_only=True),
+    "analyze table other.t compute statistics for columns": AnalyzeJob(target="other.t"),
+    "ANALYZE TABLE t PARTITION (day='a b', hour) COMPUTE STATISTICS FOR COLUMNS A, `b`": AnalyzeJob(
+        target="db.t", partitions=("day=a b",), columns=("A", "b")
     ),
     "CONVERT TABLE other.t": ConvertJob(target="other.t"),
     "CONVERT TABLE t TO ACID": ConvertJob(target="db.t"),

@@ -21,6 +21,7 @@ _PRIMITIVES: dict[str, tuple[int, str | None]] = {
     "i16": (TType.I16, None),
     "i32": (TType.I32, None),
     "i64": (TType.I64, None),
+    "double": (TType.DOUBLE, None),
     "string": (TType.STRING, "UTF8"),
     "binary": (TType.STRING, "BINARY"),
 }

@@ -75,6 +75,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "mark_failed",
             "mark_refused",
             "renew_delegation_token",
+            "set_aggr_stats_for",  # Never with needMerge.
             "set_ugi",
             "unlock",
             "update_compactor_state",  # Its part in the table is recorded twice.

@@ -1,0 +1,106 @@
+"""Statistics of a column: which kind a type has, and how those of several parts are united."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from airflow_hiveacid.acid.schema import Char, Decimal, HiveType, Primitive, Varchar
+
+
+class StatisticsKind(StrEnum):
+    """The kinds of column statistics that the metastore stores."""
+
+    BOOLEAN = "boolean"
+    LONG = "long"
+    DOUBLE = "double"
+    STRING = "string"
+    BINARY = "binary"
+    DECIMAL = "decimal"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+
+    @property
+    def has_range(self) -> bool:
+        """Whether the metastore stores a smallest and a largest value."""
+        return self not in (StatisticsKind.BOOLEAN, StatisticsKind.STRING, StatisticsKind.BINARY)
+
+
+_PRIMITIVES = {
+    "boolean": StatisticsKind.BOOLEAN,
+    "tinyint": StatisticsKind.LONG,
+    "smallint": StatisticsKind.LONG,
+    "int": StatisticsKind.LONG,
+    "bigint": StatisticsKind.LONG,
+    "float": StatisticsKind.DOUBLE,
+    "double": StatisticsKind.DOUBLE,
+    "string": StatisticsKind.STRING,
+    "binary": StatisticsKind.BINARY,
+    "date": StatisticsKind.DATE,
+    "timestamp": StatisticsKind.TIMESTAMP,
+}
+
+
+def kind_of_statistics(hive_type: HiveType) -> StatisticsKind | None:
+    """The kind of statistics that Hive keeps of a type; None if it keeps none."""
+    match hive_type:
+        case Primitive(name):
+            return _PRIMITIVES.get(name)
+        case Decimal():
+            return StatisticsKind.DECIMAL
+        case Char() | Varchar():
+            return StatisticsKind.STRING
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """Exact statistics of one column over some rows.
+
+    Integers are themselves, dates count days from 1970, timestamps whole seconds (rounded down), and
+    decimals units of their last digit. Without any value there is no range.
+
+    Attributes:
+        values: The number of values that are not null.
+        nulls: The number of nulls.
+        low: The smallest value.
+        high: The largest value.
+        length: The bytes of all texts or binaries.
+        longest: The bytes of the longest one, as far as that is known: only planners use it.
+        trues: The number of values that are true.
+    """
+
+    values: int = 0
+    nulls: int = 0
+    low: Any = None
+    high: Any = None
+    length: int = 0
+    longest: int = 0
+    trues: int = 0
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.values + self.nulls
+
+    @property
+    def average_length(self) -> float:
+        """The average length as Hive has it: a null counts as an empty text."""
+        return self.length / self.rows if self.rows else 0.0
+
+
+def united(parts: Iterable[ColumnStatistics]) -> ColumnStatistics:
+    """The statistics of all rows of several parts."""
+    values = nulls = length = longest = trues = 0
+    low: Any = None
+    high: Any = None
+    for part in parts:
+        values += part.values
+        nulls += part.nulls
+        length += part.length
+        trues += part.trues
+        longest = max(longest, part.longest)
+        if part.low is not None:
+            low = part.low if low is None else min(low, part.low)
+            high = part.high if high is None else max(high, part.high)
+    return ColumnStatistics(values, nulls, low, high, length, longest, trues)

@@ -1,0 +1,317 @@
+"""ANALYZE TABLE: count what a snapshot sees, and store it so that readers may trust it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_hiveacid.acid.column_statistics import kind_of_statistics
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.schema import TableKind, parse_type
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.analysis.partition_statistics import (
+    PartitionStatistics,
+    partition_statistics,
+)
+from airflow_hiveacid.analysis.shown_values import shown
+from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnknownColumn, UserError
+from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
+from airflow_hiveacid.jobs.analyze_report import (
+    AnalyzedColumn,
+    AnalyzedPartition,
+    AnalyzeReport,
+)
+from airflow_hiveacid.metastore.alteration import Writer
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.same_table import require_same_definition
+from airflow_hiveacid.metastore.statistics import (
+    StatisticsWriter,
+    StoredColumn,
+    StoredStatistics,
+    exact_columns,
+)
+from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import Phase, PhaseClock
+from airflow_hiveacid.scan.visible_table import PartitionDirectory, see_table
+
+_NO_VALUE = "it has no value, or null alone"
+
+
+def analyze(
+    client: MetastoreClient, job: AnalyzeJob, *, phases: PhaseClock | None = None
+) -> AnalyzeReport:
+    """Store statistics of a table that are exact for all who see the transaction.
+
+    Args:
+        client: The metastore.
+        job: What to analyze.
+        phases: Is told about the phases.
+
+    Raises:
+        NotTransactional: The table is not transactional.
+        UnknownColumn: The table has no such column.
+        UserError: A named partition does not exist.
+        UnsupportedTable: Its files hold lines of text.
+        TableReplaced: The table was changed meanwhile.
+    """
+    job.validate()
+    phases = phases or PhaseClock()
+    table = existing_table(client, TableRef.parse(job.target))
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(
+            f"{table.ref} is not transactional.", remedy="Let its engine analyze it."
+        )
+    wanted = _wanted(table, job)
+    if job.tokens:
+        abort_open_transactions(client, *job.tokens)
+    with Transaction(
+        client,
+        reads=[table.ref],
+        keeps_files=True,  # Version 4 gives those that only read no write id.
+        run_token=job.token,
+        lock_wait_seconds=job.lock_wait_seconds,
+        max_restarts=job.max_restarts,
+        phases=phases,
+    ) as txn:
+        write_id = client.allocate_write_id(txn.txn_id, table.ref)
+        # Once more, so that it sees the write id, too.
+        txn.snapshot = Snapshot.take(client, [table.ref], txn.txn_id)
+        analysis = _Analysis(client, table, txn, write_id, wanted)
+        with phases(Phase.READ, "the files"):
+            analysis.read(job)
+        with phases(Phase.REGISTER, "the statistics"):
+            accurate = analysis.store()
+        txn.commit()
+    if accurate and client.version is MetastoreVersion.HMS3:
+        accurate = analysis.confirm(accurate)
+    return AnalyzeReport(
+        target=table.ref.full_name,
+        txn_id=txn.txn_id,
+        write_id=write_id,
+        partitions=analysis.reports(accurate),
+        seconds=phases.seconds,
+        warnings=(*analysis.warnings, *txn.warnings),
+    )
+
+
+def _wanted(table: HiveTable, job: AnalyzeJob) -> list[str]:
+    """The columns that are analyzed, as the table names them."""
+    if job.rows_only:
+        return []
+    known = {column.name.lower(): column.name for column in table.columns}
+    if job.columns is None:
+        return list(known.values())
+    names = [name.strip("`").lower() for name in job.columns]
+    if unknown := sorted({*names} - {*known}):
+        raise UnknownColumn(
+            f"{table.ref} has no column {', '.join(unknown)} to analyze.",
+            remedy=f"Its columns are {', '.join(known.values())}; partition keys need no statistics.",
+        )
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The statistics of a directory, and the columns whose stored statistics stay exact."""
+
+    directory: PartitionDirectory
+    statistics: PartitionStatistics
+    kept: frozenset[str]
+
+
+class _Analysis:
+    """The analysis of one table in one transaction.
+
+    Attributes:
+        warnings: Why the statistics are not promised to be exact.
+    """
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        table: HiveTable,
+        txn: Transaction,
+        write_id: int,
+        wanted: Sequence[str],
+    ) -> None:
+        self.warnings: list[str] = []
+        self._client = client
+        self._table = table
+        self._txn = txn
+        self._write_id = write_id
+        self._wanted = wanted
+        self._found: list[_Found] = []
+        self._partitions: dict[str, HivePartition] = {}
+        self._writer = StatisticsWriter(client, table, Writer(write_id, self._seen))
+
+    @property
+    def _seen(self) -> ValidWriteIdList:
+        return self._txn.snapshot.write_ids[self._table.ref.full_name]
+
+    def read(self, job: AnalyzeJob) -> None:
+        """Compute the statistics of all partitions that the job names."""
+
+        def choose(table: HiveTable, names: Sequence[str]) -> Sequence[str]:
+            return _chosen(table, names, job.partitions)
+
+        if job.partitions is not None and not self._table.partition_keys:
+            raise InvalidJob(f"{self._table.ref} has no partitions.")
+        visible = see_table(self._client, self._txn, self._table, partitions=choose)
+        names = [each.name for each in visible.partitions if each.name is not None]
+        self._partitions = {
+            each.name: each for each in self._client.get_partitions(self._table.ref, names)
+        }
+        # Not before the snapshot: who commits in between takes back what is exact by then.
+        described = self._client.get_table(self._table.ref).raw
+        exact = {None: exact_columns(described, self._seen)} | {
+            name: exact_columns(each.raw, self._seen) for name, each in self._partitions.items()
+        }
+        for directory in visible.partitions:
+            part = visible.part(directory)
+            statistics = partition_statistics(part, self._table.columns, self._wanted)
+            self._found.append(
+                _Found(
+                    directory,
+                    self._storable(statistics),
+                    exact.get(directory.name, frozenset()) - {*self._wanted},
+                )
+            )
+
+    def store(self) -> set[str | None]:
+        """Store what was found, and return the partitions for which it is promised to be exact."""
+        if not self._found:
+            return set()
+        require_same_definition(
+            self._client,
+            self._table,
+            list(self._partitions.values()),
+            (self._txn.txn_id, self._write_id),
+        )
+        names = list(self._partitions)
+        self._writer.announce(names)
+        stored = [self._stored(found) for found in self._found]
+        busy = self._who_writes()
+        if busy is not None:
+            self.warnings.append(
+                f"The statistics are not exact: {busy}. Planners use what is stored of columns."
+            )
+            self._writer.store_columns(stored)
+            self._writer.forget(names)
+            return set()
+        self._writer.store_columns(stored)
+        promised = self._writer.promise(stored)
+        if len(promised) < len(stored):
+            self.warnings.append(
+                f"{len(stored) - len(promised)} of {len(stored)} statistics are not exact: another"
+                " transaction was writing."
+            )
+        return promised
+
+    def confirm(self, promised: set[str | None]) -> set[str | None]:
+        """Take promises back on a metastore that does not look whether others write.
+
+        Returns:
+            What is still promised.
+        """
+        now = Snapshot.take(self._client, [self._table.ref])
+        if now.write_ids[self._table.ref.full_name].high_watermark == self._write_id:
+            return promised
+        self.warnings.append("The statistics are not exact: another transaction was writing.")
+        self._writer.forget(list(self._partitions))
+        return set()
+
+    def reports(self, accurate: set[str | None]) -> tuple[AnalyzedPartition, ...]:
+        """What was found, partition by partition."""
+        return tuple(
+            AnalyzedPartition(
+                partition=found.directory.name,
+                rows=found.statistics.rows,
+                files=found.statistics.files,
+                bytes=found.statistics.bytes,
+                columns=tuple(self._column_reports(found.statistics)),
+                omitted=found.statistics.omitted,
+                stripes=found.statistics.stripes,
+                stripes_decoded=found.statistics.decoded,
+                accurate=found.directory.name in accurate,
+            )
+            for found in self._found
+        )
+
+    def _storable(self, statistics: PartitionStatistics) -> PartitionStatistics:
+        """Leave out the columns without any value.
+
+        The metastore keeps the bounds that it has where it is given none, so that Hive would answer
+        min and max from those of rows that no longer exist.
+        """
+        kinds = {
+            column.name: kind_of_statistics(parse_type(column.type))
+            for column in self._table.columns
+        }
+        empty = [
+            name
+            for name, each in statistics.columns.items()
+            if not each.values and (kind := kinds[name]) is not None and kind.has_range
+        ]
+        return replace(
+            statistics,
+            columns={n: each for n, each in statistics.columns.items() if n not in empty},
+            omitted={**statistics.omitted, **dict.fromkeys(empty, _NO_VALUE)},
+        )
+
+    def _who_writes(self) -> str | None:
+        """Why others may be writing who have not seen the announcement, or None."""
+        name = self._table.ref.full_name
+        now = Snapshot.take(self._client, [self._table.ref]).write_ids[name]
+        others = [each for each in (*self._seen.open, *now.open) if each != self._write_id]
+        if others:
+            return f"write id {min(others)} of {name} was open"
+        if now.high_watermark > self._write_id:
+            return f"write id {now.high_watermark} of {name} is newer"
+        return None
+
+    def _stored(self, found: _Found) -> StoredStatistics:
+        columns = []
+        for column in self._table.columns:
+            kind = kind_of_statistics(parse_type(column.type))
+            statistics = found.statistics.columns.get(column.name)
+            if kind is not None and statistics is not None:
+                columns.append(StoredColumn(column, kind, statistics))
+        counted = found.statistics
+        return StoredStatistics(
+            found.directory.name, counted.rows, counted.files, counted.bytes, columns, found.kept
+        )
+
+    def _column_reports(self, statistics: PartitionStatistics) -> list[AnalyzedColumn]:
+        types = {column.name: parse_type(column.type) for column in self._table.columns}
+        return [
+            AnalyzedColumn(
+                name=name,
+                nulls=each.nulls,
+                low=shown(each.low, types[name]),
+                high=shown(each.high, types[name]),
+            )
+            for name, each in statistics.columns.items()
+        ]
+
+
+def _chosen(table: HiveTable, names: Sequence[str], asked: Sequence[str] | None) -> Sequence[str]:
+    """The partitions that have all keys of one of the names that were asked for."""
+    if asked is None:
+        return names
+    keys: Mapping[str, set[tuple[str, str | None]]] = {
+        name: {(key.lower(), value) for key, value in parse_partition_name(name)} for name in names
+    }
+    chosen: set[str] = set()
+    for text in asked:
+        wanted = {(key.lower(), value) for key, value in parse_partition_name(text)}
+        found = {name for name, own in keys.items() if wanted <= own}
+        if not found:
+            raise UserError(
+                f"{table.ref} has no partition {text}.",
+                remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
+            )
+        chosen |= found
+    return [name for name in names if name in chosen]

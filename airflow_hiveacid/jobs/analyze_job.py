@@ -1,0 +1,48 @@
+"""ANALYZE TABLE as a job."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.field_checks import (
+    require_list,
+    require_partition_names,
+    require_text,
+)
+from airflow_hiveacid.jobs.job import freeze
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzeJob(CatalogJob):
+    """Store statistics of a table in the metastore, for the planners of Hive and Trino.
+
+    It needs no Spark, and does not change the data.
+
+    Attributes:
+        partitions: The partitions, by some or all of their keys: "d=1" also stands for "d=1/e=2".
+            None is all of them.
+        columns: The columns of which statistics are stored; None is all.
+        rows_only: Store the number of rows and files only.
+    """
+
+    partitions: Sequence[str] | None = None
+    columns: Sequence[str] | None = None
+    rows_only: bool = False
+
+    def __post_init__(self) -> None:
+        freeze(self, "partitions")
+        freeze(self, "columns")
+
+    def _validate_own(self) -> None:
+        if self.partitions is not None:
+            require_partition_names(self.partitions)
+        if self.columns is None:
+            return
+        require_list(self.columns, "columns", 'columns=["id"]')
+        if not self.columns:
+            raise InvalidJob("columns is empty; leave it out for all, or set rows_only.")
+        for index, column in enumerate(self.columns):
+            require_text(column, f"columns[{index}]")
+        if self.rows_only:
+            raise InvalidJob("rows_only and columns exclude each other.")

@@ -1,0 +1,101 @@
+"""What an analysis of a table found, and what it stored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_hiveacid.jobs.report import ErrorReport, Report, RunReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzedColumn:
+    """The statistics of a column that were stored.
+
+    Attributes:
+        name: The column.
+        nulls: The number of nulls.
+        low: The smallest value; None if the metastore keeps none of the type, or all are null.
+        high: The largest value.
+    """
+
+    name: str
+    nulls: int
+    low: str | None = None
+    high: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzedPartition:
+    """The statistics of a partition, or of a table without partitions.
+
+    Attributes:
+        partition: The name of the partition; None when the table has none.
+        rows: The number of visible rows.
+        files: The files that a reader opens.
+        bytes: Their size.
+        columns: The statistics of columns.
+        omitted: Why other columns have no statistics.
+        stripes: The stripes of its ORC files.
+        stripes_decoded: Those that were decoded, because the tails of their files did not suffice.
+        accurate: Whether the metastore promises to readers that these statistics are exact.
+    """
+
+    partition: str | None
+    rows: int
+    files: int
+    bytes: int
+    columns: tuple[AnalyzedColumn, ...] = ()
+    omitted: Mapping[str, str] = field(default_factory=dict)
+    stripes: int = 0
+    stripes_decoded: int = 0
+    accurate: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzeReport(Report):
+    """What one run of an AnalyzeJob did.
+
+    Attributes:
+        job: "analyze".
+        target: The table, "database.table".
+        txn_id: The transaction.
+        write_id: The write id that the statistics are stored under.
+        partitions: What was found and stored.
+        seconds: Time spent in each phase.
+        warnings: Why statistics are not exact, or were not stored.
+        error: Why the run failed; None when it succeeded.
+    """
+
+    job: str = "analyze"
+    target: str
+    txn_id: int | None = None
+    write_id: int | None = None
+    partitions: tuple[AnalyzedPartition, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    error: ErrorReport | None = None
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of all partitions."""
+        return sum(partition.rows for partition in self.partitions)
+
+    def as_run(self) -> RunReport:
+        """The same in short, as the report of a statement of a script."""
+        return RunReport(
+            job=self.job,
+            target=self.target,
+            txn_id=self.txn_id,
+            write_ids={} if self.write_id is None else {self.target: self.write_id},
+            partitions=tuple(
+                each.partition for each in self.partitions if each.partition is not None
+            ),
+            seconds=self.seconds,
+            warnings=(*self.warnings, *self._omissions()),
+        )
+
+    def _omissions(self) -> list[str]:
+        reasons: dict[str, str] = {}
+        for partition in self.partitions:
+            for column, why in partition.omitted.items():
+                reasons.setdefault(column, why)
+        return [f"No statistics of the column {name}: {why}." for name, why in reasons.items()]

@@ -1,0 +1,324 @@
+"""Storing statistics of tables and partitions so that readers may trust them, or not.
+
+Version 4 promises statistics to readers who see the write id that stored them, and every writer takes
+the promise back before it commits. A writer who finds no promise has nothing to take back, so a new one
+is made in three steps: announce it, look that nobody who may have missed the announcement is writing,
+then make it. Whoever gets a write id later finds the announcement or the promise, and removes either.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_hiveacid.acid.column_statistics import ColumnStatistics, StatisticsKind
+from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.schema import Decimal, parse_type
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.errors import TableReplaced
+from airflow_hiveacid.metastore.alteration import (
+    ACCURATE,
+    Writer,
+    alter_partitions,
+    alter_table,
+    forget_statistics,
+)
+from airflow_hiveacid.metastore.catalog import ROW_COUNT, HiveColumn, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift import idl_statistics as idl
+
+# Readers trust nothing where this stands, and writers of all engines replace or remove it.
+_ANNOUNCED = '{"BASIC_STATS":"false"}'
+_ENGINE = "hive"
+_PARTITIONS_PER_CALL = 200
+# Planners take it for unknown.
+_NO_DISTINCT_COUNT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """The statistics of a column, and its type."""
+
+    column: HiveColumn
+    kind: StatisticsKind
+    statistics: ColumnStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStatistics:
+    """What is stored of a partition, or of a table without partitions.
+
+    Attributes:
+        partition: The name of the partition; None for the table.
+        rows: The number of rows.
+        files: The number of files.
+        bytes: Their size.
+        columns: The statistics of columns.
+        kept: Columns whose statistics are stored already and stay exact.
+    """
+
+    partition: str | None
+    rows: int
+    files: int
+    bytes: int
+    columns: Sequence[StoredColumn] = ()
+    kept: frozenset[str] = frozenset()
+
+    def promise(self) -> dict[str, str]:
+        """The parameters by which the metastore promises these statistics."""
+        exact = sorted({each.column.name for each in self.columns} | self.kept)
+        accurate: dict[str, Any] = {"BASIC_STATS": "true"}
+        if exact:
+            accurate["COLUMN_STATS"] = dict.fromkeys(exact, "true")
+        return {
+            ROW_COUNT: str(self.rows),
+            "numFiles": str(self.files),
+            "totalSize": str(self.bytes),
+            # Hive counts none of full ACID tables, and then takes the size of the files.
+            "rawDataSize": "0",
+            ACCURATE: json.dumps(accurate, separators=(",", ":")),
+        }
+
+
+def exact_columns(described: Any, seen: ValidWriteIdList) -> frozenset[str]:
+    """The columns whose statistics are exact, as the metastore promises a reader.
+
+    Args:
+        described: The Thrift struct of a table or a partition.
+        seen: What the reader sees of the table's write ids.
+    """
+    if described.writeId and described.writeId > 0 and not seen.is_valid(described.writeId):
+        return frozenset()
+    accurate = _accurate(described)
+    if not _is_true(accurate.get("BASIC_STATS")):
+        return frozenset()
+    columns = accurate.get("COLUMN_STATS")
+    return (
+        frozenset(name for name, exact in columns.items() if _is_true(exact))
+        if isinstance(columns, dict)
+        else frozenset()
+    )
+
+
+class StatisticsWriter:
+    """Stores statistics of one table in a transaction.
+
+    Args:
+        client: The metastore.
+        table: The table as it was analyzed.
+        writer: The transaction.
+    """
+
+    def __init__(self, client: MetastoreClient, table: HiveTable, writer: Writer) -> None:
+        self._client = client
+        self._table = table
+        self._writer = writer
+
+    @property
+    def _ref(self) -> TableRef:
+        return self._table.ref
+
+    def announce(self, partitions: Sequence[str]) -> None:
+        """Take back what was promised, so that every writer who begins from now on has to write.
+
+        Args:
+            partitions: The names of the partitions; empty for a table without any.
+        """
+
+        def change(raw: Any) -> bool:
+            raw.parameters = {**(raw.parameters or {}), ACCURATE: _ANNOUNCED}
+            return True
+
+        self._alter(partitions, change)
+
+    def store_columns(self, stored: Sequence[StoredStatistics]) -> None:
+        """Store the statistics of columns, which nobody trusts yet."""
+        filled = [each for each in stored if each.columns]
+        for start in range(0, len(filled), _PARTITIONS_PER_CALL):
+            statistics = [
+                self._columns(each) for each in filled[start : start + _PARTITIONS_PER_CALL]
+            ]
+            request = idl.SetPartitionsStatsRequest(colStats=statistics, needMerge=False)
+            if self._client.version is not MetastoreVersion.HMS3:
+                request.writeId = self._writer.write_id
+                request.validWriteIdList = self._writer.write_ids.format()
+                request.engine = _ENGINE
+            self._client.call(idl.set_aggr_stats_for, request, about=self._ref.full_name)
+
+    def promise(self, stored: Sequence[StoredStatistics]) -> set[str | None]:
+        """Promise statistics where the announcement still stands.
+
+        Returns:
+            The partitions, or None for the table, where they are promised. Where another writer was
+            faster, nothing is.
+        """
+        by_name = {each.partition: each for each in stored}
+        names = [name for name in by_name if name is not None]
+
+        def promised(raw: Any, name: str | None) -> bool:
+            if not self._stands(raw, _is_announced(raw)):
+                return False
+            raw.parameters = {**raw.parameters, **by_name[name].promise()}
+            return True
+
+        if None in by_name:
+            alter_table(
+                self._client,
+                self._ref,
+                lambda raw: self._is_same(raw) and promised(raw, None),
+                writer=self._writer,
+            )
+        else:
+            alter_partitions(
+                self._client,
+                self._ref,
+                names,
+                lambda partition: promised(partition.raw, partition.name),
+                self._writer,
+            )
+        return self._confirmed(by_name, names)
+
+    def forget(self, partitions: Sequence[str]) -> None:
+        """Take back all promises."""
+        forget_statistics(self._client, self._ref, partitions, self._writer)
+
+    def _confirmed(
+        self, by_name: Mapping[str | None, StoredStatistics], names: Sequence[str]
+    ) -> set[str | None]:
+        """Where a promise stands, after the numbers of all others have been removed again."""
+        described: dict[str | None, Any]
+        if None in by_name:
+            described = {None: self._client.get_table(self._ref).raw}
+        else:
+            found = self._client.get_partitions(self._ref, names)
+            described = {partition.name: partition.raw for partition in found}
+        kept = {
+            name
+            for name, raw in described.items()
+            if self._stands(raw, raw.parameters.get(ACCURATE) == by_name[name].promise()[ACCURATE])
+        }
+        broken = [name for name in described if name not in kept]
+        if broken:
+            self.forget([name for name in broken if name is not None])
+        return kept
+
+    def _alter(self, partitions: Sequence[str], change: Any) -> None:
+        if partitions:
+            alter_partitions(
+                self._client,
+                self._ref,
+                partitions,
+                lambda partition: bool(change(partition.raw)),
+                self._writer,
+            )
+        else:
+            alter_table(
+                self._client,
+                self._ref,
+                lambda raw: self._is_same(raw) and bool(change(raw)),
+                writer=self._writer,
+            )
+
+    def _is_same(self, raw: Any) -> bool:
+        """Refuse to describe another table by the statistics of the one that was analyzed.
+
+        Raises:
+            TableReplaced: The table is another one, or has other columns.
+        """
+        was = self._table.raw
+        if (raw.id, raw.createTime) != (was.id, was.createTime) or raw.sd.cols != was.sd.cols:
+            raise TableReplaced(
+                f"{self._ref} was changed while it was analyzed.",
+                remedy="Run the analysis again.",
+            )
+        return True
+
+    def _stands(self, raw: Any, unchanged: bool) -> bool:
+        """Whether nobody has changed a definition since this transaction did."""
+        own = self._client.version is MetastoreVersion.HMS3 or raw.writeId == self._writer.write_id
+        return own and unchanged
+
+    def _columns(self, stored: StoredStatistics) -> Any:
+        hms3 = self._client.version is MetastoreVersion.HMS3
+        return idl.ColumnStatistics(
+            statsDesc=idl.ColumnStatisticsDesc(
+                isTblLevel=stored.partition is None,
+                dbName=self._ref.database,
+                tableName=self._ref.name,
+                partName=stored.partition,
+            ),
+            statsObj=[
+                idl.ColumnStatisticsObj(each.column.name, each.column.type, _data(each, longs=hms3))
+                for each in stored.columns
+            ],
+            engine=None if hms3 else _ENGINE,
+        )
+
+
+def _is_announced(raw: Any) -> bool:
+    """Whether an announcement stands, which the metastore writes anew when it stores columns."""
+    return ACCURATE in (raw.parameters or {}) and not _is_true(_accurate(raw).get("BASIC_STATS"))
+
+
+def _accurate(raw: Any) -> dict[str, Any]:
+    """What the metastore promises of a table or a partition."""
+    try:
+        accurate = json.loads((raw.parameters or {}).get(ACCURATE, "{}"))
+    except ValueError:
+        return {}
+    return accurate if isinstance(accurate, dict) else {}
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() == "true"
+
+
+def _data(stored: StoredColumn, *, longs: bool) -> Any:
+    """The metastore's struct; version 3 has no one for timestamps and keeps their seconds as longs."""
+    found, kind = stored.statistics, stored.kind
+    counts = {"numNulls": found.nulls, "numDVs": _NO_DISTINCT_COUNT}
+    match kind:
+        case StatisticsKind.BOOLEAN:
+            booleans = idl.BooleanColumnStatsData(
+                numTrues=found.trues, numFalses=found.values - found.trues, numNulls=found.nulls
+            )
+            return idl.ColumnStatisticsData(booleanStats=booleans)
+        case StatisticsKind.STRING:
+            lengths = {"maxColLen": found.longest, "avgColLen": found.average_length}
+            return idl.ColumnStatisticsData(
+                stringStats=idl.StringColumnStatsData(**lengths, **counts)
+            )
+        case StatisticsKind.BINARY:
+            binaries = idl.BinaryColumnStatsData(
+                maxColLen=found.longest, avgColLen=found.average_length, numNulls=found.nulls
+            )
+            return idl.ColumnStatisticsData(binaryStats=binaries)
+        case StatisticsKind.DOUBLE:
+            return idl.ColumnStatisticsData(
+                doubleStats=idl.DoubleColumnStatsData(found.low, found.high, **counts)
+            )
+        case StatisticsKind.DECIMAL:
+            type_ = parse_type(stored.column.type)
+            assert isinstance(type_, Decimal)
+            bounds = [_decimal(bound, type_.scale) for bound in (found.low, found.high)]
+            return idl.ColumnStatisticsData(
+                decimalStats=idl.DecimalColumnStatsData(*bounds, **counts)
+            )
+        case StatisticsKind.DATE:
+            days = [None if day is None else idl.Date(day) for day in (found.low, found.high)]
+            return idl.ColumnStatisticsData(dateStats=idl.DateColumnStatsData(*days, **counts))
+        case StatisticsKind.TIMESTAMP if not longs:
+            times = [None if at is None else idl.Timestamp(at) for at in (found.low, found.high)]
+            return idl.ColumnStatisticsData(
+                timestampStats=idl.TimestampColumnStatsData(*times, **counts)
+            )
+    return idl.ColumnStatisticsData(
+        longStats=idl.LongColumnStatsData(found.low, found.high, **counts)
+    )
+
+
+def _decimal(unscaled: int | None, scale: int) -> Any:
+    if unscaled is None:
+        return None
+    length = (unscaled.bit_length() + 8) // 8
+    return idl.Decimal(unscaled=unscaled.to_bytes(length, "big", signed=True), scale=scale)

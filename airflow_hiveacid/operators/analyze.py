@@ -1,0 +1,52 @@
+"""HiveAcidAnalyzeOperator: an AnalyzeJob as an Airflow task."""
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
+from airflow_hiveacid.operators.base import HiveAcidJobOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class HiveAcidAnalyzeOperator(HiveAcidJobOperator[AnalyzeJob]):
+    """Stores statistics of a transactional table, for the planners of Hive and Trino.
+
+    It runs in the worker, without Spark: it needs the metastore, and access to the files. The data do
+    not change, so that it emits no asset events.
+
+    Example::
+
+        HiveAcidAnalyzeOperator(task_id="analyze", job=AnalyzeJob(target="sales.orders"))
+
+    :param job: What to analyze. Every text in it is a template. (templated)
+    :param metastore_conn_id: The metastore, unless the job names one itself.
+    :param deferrable: There is nothing to wait for, so that True is refused.
+    """
+
+    job_type = AnalyzeJob
+
+    def __init__(self, *, job: AnalyzeJob, deferrable: bool | None = None, **kwargs: Any) -> None:
+        super().__init__(job=job, **kwargs)
+        if deferrable:
+            raise InvalidJob(
+                f"{type(self).__name__} {self.task_id!r} is deferrable, but works in the worker.",
+                remedy="Leave deferrable away: there is no application to wait for.",
+            )
+        self.deferrable = deferrable
+
+    def _run(self, job: AnalyzeJob, context: "Context") -> dict[str, Any]:
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.analysis.analyze import analyze
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        assert job.metastore is not None
+        with MetastoreClient(job.metastore) as client:
+            report = analyze(client, job)
+        for warning in report.as_run().warnings:
+            self.log.warning("%s", warning)
+        return report.to_dict()
+
+    def _tell(self, job: AnalyzeJob, report: dict[str, Any], context: "Context") -> None:
+        self._report = report
