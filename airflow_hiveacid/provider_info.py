@@ -250,6 +250,16 @@ def _metastore_connection() -> dict[str, Any]:
                 "columns changed. Without a choice it is Hive's default for the metastore's version.",
                 "schema": {"type": ["string", "null"], "enum": ["position", "name", None]},
             },
+            "write_events": {
+                "label": "Write events",
+                "description": "Whether writes report their new files to the metastore's listeners, "
+                "for replication and Impala: auto follows the metastore's configuration.",
+                "schema": {
+                    "type": ["string", "null"],
+                    "enum": ["auto", "always", "never", None],
+                    "default": "auto",
+                },
+            },
             "connect_timeout_seconds": {
                 "label": "Connect timeout",
                 "description": "Seconds to wait for a connection to one host.",

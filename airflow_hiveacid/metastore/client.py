@@ -3,14 +3,14 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled
+from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.answers import (
@@ -79,6 +79,20 @@ class MetastoreClient:
     def config_value(self, name: str, default: str) -> str:
         """A setting of the server, or the default when it has none."""
         return str(self.call(idl_tables.get_config_value, name, default))
+
+    @cached_property
+    def sends_write_events(self) -> bool:
+        """Whether commits report the files that they add; found out by at most two calls."""
+        if self.options.write_events != AUTO:
+            return self.options.write_events == ALWAYS
+        try:
+            listeners = self.config_value("hive.metastore.transactional.event.listeners", "")
+            wanted = self.config_value("hive.metastore.dml.events", "") if not listeners else "true"
+        except MetastoreTroubled:
+            raise
+        except MetastoreCallFailed:
+            return False  # Some services keep their settings to themselves.
+        return wanted.strip().lower() == "true"
 
     # Databases
 
