@@ -40,6 +40,7 @@ class MetastoreClient:
     Attributes:
         call: Makes any declared call; for what has a class of its own, like the compaction queue.
         within: Holds all calls of this thread to one time together: `with client.within(60): ...`.
+        unknown_calls: The names of optional calls that the metastore has refused as unknown.
     """
 
     def __init__(self, options: MetastoreOptions) -> None:
@@ -47,6 +48,7 @@ class MetastoreClient:
         self._session = Session(options)
         self.call = self._session.call
         self.within = self._session.within
+        self.unknown_calls: set[str] = set()
 
     def __enter__(self) -> Self:
         return self

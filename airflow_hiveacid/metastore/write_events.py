@@ -8,13 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import MetastoreCallFailed, UnsupportedMetastore
+from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, NEVER
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_events
+from airflow_hiveacid.metastore.thrift.idl import Call
 
 _PARTITIONS_PER_CALL = 500
 _DEFAULT_CATALOG = "hive"
+_ONE = idl_events.add_write_notification_log
+_IN_BATCH = idl_events.add_write_notification_log_in_batch
+_UNKNOWN_CALL = "Invalid method name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +60,17 @@ def add_write_events(
 ) -> None:
     """Report the files that a transaction adds to a table, before it commits.
 
+    The metastore of Hive 3.1 has no such events; releases of vendors that are based on it have.
+
     Args:
         client: The metastore.
         table: The table.
         txn_id: The transaction, which is open.
         write_id: Its write id for the table.
         added: The files, with each partition once: a metastore refuses a batch that names one twice.
+
+    Raises:
+        UnsupportedMetastore: Its options ask for events, and the metastore has none.
     """
     ref = table.ref
     requests = [
@@ -73,18 +84,42 @@ def add_write_events(
         )
         for each in added
     ]
-    if client.version is MetastoreVersion.HMS3 or not table.partition_keys:
-        for request in requests:
-            client.call(idl_events.add_write_notification_log, request, about=ref.full_name)
-        return
-    for start in range(0, len(requests), _PARTITIONS_PER_CALL):
-        batch = idl_events.WriteNotificationLogBatchRequest(
+    batches = [
+        idl_events.WriteNotificationLogBatchRequest(
             catalog=table.raw.catName or _DEFAULT_CATALOG,
             db=ref.database,
             table=ref.name,
             requestList=requests[start : start + _PARTITIONS_PER_CALL],
         )
-        client.call(idl_events.add_write_notification_log_in_batch, batch, about=ref.full_name)
+        for start in range(0, len(requests), _PARTITIONS_PER_CALL)
+    ]
+    # Hive itself reports a table without partitions by the call for one event.
+    if table.partition_keys and _send(client, _IN_BATCH, batches, ref):
+        return
+    if not _send(client, _ONE, requests, ref) and client.options.write_events == ALWAYS:
+        raise UnsupportedMetastore(
+            f"The metastore has no write events, which the write to {ref} is to send.",
+            remedy=f'Set write_events to "{AUTO}" or "{NEVER}".',
+        )
+
+
+def _send(client: MetastoreClient, call: Call, requests: Sequence[Any], ref: TableRef) -> bool:
+    """Make a call for each request.
+
+    Returns:
+        Whether the metastore knows the call; it is asked once.
+    """
+    for request in requests:
+        if call.name in client.unknown_calls:
+            return False
+        try:
+            client.call(call, request, about=ref.full_name)
+        except MetastoreCallFailed as refused:
+            if _UNKNOWN_CALL not in refused.what:
+                raise
+            client.unknown_calls.add(call.name)
+            return False
+    return True
 
 
 def _described(files: Sequence[AddedFile]) -> Any:

@@ -1,4 +1,4 @@
-"""The metastore's structs and calls for write events; version 3 lacks the call for a batch."""
+"""The metastore's structs and calls for write events; version 3.1 has neither call."""
 
 from airflow_hiveacid.metastore.thrift.idl import call, struct
 
