@@ -27,7 +27,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
-from airflow_hiveacid.maintenance.inspection import InspectedFolder, Inspection
+from airflow_hiveacid.maintenance.inspection import Garbage, InspectedFolder, Inspection
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, partition_folders
 from airflow_hiveacid.maintenance.reader_notes import note_readers
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed
@@ -38,6 +38,7 @@ from airflow_hiveacid.metastore.compaction.queue import (
     CompactionQueue,
     QueuedCompaction,
 )
+from airflow_hiveacid.metastore.replication import is_replicated, recycle
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
@@ -123,6 +124,7 @@ class _Cleaner:
         self._phases = phases
         self._retention = retention
         self._queue = CompactionQueue(client)
+        self._replicated = is_replicated(client, table.ref)
 
     def clean(self, folders: Sequence[PartitionFolder], job: CleanJob) -> list[InspectedFolder]:
         """Go through the folders, one after the other."""
@@ -167,6 +169,7 @@ class _Cleaner:
                 keep.append(Stay(garbage.path, f"{garbage.cover}, which held the same, has gone."))
                 continue
             with self._phases(Phase.CLEAN):
+                self._recycle(inspected.folder.location, garbage)
                 if garbage.upload is not None:
                     self._take_back(inspected.folder.location, garbage.path, garbage.upload)
                 elif garbage.is_file:
@@ -177,6 +180,12 @@ class _Cleaner:
         changed = len(removed) < len(inspected.garbage)
         plan = None if changed else inspected.plan
         return replace(inspected, garbage=tuple(removed), keep=tuple(keep), plan=plan)
+
+    def _recycle(self, location: str, garbage: Garbage) -> None:
+        """Let the next dump of a replicated database have files that a write event names."""
+        hidden = any(name.startswith((".", "_")) for name in garbage.path.split("/"))
+        if self._replicated and garbage.upload is None and not hidden:
+            recycle(self._client, f"{location.rstrip('/')}/{garbage.path}")
 
     @staticmethod
     def _take_back(location: str, path: str, upload: str) -> None:

@@ -13,6 +13,7 @@ from airflow_hiveacid.jobs.metastore_options import ALWAYS, NEVER
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.replication import recycle
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -206,6 +207,27 @@ def test_a_metastore_without_listeners_takes_events(hms, client, database):
         events = [added(each, f"{DELTA}/bucket_00000") for each in partitions]
         add_write_events(client, table, txn.txn_id, 1, events)
         txn.commit()
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("version", REAL)
+def test_the_metastore_keeps_removed_files_for_the_next_dump(version, tmp_path):
+    kept, delta = tmp_path / "kept", tmp_path / "t" / DELTA
+    settings = {
+        "metastore.repl.cm.enabled": "true",
+        "metastore.repl.cmrootdir": kept.as_uri(),
+        "hive.repl.cm.enabled": "true",
+        "hive.repl.cmrootdir": kept.as_uri(),
+    }
+    metastore = EmbeddedMetastore(version, directory=tmp_path / "hms", settings=settings)
+    with metastore, MetastoreClient(metastore.options) as client:
+        delta.mkdir(parents=True)
+        (delta / "bucket_00000").write_bytes(b"rows")
+        for _ in range(2):
+            recycle(client, f"file:{delta}")
+        assert [*delta.iterdir()] == []
+        (file,) = [path for path in kept.rglob("bucket_00000*") if path.is_file()]
+        assert file.read_bytes() == b"rows"
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

@@ -20,11 +20,13 @@ class WriteEvents:
 
     Attributes:
         events: The lists of files of each place: location, checksum and directory.
+        recycled: What was about to be removed, and was left to the next dump.
         refused: How many of the next calls fail.
     """
 
     def __init__(self, is_open: Any) -> None:
         self.events: dict[Place, list[tuple[str, str, str]]] = {}
+        self.recycled: list[str] = []
         self.refused = 0
         self._is_open = is_open
 
@@ -42,6 +44,11 @@ class WriteEvents:
         for each in request.requestList:
             self._add(each)
         return idl_events.WriteNotificationLogBatchResponse()
+
+    def cm_recycle(self, request: Any) -> Any:
+        assert Path(request.dataPath.removeprefix("file:")).exists(), request.dataPath
+        self.recycled.append(request.dataPath)
+        return idl_events.CmRecycleResponse()
 
     def _refuse(self) -> None:
         if self.refused:

@@ -1,6 +1,10 @@
-"""The metastore's structs and calls for write events; version 3.1 has neither call."""
+"""The metastore's structs and calls for replication; version 3.1 has no write events."""
 
+from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.thrift.idl import call, struct
+
+# A call below throws it; declaring it again here would make a second, different class.
+MetaException = idl_tables.MetaException
 
 InsertEventRequestData = struct(
     "InsertEventRequestData",
@@ -18,6 +22,8 @@ WriteNotificationLogBatchRequest = struct(
     "1:string catalog, 2:string db, 3:string table, 4:list<WriteNotificationLogRequest> requestList",
 )
 WriteNotificationLogBatchResponse = struct("WriteNotificationLogBatchResponse", "")
+CmRecycleRequest = struct("CmRecycleRequest", "1:string dataPath, 2:bool purge")
+CmRecycleResponse = struct("CmRecycleResponse", "")
 
 add_write_notification_log = call(
     "add_write_notification_log",
@@ -28,4 +34,10 @@ add_write_notification_log_in_batch = call(
     "add_write_notification_log_in_batch",
     "1:WriteNotificationLogBatchRequest rqst",
     returns="WriteNotificationLogBatchResponse",
+)
+cm_recycle = call(
+    "cm_recycle",
+    "1:CmRecycleRequest request",
+    returns="CmRecycleResponse",
+    throws="1:MetaException",
 )

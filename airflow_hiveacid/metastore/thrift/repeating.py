@@ -70,6 +70,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "alter_table_with_environment_context",
             "cancel_delegation_token",
             "check_lock",
+            "cm_recycle",  # It moves what is left.
             "compact2",  # The second request is refused in favour of the first.
             "heartbeat",
             "heartbeat_txn_range",
