@@ -210,7 +210,7 @@ def test_every_text_of_a_job_is_rendered():
         source=QuerySource("Q", {"c": PathSource("/P", "CSV", {"sep": "X"})}),
         on="S.ID = T.ID",
         when=[MatchedUpdate({"a": "E"}, "C"), NotMatchedInsert()],
-        metastore=MetastoreOptions(uris="U", kerberos_service_name="HIVE"),
+        metastore=MetastoreOptions(uris="U", kerberos_service_name="HIVE", write_events="AUTO"),
         conflict_policy="HIVE",
         source_alias="S",
         target_alias="T",
