@@ -7,6 +7,7 @@ Only here something is removed, under a lock that makes a DROP of the table wait
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 
 from airflow_hiveacid.acid.cleaning import Stay
 from airflow_hiveacid.acid.consumers import registered
@@ -124,7 +125,6 @@ class _Cleaner:
         self._phases = phases
         self._retention = retention
         self._queue = CompactionQueue(client)
-        self._replicated = is_replicated(client, table.ref)
 
     def clean(self, folders: Sequence[PartitionFolder], job: CleanJob) -> list[InspectedFolder]:
         """Go through the folders, one after the other."""
@@ -181,10 +181,14 @@ class _Cleaner:
         plan = None if changed else inspected.plan
         return replace(inspected, garbage=tuple(removed), keep=tuple(keep), plan=plan)
 
+    @cached_property
+    def _replicated(self) -> bool:
+        return is_replicated(self._client, self._table.ref)
+
     def _recycle(self, location: str, garbage: Garbage) -> None:
         """Let the next dump of a replicated database have files that a write event names."""
         hidden = any(name.startswith((".", "_")) for name in garbage.path.split("/"))
-        if self._replicated and garbage.upload is None and not hidden:
+        if garbage.upload is None and not hidden and self._replicated:
             recycle(self._client, f"{location.rstrip('/')}/{garbage.path}")
 
     @staticmethod

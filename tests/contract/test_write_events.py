@@ -19,7 +19,7 @@ from airflow_hiveacid.metastore.write_events import AddedFile, AddedFiles, add_w
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.metastore_calls import counted_calls
 from tests.notifications.listener import StoredEvent, listener, listening, stored_events
-from tests.versions import REAL, REAL_4
+from tests.versions import REAL, REAL_4, VERSIONS
 
 DAY = (HiveColumn("day", "string"),)
 DELTA, DELETES = "delta_0000001_0000001_0000", "delete_delta_0000001_0000001_0000"
@@ -134,7 +134,7 @@ def test_events_of_many_partitions_are_sent_in_batches(with_listener):
     assert {each.partition for each in stored()} == {f"day={n}" for n in range(1200)}
 
 
-@real(*REAL)
+@real(*VERSIONS)
 def test_a_metastore_with_a_listener_is_told_of_writes(with_listener):
     client, _ = with_listener
     with counted_calls() as calls:

@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.write.part import Part
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -50,11 +52,15 @@ def _added(parts: Sequence[Part]) -> list[AddedFiles]:
 
 def _files(part: Part) -> Iterator[tuple[str | None, AddedFile]]:
     output = part.output
-    for (folder, name), directory in zip(output.staged, output.directories, strict=True):
-        for file in output.file_names(folder, name):
-            location = f"{directory}/{file}"
-            checksum = _checksum(part.statement.spark, location)
-            yield folder.name, AddedFile(location, name, checksum)
+    named = [
+        (folder.name, name, f"{directory}/{file}")
+        for (folder, name), directory in zip(output.staged, output.directories, strict=True)
+        for file in output.file_names(folder, name)
+    ]
+    locations = [location for _, _, location in named]
+    checksums = in_threads(partial(_checksum, part.statement.spark), locations)
+    for (partition, directory, location), checksum in zip(named, checksums, strict=True):
+        yield partition, AddedFile(location, directory, checksum)
 
 
 def _checksum(spark: SparkSession, location: str) -> str:
