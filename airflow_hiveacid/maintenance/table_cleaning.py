@@ -45,6 +45,7 @@ from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
+from airflow_hiveacid.storage.filesystems import keeps_checksums
 from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.uploads import Uploads
 
@@ -188,7 +189,8 @@ class _Cleaner:
     def _recycle(self, location: str, garbage: Garbage) -> None:
         """Let the next dump of a replicated database have files that a write event names."""
         hidden = any(name.startswith((".", "_")) for name in garbage.path.split("/"))
-        if garbage.upload is None and not hidden and self._replicated:
+        # Without a checksum no dump finds a kept file, and two of one name fail in the metastore.
+        if keeps_checksums(location) and not hidden and self._replicated:
             recycle(self._client, f"{location.rstrip('/')}/{garbage.path}")
 
     @staticmethod

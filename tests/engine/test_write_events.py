@@ -13,6 +13,7 @@ from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import MetastoreTroubled
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.metastore_options import NEVER
+from airflow_hiveacid.maintenance import table_cleaning
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.engine.acid_tables import create, everything, files, folder, left_behind
@@ -155,9 +156,14 @@ def test_a_second_commit_reports_the_files_that_it_publishes(spark, hms, client,
     assert reported(hms, report.commit_retry.txn_id) == {}
 
 
-@pytest.mark.parametrize("policy", ["1", ""])
-def test_a_cleaning_keeps_files_for_the_next_dump(spark, hms, client, policy, request):
-    database = f"replicated_{policy or 'not'}"
+@pytest.mark.parametrize(("policy", "checksums"), [("1", True), ("", True), ("1", False)])
+def test_a_cleaning_keeps_files_that_the_next_dump_can_find(
+    spark, hms, client, policy, checksums, monkeypatch, request
+):
+    if checksums:
+        # As on HDFS, without having one.
+        monkeypatch.setattr(table_cleaning, "keeps_checksums", lambda _: True)
+    database = f"replicated_{policy or 'not'}_{int(checksums)}"
     client.create_database(database, parameters={"repl.source.for": policy})
     request.addfinalizer(lambda: client.drop_database(database, cascade=True))
     known = create(client, f"{database}.t", COLUMNS, DAY)
@@ -170,4 +176,4 @@ def test_a_cleaning_keeps_files_for_the_next_dump(spark, hms, client, policy, re
     deltas = {each for each in directories if "/delta_" in each}
     assert len(deltas) == 3
     kept = {each for each in hms.write_events.recycled if each.startswith(f"{known.folder}/")}
-    assert kept == (deltas if policy else set())
+    assert kept == (deltas if policy and checksums else set())

@@ -40,7 +40,7 @@ def replicating(tmp_path_factory):
         "hive.metastore.dml.events": "true",
         "hive.repl.rootdir": (folder / "dumps").as_uri(),
         "hive.repl.replica.functions.root.dir": (folder / "functions").as_uri(),
-        # What is removed before it is dumped is kept there.
+        # Where Hive keeps files that are removed before they are dumped, if they have checksums.
         "hive.repl.cm.enabled": "true",
         "hive.repl.cmrootdir": (folder / "removed").as_uri(),
     }

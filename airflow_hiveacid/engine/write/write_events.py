@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
@@ -16,9 +15,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events
 from airflow_hiveacid.progress import Phase
-
-# Replication identifies files by the checksums of these file systems, as Hive reports them.
-_WITH_CHECKSUMS = ("hdfs", "viewfs")
+from airflow_hiveacid.storage.filesystems import keeps_checksums
 
 
 def send_write_events(client: MetastoreClient, txn: Transaction, parts: Sequence[Part]) -> None:
@@ -64,7 +61,7 @@ def _files(part: Part) -> Iterator[tuple[str | None, AddedFile]]:
 
 
 def _checksum(spark: SparkSession, location: str) -> str:
-    if urlsplit(location).scheme not in _WITH_CHECKSUMS:
+    if not keeps_checksums(location):
         return ""
     with spark_errors_as_ours(f"Reading the checksum of {location}"):
         java: Any = spark.sparkContext
