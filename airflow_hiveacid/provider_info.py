@@ -168,6 +168,14 @@ def _options() -> dict[str, Any]:
             "example": "hdfs://nn1:8020, s3a://warehouse",
             "default": "",
         },
+        "write_events": {
+            "description": "Whether writes report their new files to the metastore's listeners, for "
+            "connections that do not choose: auto, always or never.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "always",
+            "default": "auto",
+        },
         "spark_history_url": {
             "description": "Spark's history server, for the link of a task to its application "
             "where the cluster has no page of its own for it.",

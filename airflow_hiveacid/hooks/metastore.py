@@ -219,7 +219,9 @@ class HiveAcidMetastoreHook(BaseHook):
         return given
 
     def _write_events(self) -> str:
-        given: str = self._connection.extra_dejson.get("write_events") or AUTO
+        """The write events of the connection, or else of the section ``[hive_acid]``."""
+        configured: str = conf.get("hive_acid", "write_events", fallback="").strip()
+        given: str = self._connection.extra_dejson.get("write_events") or configured or AUTO
         if given not in WRITE_EVENTS:
             raise InvalidConnection(
                 f"Connection {self.metastore_conn_id!r} has the write_events {given!r}.",

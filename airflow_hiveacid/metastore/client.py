@@ -9,9 +9,10 @@ from typing import Any, Self, TypeVar
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled
+from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed
 from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
+from airflow_hiveacid.metastore.listeners import has_listeners
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.answers import (
     HeldLock,
@@ -85,16 +86,8 @@ class MetastoreClient:
     @cached_property
     def sends_write_events(self) -> bool:
         """Whether commits report the files that they add; found out by at most two calls."""
-        if self.options.write_events != AUTO:
-            return self.options.write_events == ALWAYS
-        try:
-            listeners = self.config_value("hive.metastore.transactional.event.listeners", "")
-            wanted = self.config_value("hive.metastore.dml.events", "") if not listeners else "true"
-        except MetastoreTroubled:
-            raise
-        except MetastoreCallFailed:
-            return False  # Some services keep their settings to themselves.
-        return wanted.strip().lower() == "true"
+        choice = self.options.write_events
+        return has_listeners(self.config_value) if choice == AUTO else choice == ALWAYS
 
     # Databases
 

@@ -128,7 +128,6 @@ class AtomicWrite:
             self._require_same_tables(txn)
             look_up_constraints(self.client, self.statements)
             self._require_no_overlap(locks)
-            # The statements themselves tell when they read, and when they write.
             parts = self._stage(txn, TableReader(self.client, txn), locks)
             return self._finish_surely(txn, txn.snapshot, parts, locks)
 
