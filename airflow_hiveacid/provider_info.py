@@ -169,6 +169,14 @@ def _options() -> dict[str, Any]:
             "example": "hdfs://nn1:8020, s3a://warehouse",
             "default": "",
         },
+        "write_events": {
+            "description": "Whether writes report their new files to the metastore's listeners, for "
+            "connections that do not choose: auto, always or never.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "always",
+            "default": "auto",
+        },
         "spark_history_url": {
             "description": "Spark's history server, for the link of a task to its application "
             "where the cluster has no page of its own for it.",
@@ -250,6 +258,16 @@ def _metastore_connection() -> dict[str, Any]:
                 "description": "How columns are found in ORC files that were written before the "
                 "columns changed. Without a choice it is Hive's default for the metastore's version.",
                 "schema": {"type": ["string", "null"], "enum": ["position", "name", None]},
+            },
+            "write_events": {
+                "label": "Write events",
+                "description": "Whether writes report their new files to the metastore's listeners, "
+                "for replication and Impala: auto follows the metastore's configuration.",
+                "schema": {
+                    "type": ["string", "null"],
+                    "enum": ["auto", "always", "never", None],
+                    "default": "auto",
+                },
             },
             "connect_timeout_seconds": {
                 "label": "Connect timeout",

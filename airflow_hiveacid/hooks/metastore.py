@@ -20,7 +20,13 @@ from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.assets import asset_of
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
-from airflow_hiveacid.jobs.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import (
+    AUTO,
+    KERBEROS,
+    NO_PROOF,
+    WRITE_EVENTS,
+    MetastoreOptions,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -80,6 +86,7 @@ class HiveAcidMetastoreHook(BaseHook):
             tls_ca_file=extra.get("tls_ca_file") or None,
             token_env=token_env,
             column_mapping=self._column_mapping(),
+            write_events=self._write_events(),
             **kerberos,
         )
 
@@ -208,6 +215,17 @@ class HiveAcidMetastoreHook(BaseHook):
             raise InvalidConnection(
                 f"Connection {self.metastore_conn_id!r}: the column_mapping is {given!r}.",
                 remedy=f"Set it to {' or '.join(ColumnMapping)}, or remove it.",
+            )
+        return given
+
+    def _write_events(self) -> str:
+        """The write events of the connection, or else of the section ``[hive_acid]``."""
+        configured: str = conf.get("hive_acid", "write_events", fallback="").strip()
+        given: str = self._connection.extra_dejson.get("write_events") or configured or AUTO
+        if given not in WRITE_EVENTS:
+            raise InvalidConnection(
+                f"Connection {self.metastore_conn_id!r} has the write_events {given!r}.",
+                remedy=f"Use one of {', '.join(WRITE_EVENTS)}.",
             )
         return given
 

@@ -13,6 +13,8 @@ from airflow_hiveacid.jobs.field_checks import (
 
 NO_PROOF, KERBEROS, DELEGATION_TOKEN = "NONE", "GSSAPI", "DIGEST-MD5"
 AUTH_MECHANISMS = (NO_PROOF, KERBEROS, DELEGATION_TOKEN)
+AUTO, ALWAYS, NEVER = "auto", "always", "never"
+WRITE_EVENTS = (AUTO, ALWAYS, NEVER)
 _OF_KERBEROS = ("kerberos_principal", "kerberos_keytab", "kerberos_ccache")
 
 
@@ -47,6 +49,9 @@ class MetastoreOptions:
             changed: by "position" or by "name". None is Hive's default: by name with a metastore of
             version 3, by position with version 4. The table property `hiveacid.column_mapping`
             overrides it.
+        write_events: Whether a write reports its new files to the metastore's listeners, for
+            replication and Impala. "auto" does so if the metastore's own configuration has
+            listeners of transactions, or `hive.metastore.dml.events`.
     """
 
     uris: str
@@ -62,6 +67,7 @@ class MetastoreOptions:
     kerberos_keytab: str | None = None
     kerberos_ccache: str | None = None
     column_mapping: str | None = None
+    write_events: str = AUTO
 
     @classmethod
     def of(cls, given: "str | MetastoreOptions") -> "MetastoreOptions":
@@ -102,6 +108,7 @@ class MetastoreOptions:
         self._validate_auth()
         if self.column_mapping is not None:
             require_choice(self.column_mapping, list(ColumnMapping), "metastore.column_mapping")
+        require_choice(self.write_events, WRITE_EVENTS, "metastore.write_events")
         for name in ("user", "tls_ca_file", "token_env", *_OF_KERBEROS):
             if getattr(self, name) is not None:
                 require_text(getattr(self, name), f"metastore.{name}")

@@ -7,6 +7,7 @@ Only here something is removed, under a lock that makes a DROP of the table wait
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 
 from airflow_hiveacid.acid.cleaning import Stay
 from airflow_hiveacid.acid.consumers import registered
@@ -27,7 +28,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
-from airflow_hiveacid.maintenance.inspection import InspectedFolder, Inspection
+from airflow_hiveacid.maintenance.inspection import Garbage, InspectedFolder, Inspection
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, partition_folders
 from airflow_hiveacid.maintenance.reader_notes import note_readers
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed
@@ -38,11 +39,13 @@ from airflow_hiveacid.metastore.compaction.queue import (
     CompactionQueue,
     QueuedCompaction,
 )
+from airflow_hiveacid.metastore.replication import is_replicated, recycle
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
+from airflow_hiveacid.storage.filesystems import keeps_checksums
 from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.uploads import Uploads
 
@@ -167,6 +170,7 @@ class _Cleaner:
                 keep.append(Stay(garbage.path, f"{garbage.cover}, which held the same, has gone."))
                 continue
             with self._phases(Phase.CLEAN):
+                self._recycle(inspected.folder.location, garbage)
                 if garbage.upload is not None:
                     self._take_back(inspected.folder.location, garbage.path, garbage.upload)
                 elif garbage.is_file:
@@ -177,6 +181,17 @@ class _Cleaner:
         changed = len(removed) < len(inspected.garbage)
         plan = None if changed else inspected.plan
         return replace(inspected, garbage=tuple(removed), keep=tuple(keep), plan=plan)
+
+    @cached_property
+    def _replicated(self) -> bool:
+        return is_replicated(self._client, self._table.ref)
+
+    def _recycle(self, location: str, garbage: Garbage) -> None:
+        """Let the next dump of a replicated database have files that a write event names."""
+        hidden = any(name.startswith((".", "_")) for name in garbage.path.split("/"))
+        # Without a checksum no dump finds a kept file, and two of one name fail in the metastore.
+        if keeps_checksums(location) and not hidden and self._replicated:
+            recycle(self._client, f"{location.rstrip('/')}/{garbage.path}")
 
     @staticmethod
     def _take_back(location: str, path: str, upload: str) -> None:

@@ -3,15 +3,16 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
+from airflow_hiveacid.metastore.listeners import has_listeners
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.answers import (
     HeldLock,
@@ -40,6 +41,7 @@ class MetastoreClient:
     Attributes:
         call: Makes any declared call; for what has a class of its own, like the compaction queue.
         within: Holds all calls of this thread to one time together: `with client.within(60): ...`.
+        unknown_calls: The names of optional calls that the metastore has refused as unknown.
     """
 
     def __init__(self, options: MetastoreOptions) -> None:
@@ -47,6 +49,7 @@ class MetastoreClient:
         self._session = Session(options)
         self.call = self._session.call
         self.within = self._session.within
+        self.unknown_calls: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -79,6 +82,12 @@ class MetastoreClient:
     def config_value(self, name: str, default: str) -> str:
         """A setting of the server, or the default when it has none."""
         return str(self.call(idl_tables.get_config_value, name, default))
+
+    @cached_property
+    def sends_write_events(self) -> bool:
+        """Whether commits report the files that they add; found out by at most two calls."""
+        choice = self.options.write_events
+        return has_listeners(self.config_value) if choice == AUTO else choice == ALWAYS
 
     # Databases
 

@@ -28,6 +28,7 @@ from airflow_hiveacid.storage.hdfs_login import LoginRefused
 _LOCATION = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
 )
+_HDFS = ("hdfs", "viewfs")
 _S3 = ("s3", "s3a", "s3n")
 # So often a request is made that an S3 store refuses for being too busy, with longer and longer
 # pauses in between.
@@ -54,7 +55,7 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
             if host not in ("", "localhost") or not path.startswith("/"):
                 raise StorageError(f"{location!r} is no absolute path on this machine.")
             return fs.LocalFileSystem(), os.path.normpath(path)
-        if scheme in ("hdfs", "viewfs"):
+        if scheme in _HDFS:
             return hdfs_of(f"{scheme}://{host}", path), path
         if scheme in _S3:
             patient = fs.AwsStandardS3RetryStrategy(max_attempts=S3_TRIES)
@@ -70,6 +71,12 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
         f"{location!r} is on a file system that is not supported.",
         remedy="Supported are file, hdfs, viewfs, s3, gs and abfs.",
     )
+
+
+def keeps_checksums(location: str) -> bool:
+    """Whether the file system of a location keeps checksums, by which Hive identifies files."""
+    match = _LOCATION.fullmatch(location)
+    return match is not None and (match["scheme"] or "").lower() in _HDFS
 
 
 def s3_endpoint() -> str | None:

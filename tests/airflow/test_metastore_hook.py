@@ -48,6 +48,27 @@ def test_the_form_s_fields_become_options(connect):
 
 
 @pytest.mark.parametrize(
+    ("extra", "write_events"),
+    [({}, "auto"), ({"write_events": None}, "auto"), ({"write_events": "always"}, "always")],
+)
+def test_the_form_chooses_write_events(extra, write_events, connect):
+    options = connect(host="h", extra=extra).options()
+    options.validate()
+    assert options.write_events == write_events
+
+
+def test_airflow_s_settings_choose_write_events_for_connections_that_do_not(connect, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__WRITE_EVENTS", "never")
+    assert connect(host="h").options().write_events == "never"
+    assert connect(host="h", extra={"write_events": "auto"}).options().write_events == "auto"
+
+
+def test_an_unknown_choice_of_write_events_is_refused(connect):
+    with pytest.raises(InvalidConnection, match="write_events 'sometimes'"):
+        connect(host="h", extra={"write_events": "sometimes"}).options()
+
+
+@pytest.mark.parametrize(
     ("given", "on"), [(True, True), ("true", True), (False, False), (None, False)]
 )
 def test_the_form_switches_tls_on(given, on, connect):

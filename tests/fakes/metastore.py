@@ -22,7 +22,13 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.dev.embedded import free_port
-from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables, idl_tokens, idl_txns
+from airflow_hiveacid.metastore.thrift import (
+    idl_compaction,
+    idl_events,
+    idl_tables,
+    idl_tokens,
+    idl_txns,
+)
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
 from tests.fakes.catalog import Catalog
 from tests.fakes.compactions import Compactions
@@ -30,6 +36,7 @@ from tests.fakes.constraints import Constraints
 from tests.fakes.renaming import rename_table
 from tests.fakes.tokens import Tokens
 from tests.fakes.transactions import Transactions
+from tests.fakes.write_events import WriteEvents
 from tests.versions import REAL
 
 # Marks the tests that hold the fakes against the real servers.
@@ -37,13 +44,14 @@ REAL_AND_FAKE = pytest.mark.parametrize("hms", [*REAL, "fake 4.0.1", "fake 3.1.3
 
 _CALLS = {
     call.name: call
-    for module in (idl_tables, idl_txns, idl_compaction, idl_tokens)
+    for module in (idl_tables, idl_txns, idl_compaction, idl_events, idl_tokens)
     for call in vars(module).values()
     if isinstance(call, Call)
 }
 _ONLY_VERSION_4 = frozenset(
     {
         "get_latest_txnid_in_conflict",
+        "add_write_notification_log_in_batch",
         "create_table_req",
         "get_all_table_constraints",
         "alter_table_req",
@@ -66,7 +74,9 @@ class FakeMetastore:
     Attributes:
         version: Whose answers it gives, "4.0.1" or "3.1.3".
         warehouse: Where its databases keep their tables.
+        settings: What it says of its configuration.
         tokens: The delegation tokens it has given out.
+        write_events: What writers have reported.
     """
 
     def __init__(self, version: str, *, directory: Path, location: str | None = None) -> None:
@@ -94,7 +104,12 @@ class FakeMetastore:
         constraints, place = Constraints(), location or f"file:{self.warehouse}"
         catalog = Catalog(generation, place, forget, rename, constraints)
         self.tokens = Tokens()
-        self._parts = (catalog, constraints, transactions, compactions, self.tokens)
+        self.settings = dict(_SETTINGS)
+        self.write_events = WriteEvents(transactions.is_open)
+        self._parts = (
+            *(catalog, constraints, transactions, compactions),
+            *(self.tokens, self.write_events),
+        )
         self._forget_empty = transactions.forget_empty
         self.take_over = transactions.take_over
         self._server = _Server(("127.0.0.1", free_port()), partial(_Conversation, self))
@@ -143,7 +158,7 @@ class FakeMetastore:
     def _carry_out(self, name: str, values: list[Any]) -> Any:
         if name == "get_config_value":
             setting, default = values
-            return _SETTINGS.get(setting, default)
+            return self.settings.get(setting, default)
         part = next(part for part in self._parts if hasattr(part, name))
         return getattr(part, name)(*values)
 

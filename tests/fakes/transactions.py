@@ -146,6 +146,9 @@ class Transactions:
             abortedBits=bits.to_bytes((bits.bit_length() + 7) // 8, "little"),
         )
 
+    def is_open(self, txn_id: int) -> bool:
+        return self._txns[txn_id].state is TxnState.OPEN
+
     def get_open_txns_info(self) -> Any:
         is_3 = self._version is MetastoreVersion.HMS3
         infos = [

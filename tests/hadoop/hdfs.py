@@ -124,6 +124,14 @@ class Hdfs:
         with urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60):
             pass
 
+    def checksum(self, path: str) -> str:
+        """The checksum that HDFS tells of a file, in hexadecimal digits."""
+        query = urlencode({"op": "GETFILECHECKSUM", "user.name": getpass.getuser()})
+        port = self._ports[f"{self.active}_http"]
+        url = f"http://{HOST}:{port}/webhdfs/v1{quote(path)}?{query}"
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            return str(json.load(answer)["FileChecksum"]["bytes"])
+
     def kill_daemon(self, name: str) -> None:
         """Kill a daemon at once, as if its machine had failed."""
         self._daemons.pop(name).kill()

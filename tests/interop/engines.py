@@ -202,7 +202,11 @@ class Hive:
     """
 
     def __init__(
-        self, folder: Path, warehouse: Path, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        warehouse: Path,
+        settings: Mapping[str, str] | None = None,
+        libraries: Sequence[Path] = (),
     ) -> None:
         port, metastore_port = free_port(), free_port()
         self.metastore_uri = f"thrift://127.0.0.1:{metastore_port}"
@@ -228,7 +232,7 @@ class Hive:
                 **(settings or {}),
             },
         )
-        classpath = [conf, *hive_classpath()]
+        classpath = [conf, *libraries, *hive_classpath()]
         self._server = Server(
             "hive",
             [

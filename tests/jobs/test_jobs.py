@@ -182,6 +182,7 @@ def test_lawful_addresses(uris):
         (MetastoreOptions(uris="thrift://u:p@h:1"), "must not hold"),
         (MetastoreOptions(uris="thrift://h:1,http://h:2"), "mixes"),
         (MetastoreOptions(uris="thrift://h:1", user=""), "metastore.user"),
+        (MetastoreOptions(uris="thrift://h:1", write_events="no"), "metastore.write_events"),
         (MetastoreOptions(uris="thrift://h:1", read_timeout_seconds=0), "read_timeout_seconds"),
         (
             MetastoreOptions(uris="thrift://h:1", auth_mechanism="LDAP"),
@@ -209,7 +210,7 @@ def test_every_text_of_a_job_is_rendered():
         source=QuerySource("Q", {"c": PathSource("/P", "CSV", {"sep": "X"})}),
         on="S.ID = T.ID",
         when=[MatchedUpdate({"a": "E"}, "C"), NotMatchedInsert()],
-        metastore=MetastoreOptions(uris="U", kerberos_service_name="HIVE"),
+        metastore=MetastoreOptions(uris="U", kerberos_service_name="HIVE", write_events="AUTO"),
         conflict_policy="HIVE",
         source_alias="S",
         target_alias="T",

@@ -29,6 +29,7 @@ from airflow_hiveacid.engine.write.statement import (
     WriteOptions,
     look_up_constraints,
 )
+from airflow_hiveacid.engine.write.write_events import send_write_events
 from airflow_hiveacid.errors import MetastoreError, TransactionAborted, WriteConflict
 from airflow_hiveacid.jobs.multi_table_job import require_one_change
 from airflow_hiveacid.jobs.report import RunReport, TableReport
@@ -127,7 +128,6 @@ class AtomicWrite:
             self._require_same_tables(txn)
             look_up_constraints(self.client, self.statements)
             self._require_no_overlap(locks)
-            # The statements themselves tell when they read, and when they write.
             parts = self._stage(txn, TableReader(self.client, txn), locks)
             return self._finish_surely(txn, txn.snapshot, parts, locks)
 
@@ -211,6 +211,7 @@ class AtomicWrite:
                 # Before any file can be seen: the note proves to a later try what they are.
                 note = note or self._write_note(txn, parts, again, now)
                 self._publish(txn, parts, part, now)
+        send_write_events(self.client, txn, parts)
         if self.overlaps is not None:
             self.overlaps.require_none_at_commit(
                 txn, [(part.ref, part.kind, part.output.partition_names) for part in parts]

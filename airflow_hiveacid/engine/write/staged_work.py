@@ -1,5 +1,6 @@
 """What a statement has staged: its files by the directories that they will be in, and their sums."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -28,7 +29,7 @@ class OutputFolder:
     is_new: bool = field(default=False, compare=False)
 
 
-class StagedWork:
+class StagedWork(ABC):
     """What the files that are staged amount to.
 
     Attributes:
@@ -87,6 +88,10 @@ class StagedWork:
             for folder, name in self.staged
         ]
 
+    def file_names(self, folder: OutputFolder, directory: str) -> list[str]:
+        """The names that the files of one directory are published under."""
+        return [self._file_name(file.bucket) for file in self.staged[folder, directory]]
+
     @property
     def partition_names(self) -> set[str | None]:
         """The names of the partitions that get files; None is a table without any."""
@@ -113,6 +118,10 @@ class StagedWork:
         """The partitions that get files, as they were when it was found out where they are."""
         partitions = {folder.name: folder.partition for folder, _ in self.staged}
         return [partition for partition in partitions.values() if partition is not None]
+
+    @abstractmethod
+    def _file_name(self, bucket: int) -> str:
+        """The name that a file is published under."""
 
 
 def holds_deletes(directory: str) -> bool:

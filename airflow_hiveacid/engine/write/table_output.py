@@ -4,7 +4,7 @@ This is the half that all kinds of tables share; what goes into a file is up to 
 """
 
 import dataclasses
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ from airflow_hiveacid.storage.folder import Storage
 
 
 @dataclass
-class TableOutput(StagedWork, ABC):
+class TableOutput(StagedWork):
     """Everything that one statement of a transaction writes into its table.
 
     Attributes:
@@ -331,10 +331,6 @@ class TableOutput(StagedWork, ABC):
     @abstractmethod
     def _write_empty(self, sink: Any) -> int:
         """Write a file without rows and return its size."""
-
-    @abstractmethod
-    def _file_name(self, bucket: int) -> str:
-        """The name that a file is published under."""
 
     @abstractmethod
     def _verify(self, storage: Storage, file: StagedFile) -> None:

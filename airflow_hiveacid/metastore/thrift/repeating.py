@@ -60,6 +60,9 @@ _CALLS: dict[str, frozenset[str]] = {
             "abort_txn",
             "add_dynamic_partitions",
             "add_partitions_req",  # Always with ifNotExists.
+            # The metastore skips a list of files that the event of a partition contains already.
+            "add_write_notification_log",
+            "add_write_notification_log_in_batch",
             "allocate_table_write_ids",  # A transaction has one write id per table.
             "alter_partitions_req",
             "alter_partitions_with_environment_context",
@@ -67,6 +70,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "alter_table_with_environment_context",
             "cancel_delegation_token",
             "check_lock",
+            "cm_recycle",  # It moves what is left.
             "compact2",  # The second request is refused in favour of the first.
             "heartbeat",
             "heartbeat_txn_range",

@@ -1,0 +1,26 @@
+"""What a cleaning owes to replication: files that no dump has copied yet."""
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift import idl_events
+
+# The property of a database that has a policy of replication.
+_SOURCE = "repl.source.for"
+
+
+def is_replicated(client: MetastoreClient, ref: TableRef) -> bool:
+    """Whether a table belongs to a database that is the source of a replication."""
+    return bool(client.get_database(ref.database).parameters.get(_SOURCE, "").strip())
+
+
+def recycle(client: MetastoreClient, location: str) -> None:
+    """Have the metastore move removed files to where the next dump finds them.
+
+    The metastore does nothing unless `hive.repl.cm.enabled` is set there.
+
+    Args:
+        client: The metastore.
+        location: The directory or the file that is about to be removed.
+    """
+    request = idl_events.CmRecycleRequest(dataPath=location, purge=True)
+    client.call(idl_events.cm_recycle, request, about=location)
