@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, BinaryIO
 
+from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.directory import (
     AcidDirectory,
     FileStatus,
@@ -176,6 +177,20 @@ def read_notes(
         for path, note in zip(noted, notes, strict=True)
         if note is not None
     }
+
+
+def read_layouts(storage: ReadOnlyStorage, directory: str) -> dict[tuple[str, int], BucketLayout]:
+    """Read from the note of a directory how the rows of its files were distributed.
+
+    Returns:
+        The layout by the path and the size of each file that the note lists; empty if the note
+        records no layout.
+    """
+    note = _read_note(storage, f"{directory}/{SIDECAR_FILE}")
+    layout = None if note is None else BucketLayout.of_note(note)
+    if note is None or layout is None:
+        return {}
+    return {(f"{directory}/{file.name}", file.bytes): layout for file in written_files(note) or ()}
 
 
 def check_notes(

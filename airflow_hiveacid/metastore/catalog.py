@@ -298,6 +298,11 @@ class HivePartition:
         location: Its folder, in the metastore's spelling.
         columns: The columns it was written with, which may be fewer than the table's.
         parameters: The partition properties.
+        bucket_columns: The columns that its rows are distributed by; perhaps not the table's.
+        num_buckets: The number of its buckets; -1 or 0 without buckets.
+        sort_columns: The columns that rows are sorted by inside a bucket.
+        input_format: The Java class that reads the partition.
+        serde: The Java class of the row format.
         raw: The Thrift struct, so that an alter sends back every field it does not change.
     """
 
@@ -306,6 +311,11 @@ class HivePartition:
     location: str | None
     columns: tuple[HiveColumn, ...]
     parameters: Mapping[str, str]
+    bucket_columns: tuple[str, ...]
+    num_buckets: int
+    sort_columns: tuple[str, ...]
+    input_format: str | None
+    serde: str | None
     raw: Any = field(repr=False, compare=False)
 
     @property
@@ -344,6 +354,11 @@ class HivePartition:
             location=partition.sd.location,
             columns=_read_columns(partition.sd),
             parameters=partition.parameters or {},
+            bucket_columns=tuple(partition.sd.bucketCols or ()),
+            num_buckets=partition.sd.numBuckets or -1,
+            sort_columns=tuple(order.col for order in partition.sd.sortCols or ()),
+            input_format=partition.sd.inputFormat,
+            serde=(partition.sd.serdeInfo or idl_tables.SerDeInfo()).serializationLib,
             raw=partition,
         )
 

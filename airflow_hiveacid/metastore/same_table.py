@@ -72,7 +72,7 @@ def require_same_definition(
 
     Raises:
         TableReplaced: The table is another one, or has other columns; or a partition is not
-            there, or in another place.
+            there, in another place, or has another storage.
     """
     now = require_same_table(client, table, allocated)
     kept = now.columns[: len(table.columns)] if may_grow else now.columns
@@ -104,6 +104,10 @@ def require_same_definition(
         created = partition.raw.createTime
         if created and current.raw.createTime != created:
             raise TableReplaced(f"{what} was dropped and added again meanwhile.", remedy=remedy)
+        if _storage(current) != _storage(partition):
+            raise TableReplaced(
+                f"{what} has other buckets or another format than before.", remedy=remedy
+            )
 
 
 def _layout(table: HiveTable) -> tuple[object, ...]:
@@ -111,11 +115,21 @@ def _layout(table: HiveTable) -> tuple[object, ...]:
     return (
         table.kind,
         _types(table.partition_keys),
-        table.bucket_columns,
-        table.num_buckets,
         table.bucketing_version,
-        table.serde,
-        table.input_format,
+        *_storage(table),
+    )
+
+
+def _storage(stored: HiveTable | HivePartition) -> tuple[object, ...]:
+    """What a partition defines for itself.
+
+    An insert of Hive 4 that names a partition gives it the buckets of the table.
+    """
+    return (
+        stored.bucket_columns,
+        max(stored.num_buckets, 0),
+        stored.serde,
+        stored.input_format,
     )
 
 

@@ -31,12 +31,12 @@ class Promise:
     Attributes:
         is_delete: They are delete events.
         write_ids: Those that its directory allows.
-        bucket: The number of its bucket; None where the number of a file says nothing.
+        buckets: The bucket numbers that row ids may have; None where any is possible.
     """
 
     is_delete: bool
     write_ids: range
-    bucket: int | None
+    buckets: tuple[int, ...] | None
 
     def check(self, keys: Keys) -> None:
         """Hold rows against it.
@@ -59,11 +59,11 @@ class Promise:
             if high != RowOperation.INSERT:
                 inserted = inserted[keys.operations == RowOperation.INSERT]
             self._check_range("originalTransaction", inserted)
-        if self.bucket is not None:
+        if self.buckets is not None:
             for bucket in np.unique(keys.buckets).tolist():
-                if decode_bucket(bucket).writer_id != self.bucket:
+                if decode_bucket(bucket).writer_id not in self.buckets:
                     raise CorruptFile(
-                        f"The bucket property {bucket} is not of bucket {self.bucket}."
+                        f"The bucket property {bucket} is not of bucket {self.buckets[0]}."
                     )
 
     def _check_range(self, column: str, values: Integers) -> None:

@@ -32,7 +32,7 @@ class TablePart:
         format: Of its files.
         files: Which are read.
         full_acid: Whether rows have ids.
-        bucketed: Whether the number of a file says which rows it holds.
+        clustered: Whether the partition has buckets.
         columns: All columns that files hold.
         write_ids: Which writes the reader sees.
         rules: Whose reading applies.
@@ -43,7 +43,7 @@ class TablePart:
     format: StorageFormat
     files: tuple[DataFile, ...]
     full_acid: bool
-    bucketed: bool
+    clustered: bool
     columns: MappedColumns
     write_ids: ValidWriteIdList | CompactorWriteIdList
     rules: Rules
@@ -58,6 +58,8 @@ class TablePart:
         state: AcidDirectory,
         write_ids: ValidWriteIdList | CompactorWriteIdList,
         rules: Rules,
+        *,
+        clustered: bool,
     ) -> "TablePart":
         """All of a directory.
 
@@ -76,7 +78,7 @@ class TablePart:
             format=format,
             files=tuple(data_files(storage, state) if full_acid else _flat_files(state)),
             full_acid=full_acid,
-            bucketed=table.num_buckets > 0,
+            clustered=clustered,
             columns=table.mapped_columns,
             write_ids=write_ids,
             rules=rules,
@@ -122,7 +124,7 @@ class TablePart:
                 self.rules,
                 names,
                 self.columns,
-                self.bucketed,
+                self.clustered,
                 conditions,
             )
             for batch in visible.of(self.files):

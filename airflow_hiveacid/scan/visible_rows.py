@@ -1,7 +1,7 @@
 """The visible rows of one directory of an ACID table, some at a time.
 
 Rows come out in the order of buckets, then of directories, then of the files themselves. In memory
-are some rows, and the delete events of one bucket, or of all where rows are not bucketed.
+are some rows, and the delete events that ``may_delete`` allows for one bucket.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
 
+from airflow_hiveacid.acid.bucket_layout import may_delete
 from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.names import Base, Delta, delete_applies
@@ -79,8 +80,6 @@ def visible_rows(
     rules: Rules,
     columns: Collection[str] | None = None,
     stored: MappedColumns = AS_STORED,
-    *,
-    bucketed: bool = False,
 ) -> Iterator[RowBatch]:
     """Read every visible row of one table or partition directory.
 
@@ -92,27 +91,30 @@ def visible_rows(
         rules: Whose rules say which delete delta applies to which file.
         columns: Those that are wanted, in any case; None is all that each file has.
         stored: All columns that files of the table hold.
-        bucketed: Whether the number of a file says which rows it holds. If not, its deletes may
-            stand anywhere: Trino puts them where the data file is, Hive where the row id says.
 
     Raises:
         CorruptFile: A file is not a readable ORC file.
         UnsupportedFile: A file holds what Arrow cannot read.
     """
-    rows = VisibleRows(storage, write_ids, rules, columns, stored, bucketed)
+    rows = VisibleRows(storage, write_ids, rules, columns, stored)
     return rows.of(data_files(storage, directory))
 
 
 @dataclass(frozen=True)
 class VisibleRows:
-    """What is visible of some files of one directory; see ``visible_rows``."""
+    """What is visible of some files of one directory; see ``visible_rows``.
+
+    Attributes:
+        clustered: Whether the directory has buckets; see ``may_delete``.
+        conditions: Rows that do not meet all of these may be left out.
+    """
 
     storage: ReadOnlyStorage
     write_ids: WriteIdList
     rules: Rules
     columns: Collection[str] | None = None
     stored: MappedColumns = AS_STORED
-    bucketed: bool = False
+    clustered: bool = False
     conditions: Sequence[StripeChoice] = ()
 
     def of(self, files: Iterable[DataFile]) -> Iterator[RowBatch]:
@@ -122,24 +124,27 @@ class VisibleRows:
             files: Files of rows, all that may delete some of them, and of those without row ids all.
         """
         data: dict[int, list[DataFile]] = {}
-        deletes: dict[int, list[tuple[Delta, DataFile]]] = {}
+        deletes: list[tuple[Delta, DataFile]] = []
         for file in files:
             bucket = _NO_BUCKET if file.bucket is None else file.bucket
             if isinstance(file.directory, Delta) and file.directory.is_delete:
-                bucket = bucket if self.bucketed else 0
-                deletes.setdefault(bucket, []).append((file.directory, file))
+                deletes.append((file.directory, file))
             else:
                 data.setdefault(bucket, []).append(file)
         ids = self._synthetic_ids([file for group in data.values() for file in group if file.raw])
-        loaded = [] if self.bucketed else self._loaded(deletes.get(0, ()))
+        loaded: dict[DataFile, DeleteEvents] = {}
         for bucket in sorted(data):
-            if self.bucketed:
-                loaded = self._loaded(deletes.get(bucket, ()))
+            near = [
+                (delete, file)
+                for delete, file in deletes
+                if may_delete(file.bucket, bucket, clustered=self.clustered)
+            ]
+            loaded = {file: loaded.get(file) or self._events(file) for _, file in near}
             for file in data[bucket]:
                 # Hive 3 tries every delete delta on every file.
                 applied = [
-                    events
-                    for delete, events in loaded
+                    loaded[own]
+                    for delete, own in near
                     if self.rules is Rules.HIVE3 or delete_applies(file.directory, delete)
                 ]
                 batches = self._numbered(file, ids[file.path]) if file.raw else self._acid(file)
@@ -154,11 +159,6 @@ class VisibleRows:
             rows.setdefault(file.directory, {})[file.path] = tail.rows
         counted = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
         return {ids.path: ids for group in counted for ids in group}
-
-    def _loaded(
-        self, deletes: Iterable[tuple[Delta, DataFile]]
-    ) -> list[tuple[Delta, DeleteEvents]]:
-        return [(delete, self._events(file)) for delete, file in deletes]
 
     def _open(self, file: DataFile) -> OrcFile:
         return OrcFile(self.storage, file, self.stored)

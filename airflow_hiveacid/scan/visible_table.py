@@ -16,6 +16,7 @@ from airflow_hiveacid.maintenance.table_history import version_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.storage_rules import clustering_columns, require_orc
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.scan.table_part import TablePart
@@ -31,12 +32,14 @@ class PartitionDirectory:
         values: The texts of its keys; None is Hive's null.
         storage: Its folder.
         format: Of its files.
+        clustered: Whether it has buckets.
     """
 
     name: str | None
     values: Mapping[str, str | None]
     storage: Storage
     format: StorageFormat = StorageFormat.ORC
+    clustered: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,14 @@ class VisibleTable:
         storage, values = partition.storage, partition.values
         state = self.state(partition, list_files(storage))
         return TablePart.of(
-            self.table, values, partition.format, storage, state, self.write_ids, self.rules
+            self.table,
+            values,
+            partition.format,
+            storage,
+            state,
+            self.write_ids,
+            self.rules,
+            clustered=partition.clustered,
         )
 
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
@@ -162,6 +172,7 @@ def _partitions_of_table(
 
 
 def _directory_of(table: HiveTable, partition: HivePartition | None) -> PartitionDirectory:
+    require_orc(table, partition)
     stored: Any = table.raw if partition is None else partition.raw
     return PartitionDirectory(
         name=None if partition is None else partition.name,
@@ -173,4 +184,5 @@ def _directory_of(table: HiveTable, partition: HivePartition | None) -> Partitio
         },
         storage=Storage.of((table.location if partition is None else partition.location) or ""),
         format=StorageFormat.of(stored.sd.serdeInfo.serializationLib, table.ref.full_name),
+        clustered=bool(clustering_columns(table, partition)),
     )

@@ -231,10 +231,11 @@ def _rows_with_ids(
     rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
     write_ids = snapshot.write_ids[ref.full_name]
     found = {}
+    table = client.get_table(ref)
     for partition in _partitions(client, ref, tuple(values)):
         storage = Storage.of(partition.folder)
         state = read_state(storage, list_files(storage), write_ids, snapshot.txns, rules=rules)
-        files = partition_files(storage, partition.folder, partition, state, write_ids)
+        files = partition_files(storage, table, partition, state, write_ids)
         deleted = {
             event[:3]
             for file in files.deletes

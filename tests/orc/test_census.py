@@ -21,7 +21,8 @@ def keys(operation=0, original=4, bucket=1, current=4, rows=(0, 1)):
 
 def check(directory, found, bucket=1):
     is_delete = isinstance(directory, Delta) and directory.is_delete
-    Promise(is_delete, directory.write_ids, bucket).check(found)
+    buckets = None if bucket is None else (bucket,)
+    Promise(is_delete, directory.write_ids, buckets).check(found)
 
 
 @pytest.mark.parametrize(

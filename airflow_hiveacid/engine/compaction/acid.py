@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from airflow_hiveacid.acid.bucket_layout import common_layout, may_delete
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.locks import MetastoreVersion
@@ -48,6 +49,7 @@ from airflow_hiveacid.engine.compaction.tasks import (
 from airflow_hiveacid.engine.parallel import result_of
 from airflow_hiveacid.engine.rows.columns import orc_row_types
 from airflow_hiveacid.engine.write.staged_files import StagedFile
+from airflow_hiveacid.engine.write.staged_work import holds_deletes
 from airflow_hiveacid.errors import (
     BeyondArrow,
     HiveAcidError,
@@ -99,6 +101,16 @@ class AcidCompactor(PartitionCompactor):
         """See the base class."""
         return {ACID_VERSION_FILE: b"2"} | super().side_files(directory)
 
+    def layout_note(
+        self, plan: CompactionPlan, notes: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """See the base class."""
+        if plan.type is CompactionType.REBALANCE:
+            return {}
+        sources = [name for name in plan.inputs if not holds_deletes(name)]
+        layout = common_layout(notes.get(name, {}) for name in sources)
+        return {} if layout is None else layout.to_note()
+
     def _counted(self, plan: CompactionPlan, state: AcidDirectory) -> Iterator[CountedFile]:
         """The files to be put together, with what they promise."""
         for bucket, file in self._input_files(state, plan):
@@ -106,9 +118,10 @@ class AcidCompactor(PartitionCompactor):
 
     def _promise(self, directory: Base | Delta, bucket: int) -> Promise:
         is_delete = isinstance(directory, Delta) and directory.is_delete
-        # Without buckets the number of a file says nothing: Trino goes by those of other files.
-        number = bucket if self.table.num_buckets > 0 else None
-        return Promise(is_delete, directory.write_ids, number)
+        # Without buckets the number of a file says nothing, and such files remain when the table
+        # becomes clustered: see ``may_delete``.
+        numbers = (bucket, 0) if self.clustered else None
+        return Promise(is_delete, directory.write_ids, numbers)
 
     def _deletes_of(
         self, plan: CompactionPlan, bucket: int, events: Sequence[CountedFile]
@@ -116,9 +129,9 @@ class AcidCompactor(PartitionCompactor):
         """The files with the delete events that are applied to a bucket."""
         if plan.type is not CompactionType.MAJOR:
             return ()
-        # Without buckets an engine may put the delete of a row into a file of another number.
-        everywhere = self.table.num_buckets <= 0
-        applied = [event for event in events if everywhere or event.bucket == bucket]
+        applied = [
+            event for event in events if may_delete(event.bucket, bucket, clustered=self.clustered)
+        ]
         return tuple(sorted(applied, key=lambda file: file.bucket))
 
     def _take_census(
@@ -137,7 +150,7 @@ class AcidCompactor(PartitionCompactor):
                     deletes=tuple(
                         event
                         for event in events
-                        if event.promise.bucket in (None, file.promise.bucket)
+                        if may_delete(event.bucket, file.bucket, clustered=self.clustered)
                     ),
                 )
                 for file in rows

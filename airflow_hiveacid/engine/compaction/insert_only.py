@@ -25,6 +25,7 @@ from airflow_hiveacid.engine.compaction.column_check import check_columns
 from airflow_hiveacid.engine.compaction.input_files import check_rows
 from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
 from airflow_hiveacid.engine.compaction.proof import tally_values
+from airflow_hiveacid.engine.compaction.row_order import refuse_sorted_text
 from airflow_hiveacid.engine.read.nanoseconds import (
     InspectedFile,
     finer_column_in,
@@ -82,6 +83,9 @@ class InsertOnlyCompactor(PartitionCompactor):
     ) -> CompactionPlan:
         """See the base class."""
         self._format = RowFormat.of(self.table, self.partition)
+        if self.order.by and self._format.format.is_text:
+            # The table may have another format than the partition.
+            refuse_sorted_text(self.name)
         if self.compaction.version is MetastoreVersion.HMS3 and type_ is CompactionType.MINOR:
             # There is nothing to filter rows by: who reads meanwhile would see those of write ids
             # that are open to him. A base that he does not see all of he does not take.
@@ -106,7 +110,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         if not form.is_text:
             check_columns(self.storage, columns, form, [(file.path, file.size) for file in inputs])
         tasks = self._grouped(inputs)
-        writer = RowFiles(self.table, self.table.orc_codec)
+        writer = self._row_files
         left = tasks
         copied: list[tuple[_JoinTask, StagedFile]] = []
         if form is StorageFormat.ORC and not self.order.by:
@@ -183,7 +187,11 @@ class InsertOnlyCompactor(PartitionCompactor):
 
     def write_empty(self, sink: Any) -> int:
         """See the base class."""
-        return RowFiles(self.table, self.table.orc_codec).write_empty(sink)
+        return self._row_files.write_empty(sink)
+
+    @property
+    def _row_files(self) -> RowFiles:
+        return RowFiles(self.table, self.table.orc_codec, self.partition)
 
     def _is_aborted(self, name: str) -> bool:
         delta = parse_directory(name)
@@ -200,7 +208,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         last = size = 0
         for file in files:
             self.bytes_read += file.size
-            if self.table.num_buckets > 0:
+            if self.clustered:
                 number = self._bucket(file)
             else:
                 if size and size + file.size > _BYTES_OF_A_FILE and not self.order.by:
@@ -279,7 +287,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         by = self.order.columns
         if not by:
             return rows.coalesce(1)
-        if self.table.num_buckets > 0:
+        if self.clustered:
             return rows.coalesce(1).sortWithinPartitions(*by)
         count = self.order.count(self.bytes_read)
         return rows.repartitionByRange(count, *by).sortWithinPartitions(*by)

@@ -42,6 +42,7 @@ from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.same_table import require_same_definition
+from airflow_hiveacid.metastore.storage_rules import clustering_columns, require_orc
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.storage.folder import Storage
 
@@ -134,6 +135,17 @@ class PartitionCompactor(ABC):
         hive3 = self.compaction.version is MetastoreVersion.HMS3
         return {METADATA_FILE: _COMPACTED} if hive3 and isinstance(directory, Base) else {}
 
+    def layout_note(
+        self, plan: CompactionPlan, notes: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """What the note of a new directory says of the distribution of its rows over files."""
+        return {}
+
+    @property
+    def clustered(self) -> bool:
+        """Whether the partition, or the table without partitions, has buckets."""
+        return bool(clustering_columns(self.table, self.partition))
+
     def run(self, type_: CompactionType, reason: str) -> PartitionReport:
         """Compact and commit.
 
@@ -152,6 +164,7 @@ class PartitionCompactor(ABC):
                 remedy="Let Hive compact the table.",
             )
         with self.phases(Phase.READ, "the directories"):
+            require_orc(self.table, self.partition)
             self._require_same_table()
             files = list_files(self.storage)
             state = read_state(
@@ -182,6 +195,7 @@ class PartitionCompactor(ABC):
             self._told_of_inputs = {
                 **replacing(plan.inputs, self.compaction.write_ids, notes),
                 **taken_over(notes, self.table.ref.full_name, others),
+                **self.layout_note(plan, notes),
             }
         self.directories = StagedDirectories(self.storage.location, self.compaction)
         group = f"hiveacid-{self.compaction.txn_id}"

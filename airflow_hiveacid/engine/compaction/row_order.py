@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
@@ -17,8 +18,8 @@ from airflow_hiveacid.errors import (
     UnsupportedMetastore,
     UnsupportedTable,
 )
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.storage_rules import clustering_columns
 
 # As much as one task sorts without much ado.
 _BYTES_OF_A_FILE = 256 << 20
@@ -68,12 +69,20 @@ class RowOrder:
                 f"{name} cannot be sorted by {', '.join(nested)}: only columns of simple types have"
                 " statistics."
             )
-        serde = table.raw.sd.serdeInfo.serializationLib
-        if self.by and StorageFormat.of(serde, name).is_text:
-            raise UnsupportedTable(
-                f"{name} is kept as text, which has no statistics that an order makes better.",
-                remedy="Make it a major compaction.",
-            )
+        if self.by and table.format.is_text:
+            refuse_sorted_text(name)
+
+
+def refuse_sorted_text(name: str) -> NoReturn:
+    """Refuse to sort rows that are kept as text.
+
+    Raises:
+        UnsupportedTable: In any case.
+    """
+    raise UnsupportedTable(
+        f"{name} is kept as text, which has no statistics that an order makes better.",
+        remedy="Make it a major compaction.",
+    )
 
 
 def _require_own_row_ids(table: HiveTable, version: MetastoreVersion) -> None:
@@ -85,9 +94,19 @@ def _require_own_row_ids(table: HiveTable, version: MetastoreVersion) -> None:
             remedy="Overwrite the partition with its own rows, sorted, while nobody changes it; or"
             " make it a major compaction.",
         )
-    if table.num_buckets > 0:
+    require_no_buckets(table)
+
+
+def require_no_buckets(table: HiveTable, partition: HivePartition | None = None) -> None:
+    """Refuse to give rows other row ids where buckets say in which file a row is.
+
+    Raises:
+        UnsupportedTable: The partition, or without one the table itself, has buckets.
+    """
+    if clustering_columns(table, partition):
+        what = str(table.ref) if partition is None else f"{table.ref}/{partition.name}"
         raise UnsupportedTable(
-            f"{table.ref} has buckets, which say in which file a row is: it cannot be rebalanced.",
+            f"{what} has buckets, which say in which file a row is: it cannot be rebalanced.",
             remedy="Make it a major compaction.",
         )
 

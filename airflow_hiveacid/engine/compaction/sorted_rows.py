@@ -13,8 +13,8 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.acid.compaction import CompactionPlan
-from airflow_hiveacid.acid.directory import AcidDirectory
+from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.row_id import encode_bucket
@@ -35,7 +35,7 @@ from airflow_hiveacid.engine.compaction.proof import (
     recount_file,
     tally_values,
 )
-from airflow_hiveacid.engine.compaction.row_order import RowOrder
+from airflow_hiveacid.engine.compaction.row_order import RowOrder, require_no_buckets
 from airflow_hiveacid.engine.compaction.tasks import BucketInputs
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
@@ -132,7 +132,7 @@ class SortedRows:
     def _tally(self, directory: Base | Delta, files: Sequence[StagedFile], folder: Folder) -> Tally:
         """Count the row ids as they lie there, each file of its own bucket, and ascending."""
         tasks = [
-            RecountTask(folder.root, file, Promise(False, directory.write_ids, file.bucket), {})
+            RecountTask(folder.root, file, Promise(False, directory.write_ids, (file.bucket,)), {})
             for file in files
         ]
         total = Tally()
@@ -183,6 +183,14 @@ class SortedRows:
 
 class RebalancingCompactor(AcidCompactor):
     """Compacts one partition of a full ACID table into sorted rows with new row ids."""
+
+    def plan(
+        self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
+    ) -> CompactionPlan:
+        """See the base class."""
+        # The table may have been altered after the partition was made.
+        require_no_buckets(self.table, self.partition)
+        return super().plan(state, type_, files)
 
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""

@@ -91,11 +91,6 @@ class AcidSnapshot:
     write_ids: ValidWriteIdList
     tails: FileTails = field(default_factory=FileTails, compare=False, repr=False)
 
-    @property
-    def bucketed(self) -> bool:
-        """Whether the number of a file says which rows it holds."""
-        return self.table.num_buckets > 0
-
     def of_columns(self, names: Collection[str]) -> Self:
         """The same rows with a few of the columns: what a scan costs to plan goes by their number.
 
@@ -203,7 +198,7 @@ class AcidSnapshot:
 
     def _deletes_of(self, number: int, file: AcidFile) -> list[AcidFile]:
         """The delete files that may hold events for rows of a file, as far as tails tell."""
-        deletes = self.partitions[number].deletes_of(file, self.bucketed)
+        deletes = self.partitions[number].deletes_of(file)
         own = self._key_ranges.get(file) if deletes else None
         if own is None:
             return deletes
@@ -218,9 +213,7 @@ class AcidSnapshot:
         for partition in self.partitions:
             deletes += partition.deletes
             inserts += [
-                file
-                for file in partition.inserts
-                if not file.raw and partition.deletes_of(file, self.bucketed)
+                file for file in partition.inserts if not file.raw and partition.deletes_of(file)
             ]
         few = len(inserts) <= _MOST_TAILS and len(inserts) * len(deletes) <= _MOST_PAIRS
         files = [*deletes, *inserts] if few else deletes

@@ -178,7 +178,7 @@ class ChangeReader(TwoVersions):
 
         def read(version: ValidWriteIdList) -> PartitionFiles:
             states.append(read_state(storage, files, version, self.txns, rules=self.rules))
-            return partition_files(storage, location, partition, states[-1], version)
+            return partition_files(storage, self.table, partition, states[-1], version)
 
         overwrites = versions.overwrites(self.then, self.later)
         spans = []
@@ -296,8 +296,7 @@ class ChangeReader(TwoVersions):
     def _hit(self, before: PartitionFiles, deletes: Sequence[AcidFile]) -> tuple[AcidFile, ...]:
         """The files of which a row may be deleted, as far as tails tell."""
         changed = replace(before, deletes=tuple(deletes))
-        bucketed = self.table.num_buckets > 0
-        by_file = {file: changed.deletes_of(file, bucketed) for file in before.inserts}
+        by_file = {file: changed.deletes_of(file) for file in before.inserts}
         asked = [file for file, own in by_file.items() if own and not file.raw]
         files = [*asked, *deletes] if asked else []
         ranges = dict(zip(files, map(KeyRange.of, self.tails.of(files)), strict=True))

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from airflow_hiveacid.acid.bucket_layout import may_delete
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.names import Base, Delta, delete_applies
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.listing import DataFile, data_files, list_files, read_state, read_tail
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.storage_rules import clustering_columns, require_orc
 from airflow_hiveacid.orc.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.tail import OrcTail
 from airflow_hiveacid.storage.folder import Storage
@@ -54,6 +56,9 @@ class PartitionFiles:
         location: The partition's directory.
         inserts: The files with rows, in Hive's order.
         deletes: The files with delete events.
+        clustered_by: The columns, in lower case, that the metastore says rows are distributed by;
+            empty without buckets. Existing files may have been written under another definition.
+        noted: The directories that have a note of this package.
     """
 
     name: str | None
@@ -61,18 +66,16 @@ class PartitionFiles:
     location: str
     inserts: tuple[AcidFile, ...]
     deletes: tuple[AcidFile, ...]
+    clustered_by: tuple[str, ...] = ()
+    noted: frozenset[str] = frozenset()
 
-    def deletes_of(self, file: AcidFile, bucketed: bool) -> list[AcidFile]:
-        """The delete files that may hold events for rows of a file.
-
-        An unbucketed table is read more widely than by bucket number: Trino puts deletes where the
-        data file is, Hive where the row id says, and a file may be in either place.
-        """
+    def deletes_of(self, file: AcidFile) -> list[AcidFile]:
+        """The delete files that may hold events for rows of a file; see ``may_delete``."""
+        clustered = bool(self.clustered_by)
         return [
             delete
             for delete in self.deletes
-            if file.bucket is not None
-            and (not bucketed or delete.bucket == file.bucket)
+            if may_delete(delete.bucket, file.bucket, clustered=clustered)
             and isinstance(delete.directory, Delta)
             and delete_applies(file.directory, delete.directory)
         ]
@@ -149,7 +152,7 @@ def list_partitions(
         location = (table.location if partition is None else partition.location) or ""
         storage = Storage.of(location)
         state = read_state(storage, list_files(storage), write_ids, txns, rules=rules, now=now)
-        return partition_files(storage, location, partition, state, write_ids)
+        return partition_files(storage, table, partition, state, write_ids)
 
     if not table.partition_keys:
         return [list_one(None)]
@@ -158,7 +161,7 @@ def list_partitions(
 
 def partition_files(
     storage: Storage,
-    location: str,
+    table: HiveTable,
     partition: HivePartition | None,
     state: AcidDirectory,
     write_ids: ValidWriteIdList,
@@ -167,11 +170,16 @@ def partition_files(
 
     Args:
         storage: Its folder.
-        location: The same, in the metastore's spelling.
+        table: The table.
         partition: The partition; None is a table without.
         state: What of the folder is read.
         write_ids: What is seen of the table's write ids.
+
+    Raises:
+        UnsupportedTable: The partition has another format than ORC.
     """
+    require_orc(table, partition)
+    location = (table.location if partition is None else partition.location) or ""
     files = [_acid_file(location, file, write_ids) for file in data_files(storage, state)]
     return PartitionFiles(
         name=None if partition is None else partition.name,
@@ -179,6 +187,10 @@ def partition_files(
         location=location,
         inserts=tuple(file for file in files if not _is_delete(file.directory)),
         deletes=tuple(file for file in files if _is_delete(file.directory)),
+        clustered_by=clustering_columns(table, partition),
+        noted=frozenset(
+            name for name in (state.base, *state.deltas) if name and state.sidecar(name) is not None
+        ),
     )
 
 

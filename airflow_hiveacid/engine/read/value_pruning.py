@@ -17,20 +17,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.acid.bucket_layout import BucketColumn, BucketLayout
 from airflow_hiveacid.acid.schema import Decimal, HiveType, parse_type
+from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import AcidFile
+from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
 from airflow_hiveacid.engine.read.ordered_values import MOST_LISTED, OrderedValues
 from airflow_hiveacid.engine.read.search_argument import SearchArgument, argument_of
 from airflow_hiveacid.engine.read.spark_trees import kind
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
+from airflow_hiveacid.listing import read_layouts
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.orc.column_ranges import ColumnRange, ranges_of
 from airflow_hiveacid.orc.envelope import with_column_names
 from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.storage.folder import Storage
 
-# A tail takes a request, 16 at a time, and a millisecond of the driver: some seconds for so many
-# files where a request takes long. Of more files Spark's tasks find out one by one.
+# A tail, or a note, takes a request, 16 at a time, and a millisecond of the driver: some seconds for
+# so many files where a request takes long. Of more files Spark's tasks find out one by one.
 _MOST_TAILS = 1000
 # Each of them is a call of Java.
 _MOST_LITERALS = 100
@@ -145,29 +149,65 @@ def _without_nulls(wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
 def _in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
     """Only the files of buckets that the values belong to, if all columns that say so are given.
 
-    Hive and Trino, too, leave out files of other buckets.
+    What the metastore says of buckets may have changed since a file was written: with the number
+    of the table, Hive itself misses rows then. So a file is left out by the layout alone that its
+    writer has noted; files of other engines, and of versions that noted none, are read.
     """
-    table = snapshot.table
     given = {each.column.name.lower(): each for each in wanted}
-    names = [name.lower() for name in table.bucket_columns]
-    if not snapshot.bucketed or not names or not given.keys() >= set(names):
-        return snapshot
-    columns = [given[name] for name in names]
     files = list(_with_row_ids(snapshot))
-    if any(isinstance(each.hive_type, Decimal) for each in columns) or any(
-        # The table has had more buckets, or none.
-        file.bucket is None or file.bucket >= table.num_buckets
-        for file in files
-    ):
+    noted = [
+        (partition.location.rstrip("/"), directory)
+        for partition in snapshot.partitions
+        if partition.clustered_by and given.keys() >= set(partition.clustered_by)
+        for directory in _noted_directories(partition)
+    ]
+    if len(noted) > _MOST_TAILS:
         return snapshot
-    numbers = bucket_numbers(
-        [each.values for each in columns],
-        [each.hive_type for each in columns],
-        table.num_buckets,
-        table.bucketing_version,
-    )
-    buckets = set(np.unique(numbers).tolist())
-    return _keeping(snapshot, [file for file in files if file.bucket in buckets])
+    layouts = {
+        path: layout
+        for some in in_threads(lambda where: _layouts_in(*where), noted)
+        for path, layout in some.items()
+    }
+    # A layout has to name columns as they are now: by position and by name they must be the same.
+    columns = {
+        BucketColumn(position, column.name.lower(), column.type.lower())
+        for position, column in enumerate(snapshot.table.stored_columns)
+    }
+    kept: dict[BucketLayout, set[int]] = {}
+    for layout in set(layouts.values()):
+        names = [column.name for column in layout.columns]
+        if columns.issuperset(layout.columns) and given.keys() >= set(names):
+            values = [given[name] for name in names]
+            if not any(isinstance(each.hive_type, Decimal) for each in values):
+                kept[layout] = _numbers(values, layout)
+
+    def may_match(file: AcidFile) -> bool:
+        layout = layouts.get((file.path, file.size))
+        buckets = None if layout is None else kept.get(layout)
+        return buckets is None or file.bucket in buckets
+
+    return _keeping(snapshot, list(filter(may_match, files)))
+
+
+def _noted_directories(partition: PartitionFiles) -> list[str]:
+    """The directories with notes that rows are read from."""
+    root = f"{partition.location.rstrip('/')}/"
+    own = [file.path.removeprefix(root) for file in partition.inserts if not file.raw]
+    return sorted({path.partition("/")[0] for path in own} & partition.noted)
+
+
+def _layouts_in(root: str, directory: str) -> dict[tuple[str, int], BucketLayout]:
+    """The layouts of the files of a directory, by their full paths and sizes."""
+    noted = read_layouts(Storage.of(root), directory)
+    return {(f"{root}/{path}", size): layout for (path, size), layout in noted.items()}
+
+
+def _numbers(values: Sequence[ColumnValues], layout: BucketLayout) -> set[int]:
+    """The buckets that some values belong to."""
+    arrays = [each.values for each in values]
+    types = [each.hive_type for each in values]
+    numbers = bucket_numbers(arrays, types, layout.count, layout.version)
+    return set(np.unique(numbers).tolist())
 
 
 def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:

@@ -7,9 +7,10 @@ from airflow_hiveacid.acid.schema import LOCAL_ZONE
 from airflow_hiveacid.engine.rows.columns import all_columns
 from airflow_hiveacid.engine.rows.types import require_whole_maps, spark_struct
 from airflow_hiveacid.engine.session import require_utc
-from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
+from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.storage_rules import layout_of
 
 STRIPE_SIZE = "orc.stripe.size"
 _USUAL_STRIPE_SIZE = 64 << 20
@@ -51,10 +52,7 @@ def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
             "rows of ACID tables are in the order of their row ids.",
             remedy="Create the table without SORTED BY.",
         )
-    known = {column.name.lower() for column in table.columns}
-    for name in table.bucket_columns if table.num_buckets > 0 else ():
-        if name.lower() not in known:
-            raise TypeMismatch(f"{table.ref.full_name} is clustered by {name}, which it lacks.")
+    layout_of(table)
 
 
 def stripe_size(table: HiveTable) -> int:

@@ -48,6 +48,7 @@ from airflow_hiveacid.engine.write.row_ids import (
     Writes,
 )
 from airflow_hiveacid.engine.write.staged_files import FlatFile
+from airflow_hiveacid.metastore.storage_rules import layout_of
 
 # What is known of a row before the target is looked at: it is written whatever it meets, or never,
 # or that depends on whether it meets a row.
@@ -105,7 +106,8 @@ class SourceWriter:
         # All names at once: to give one to each column takes Java's time.
         chosen = rows.selectExpr(*columns.values()).toDF(*columns)
         chosen = in_session(chosen, evaluating_session(join.source.sparkSession))
-        writer = FlatRowsWriter(join.spark, table, AcidRowFiles(table, self.codec), self.rules)
+        files = AcidRowFiles(table, self.codec)
+        writer = FlatRowsWriter(join.spark, table, files, layout_of(table), self.rules)
         folder = hidden_folder(table, txn)
         if self.fate == NEVER:
             by = [] if tied is None else [key.name for key in table.partition_keys]

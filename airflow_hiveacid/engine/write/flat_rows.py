@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import IntegerType, StructType
 
+from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.acid.schema import parse_type
@@ -128,12 +129,14 @@ class FlatRowsWriter:
         spark: The session that says how many tasks there can be.
         table: The table.
         files: How a file is written.
+        layout: The distribution of rows over files; None without buckets.
         rules: The constraints of the table; None if nothing is written that it will hold.
     """
 
     spark: SparkSession
     table: HiveTable
     files: "AcidRowFiles | RowFiles"
+    layout: BucketLayout | None
     rules: WriteRules | None
 
     def write_rows(
@@ -161,10 +164,10 @@ class FlatRowsWriter:
         assert self.rules is not None, "A statement that writes rows looks up the constraints."
         frame = checked(frame, self.rules, written)
         by = [key.name for key in self.table.partition_keys]
-        if self.table.num_buckets > 0:
-            frame = frame.withColumn(BUCKET_NUMBER, self._bucket_number(frame))
+        if self.layout is not None:
+            frame = frame.withColumn(BUCKET_NUMBER, _bucket_number(self.layout))
             frame = frame.repartition(
-                max(self.table.num_buckets, self.spark.sparkContext.defaultParallelism),
+                max(self.layout.count, self.spark.sparkContext.defaultParallelism),
                 *[F.col(quoted(name)) for name in by],
                 F.col(BUCKET_NUMBER),
             )
@@ -199,6 +202,7 @@ class FlatRowsWriter:
                         bytes=status.size,
                         partition=self._partition([*levels.values()]),
                         bucket=None if bucket is None else int(bucket),
+                        layout=None if bucket is None else self.layout,
                         fate=fate,
                     )
                 )
@@ -209,18 +213,17 @@ class FlatRowsWriter:
         keys = [key.name for key in self.table.partition_keys]
         return partition_name(keys, values) if values else None
 
-    def _bucket_number(self, frame: DataFrame) -> Any:
-        columns = {column.name.lower(): column for column in self.table.columns}
-        clustered = [columns[name.lower()] for name in self.table.bucket_columns]
-        types = [parse_type(column.type) for column in clustered]
-        buckets, version = self.table.num_buckets, self.table.bucketing_version
 
-        # Spark reads from the annotations that whole columns come and go.
-        def number(*values: pa.Array) -> pa.Array:
-            return pa.array(bucket_numbers(values, types, buckets, version))
+def _bucket_number(layout: BucketLayout) -> Any:
+    types = [parse_type(column.type) for column in layout.columns]
+    count, version = layout.count, layout.version
 
-        udf: Any = arrow_udf  # Its stubs know functions of up to ten columns only.
-        return udf(number, IntegerType())(*[F.col(quoted(column.name)) for column in clustered])
+    # Spark reads from the annotations that whole columns come and go.
+    def number(*values: pa.Array) -> pa.Array:
+        return pa.array(bucket_numbers(values, types, count, version))
+
+    udf: Any = arrow_udf  # Its stubs know functions of up to ten columns only.
+    return udf(number, IntegerType())(*[F.col(quoted(column.name)) for column in layout.columns])
 
 
 def _count(file: FlatFile) -> int:

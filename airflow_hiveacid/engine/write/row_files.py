@@ -17,7 +17,7 @@ from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.write.staged_files import NewFile, StagedFile, staged_file
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.spark_files import copy_readable
 from airflow_hiveacid.orc.tail import OrcTail
@@ -49,10 +49,12 @@ class RowFiles:
     Attributes:
         table: The table.
         orc_codec: The compression of files of ORC; other formats have their own.
+        partition: The partition whose format the files get; None is that of the table.
     """
 
     table: HiveTable
     orc_codec: str
+    partition: HivePartition | None = None
 
     def save(self, frame: DataFrame, by: Sequence[str], location: str) -> None:
         """Let Spark write rows.
@@ -129,7 +131,7 @@ class RowFiles:
 
     @property
     def _format(self) -> RowFormat:
-        return RowFormat.of(self.table)
+        return RowFormat.of(self.table, self.partition)
 
     @property
     def _edges(self) -> tuple[bytes, bytes]:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.names import BucketFile
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.errors import StorageError
@@ -85,7 +86,8 @@ class FlatFile:
         path: Where Spark wrote it.
         bytes: Its size.
         partition: The name of the partition that its rows belong to; None is a table without any.
-        bucket: The bucket of its rows; None in a table without buckets.
+        bucket: The bucket of its rows by `layout`; None without buckets.
+        layout: The distribution of rows over files when it was written; None without buckets.
         fate: What was known of its rows when they were written; see ``engine.write.flat_rows``.
     """
 
@@ -94,6 +96,7 @@ class FlatFile:
     bytes: int
     partition: str | None = None
     bucket: int | None = None
+    layout: BucketLayout | None = None
     fate: str | None = None
 
     @property

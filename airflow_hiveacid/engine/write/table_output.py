@@ -8,11 +8,13 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion
@@ -24,6 +26,7 @@ from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.write.flat_rows import AcidRowFiles, FlatRows, FlatRowsWriter
+from airflow_hiveacid.engine.write.redistribution import redistributed
 from airflow_hiveacid.engine.write.row_files import RowFiles
 from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
 from airflow_hiveacid.engine.write.staged_files import (
@@ -33,16 +36,13 @@ from airflow_hiveacid.engine.write.staged_files import (
     StagedFile,
     staged_file,
 )
-from airflow_hiveacid.engine.write.staged_work import (
-    OutputFolder,
-    StagedWork,
-    holds_deletes,
-)
+from airflow_hiveacid.engine.write.staged_work import OutputFolder, StagedWork, holds_deletes
 from airflow_hiveacid.engine.write.taken_folders import TakenFolders
 from airflow_hiveacid.errors import DataError, InsertOnlyTable
 from airflow_hiveacid.listing import list_files, read_notes, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.storage_rules import layout_of
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.storage.folder import Storage
 
@@ -118,6 +118,7 @@ class TableOutput(StagedWork):
         scattered: bool = False,
         replace: bool = False,
         written: str | None = None,
+        layout: BucketLayout | None = None,
     ) -> FlatRows:
         """Let Spark write rows that may be staged later on.
 
@@ -127,10 +128,13 @@ class TableOutput(StagedWork):
             scattered: Whether the rows may come in small parts from many tasks.
             replace: See ``write_rows``.
             written: See ``FlatRowsWriter.write_rows``.
+            layout: The distribution of rows over files; None is that of the table.
         """
         self._flat_folders += 1
         folder = self._stage_below(self.table.folder).folder(f"flat{self._flat_folders}")
-        writer = FlatRowsWriter(self.spark, self.table, self._row_files(replace), self.rules)
+        layout = layout or layout_of(self.table)
+        files = self._row_files(replace)
+        writer = FlatRowsWriter(self.spark, self.table, files, layout, self.rules)
         return writer.write_rows(frame, folder, fated=fated, scattered=scattered, written=written)
 
     def take(
@@ -147,9 +151,11 @@ class TableOutput(StagedWork):
             replace: See ``write_rows``.
             width: How many columns belong to the table, from the first on; None is all.
         """
+        self._locate([*dict.fromkeys(group[0].partition for group in groups)])
+        write = partial(self.write_flat, replace=replace)
+        groups = redistributed(self.spark, self.table, groups, self._folders, write)
         self._taken.append((groups, replace, width))
         directory = Base(self.write_id) if replace else self._delta()
-        self._locate([*dict.fromkeys(group[0].partition for group in groups)])
         folders: list[OutputFolder] = []
         new_files: list[NewFile] = []
         numbers: Counter[str | None] = Counter()
@@ -310,6 +316,8 @@ class TableOutput(StagedWork):
             named = [(self._file_name(file.bucket), file) for file in files]
             written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
             told = {**sidecar, **(replaced[folder] if name.startswith("base_") else {})}
+            layout = layout_of(self.table, folder.partition)
+            told |= {} if layout is None or holds_deletes(name) else layout.to_note()
             notes = {**self.SIDE_FILES, SIDECAR_FILE: directory_note(told, written)}
             final = f"{folder.path}/{name}".lstrip("/")
             staged.complete(final, named, notes)
@@ -342,8 +350,7 @@ class TableOutput(StagedWork):
 
     def _replaced(self, folder: OutputFolder) -> dict[str, Any]:
         """What a base puts out of use, so that older versions can be read while all of it is there."""
-        hive3 = self.client.version is MetastoreVersion.HMS3
-        rules = Rules.HIVE3 if hive3 else Rules.HIVE4
+        rules = Rules.HIVE3 if self.client.version is MetastoreVersion.HMS3 else Rules.HIVE4
         storage = Storage.of("/".join(filter(None, [folder.root.rstrip("/"), folder.path])))
         seen = self.txn.snapshot
         write_ids = seen.write_ids[self.table.ref.full_name]

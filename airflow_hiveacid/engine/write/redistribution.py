@@ -1,0 +1,97 @@
+"""Redistribution of rows over the buckets of partitions that have others than their table.
+
+Spark writes all rows by the layout of the table, before it is known which partitions they belong
+to. The metastore keeps a layout for each partition, too: it stays when that of the table is
+altered. Files of a partition with another layout are read and written a second time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.acid.bucket_layout import BucketLayout
+from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.partition_values import PartitionedFile, with_partition
+from airflow_hiveacid.engine.rows.row_format import RowFormat
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.write.flat_rows import FlatRows
+from airflow_hiveacid.engine.write.staged_files import FlatFile
+from airflow_hiveacid.engine.write.staged_work import OutputFolder
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.storage_rules import layout_of, require_unsorted
+
+# Files that become one file each.
+Groups = Sequence[Sequence[FlatFile]]
+
+
+class RowWriter(Protocol):
+    """Writes rows of a table by Spark."""
+
+    def __call__(self, frame: DataFrame, *, layout: BucketLayout) -> FlatRows:
+        """Write rows; see ``TableOutput.write_flat``."""
+
+
+def redistributed(
+    spark: SparkSession,
+    table: HiveTable,
+    groups: Groups,
+    folders: Mapping[str | None, OutputFolder],
+    write: RowWriter,
+) -> Groups:
+    """Return files whose rows are distributed as their partitions are.
+
+    Args:
+        spark: Any session.
+        table: The table.
+        groups: Files of one partition, and of one bucket, that become one.
+        folders: Where the partitions of the files are, by their names.
+        write: Writes the rows of files once more.
+
+    Raises:
+        TypeMismatch: A partition is clustered by a column that the table lacks.
+        UnsupportedTable: A partition is sorted inside of its buckets.
+    """
+    layouts: dict[str | None, BucketLayout | None] = {}
+    for name in {group[0].partition for group in groups}:
+        partition = folders[name].partition
+        require_unsorted(table, partition)
+        layouts[name] = layout_of(table, partition)
+    fitting: list[Sequence[FlatFile]] = []
+    others: dict[BucketLayout, list[FlatFile]] = {}
+    for group in groups:
+        layout = layouts[group[0].partition]
+        if group[0].layout == layout:
+            fitting.append(group)
+        elif layout is None:
+            # Any file may hold any row.
+            fitting.append([replace(file, bucket=None, layout=None) for file in group])
+        else:
+            others.setdefault(layout, []).extend(group)
+    for layout, files in others.items():
+        written = write(_rows(spark, table, files), layout=layout)
+        fitting += [(file,) for file in written.files]
+    return fitting
+
+
+def _rows(spark: SparkSession, table: HiveTable, files: Sequence[FlatFile]) -> DataFrame:
+    """The columns and the partition keys of a table, from files that Spark wrote for it."""
+    session = scan_session(spark)
+    # Header and footer lines are added only when the table gets the files.
+    stored = replace(RowFormat.of(table), header=0, footer=0)
+    rows = stored.scan(session, [file.full_path for file in files])
+    located = [
+        PartitionedFile(file.full_path, number, _values(file.partition))
+        for number, file in enumerate(files)
+    ]
+    rows = with_partition(session, rows, located, spark_struct(table.partition_keys))
+    return rows.select(*[quoted(column.name) for column in all_columns(table)])
+
+
+def _values(partition: str | None) -> tuple[str | None, ...]:
+    if partition is None:
+        return ()
+    return tuple(value for _, value in parse_partition_name(partition))
