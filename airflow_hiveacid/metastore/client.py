@@ -3,16 +3,16 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed
-from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
-from airflow_hiveacid.metastore.listeners import has_listeners
+from airflow_hiveacid.metastore.listeners import Listeners
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.answers import (
     HeldLock,
@@ -41,7 +41,7 @@ class MetastoreClient:
     Attributes:
         call: Makes any declared call; for what has a class of its own, like the compaction queue.
         within: Holds all calls of this thread to one time together: `with client.within(60): ...`.
-        unknown_calls: The names of optional calls that the metastore has refused as unknown.
+        listeners: Whether the metastore wants to know of added files.
     """
 
     def __init__(self, options: MetastoreOptions) -> None:
@@ -49,7 +49,7 @@ class MetastoreClient:
         self._session = Session(options)
         self.call = self._session.call
         self.within = self._session.within
-        self.unknown_calls: set[str] = set()
+        self.listeners = Listeners(options, self.config_value)
 
     def __enter__(self) -> Self:
         return self
@@ -82,12 +82,6 @@ class MetastoreClient:
     def config_value(self, name: str, default: str) -> str:
         """A setting of the server, or the default when it has none."""
         return str(self.call(idl_tables.get_config_value, name, default))
-
-    @cached_property
-    def sends_write_events(self) -> bool:
-        """Whether commits report the files that they add; found out by at most two calls."""
-        choice = self.options.write_events
-        return has_listeners(self.config_value) if choice == AUTO else choice == ALWAYS
 
     # Databases
 
@@ -174,8 +168,7 @@ class MetastoreClient:
 
     def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
         """Drop a table, and its files unless they are to be kept."""
-        call = idl_tables.drop_table
-        self.call(call, ref.database, ref.name, delete_data, about=ref.full_name)
+        self.call(idl_tables.drop_table, ref.database, ref.name, delete_data, about=ref.full_name)
 
     # Partitions
 
@@ -272,8 +265,7 @@ class MetastoreClient:
         try:
             return list(self.call(idl_txns.get_open_txns_info, read=read))
         except AnswerLost:
-            # Version 4 chokes on a gap in the ids, as a restart leaves it, that is not yet a second
-            # old.
+            # Version 4 fails at a gap in the ids, as a restart leaves it, that is under a second old.
             time.sleep(1.5)
             return list(self.call(idl_txns.get_open_txns_info, read=read))
 
@@ -317,10 +309,7 @@ class MetastoreClient:
                 for seen in answer.tblValidWriteIds
             }
 
-        lists: dict[str, ValidWriteIdList] = self.call(
-            idl_txns.get_valid_write_ids, request, read=read
-        )
-        return lists
+        return dict(self.call(idl_txns.get_valid_write_ids, request, read=read))
 
     def latest_conflicting_txn(self, txn: int) -> int:
         """The youngest committed transaction that conflicts with this one, or 0 (version 4)."""

@@ -1,25 +1,44 @@
 """Whether a metastore has listeners that want to know which files a transaction adds."""
 
 from collections.abc import Callable
+from functools import cached_property
 
 from airflow_hiveacid.errors import MetastoreCallFailed, MetastoreTroubled
+from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, MetastoreOptions
 
 _LISTENERS = "hive.metastore.transactional.event.listeners"
 # A setting of Hive's clients, which often stands in the metastore's configuration, too.
 _DML_EVENTS = "hive.metastore.dml.events"
 
 
-def has_listeners(config_value: Callable[[str, str], str]) -> bool:
-    """Whether the metastore's own configuration asks for write events.
+class Listeners:
+    """The listeners of a metastore, which is asked for them once.
 
-    Args:
-        config_value: Asks for a setting of the metastore, given its name and a default.
+    Attributes:
+        unknown_calls: The names of the calls for events that the metastore has refused as unknown.
     """
-    try:
-        if config_value(_LISTENERS, "").strip():
-            return True
-        return config_value(_DML_EVENTS, "").strip().lower() == "true"
-    except MetastoreTroubled:
-        raise
-    except MetastoreCallFailed:
-        return False  # Some services keep their settings to themselves.
+
+    def __init__(self, options: MetastoreOptions, config_value: Callable[[str, str], str]) -> None:
+        """Describe them; nothing is asked yet.
+
+        Args:
+            options: How the metastore is reached.
+            config_value: Asks for a setting of the metastore, given its name and a default.
+        """
+        self.unknown_calls: set[str] = set()
+        self._choice = options.write_events
+        self._config_value = config_value
+
+    @cached_property
+    def want_events(self) -> bool:
+        """Whether writes report the files that they add; found out by at most two calls."""
+        if self._choice != AUTO:
+            return self._choice == ALWAYS
+        try:
+            if self._config_value(_LISTENERS, "").strip():
+                return True
+            return self._config_value(_DML_EVENTS, "").strip().lower() == "true"
+        except MetastoreTroubled:
+            raise
+        except MetastoreCallFailed:
+            return False  # Some services keep their settings to themselves.

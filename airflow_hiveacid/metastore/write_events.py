@@ -110,14 +110,14 @@ def _send(client: MetastoreClient, call: Call, requests: Sequence[Any], ref: Tab
         Whether the metastore knows the call; it is asked once.
     """
     for request in requests:
-        if call.name in client.unknown_calls:
+        if call.name in client.listeners.unknown_calls:
             return False
         try:
             client.call(call, request, about=ref.full_name)
         except MetastoreCallFailed as refused:
             if _UNKNOWN_CALL not in refused.what:
                 raise
-            client.unknown_calls.add(call.name)
+            client.listeners.unknown_calls.add(call.name)
             return False
     return True
 

@@ -138,25 +138,25 @@ def test_events_of_many_partitions_are_sent_in_batches(with_listener):
 def test_a_metastore_with_a_listener_is_told_of_writes(with_listener):
     client, _ = with_listener
     with counted_calls() as calls:
-        assert client.sends_write_events
-        assert client.sends_write_events
+        assert client.listeners.want_events
+        assert client.listeners.want_events
     assert calls["get_config_value"] == 1
     with MetastoreClient(replace(client.options, write_events=NEVER)) as silent:
-        assert not silent.sends_write_events
+        assert not silent.listeners.want_events
 
 
 @REAL_AND_FAKE
 def test_a_metastore_without_listeners_is_asked_once(client):
     with counted_calls() as calls:
-        assert not client.sends_write_events
+        assert not client.listeners.want_events
         asked = dict(calls)
-        assert not client.sends_write_events
+        assert not client.listeners.want_events
     assert dict(calls) == asked == {"get_config_value": 2}
     with (
         MetastoreClient(replace(client.options, write_events=ALWAYS)) as wanted,
         counted_calls() as calls,
     ):
-        assert wanted.sends_write_events
+        assert wanted.listeners.want_events
     assert not calls
 
 
@@ -233,7 +233,7 @@ def test_the_metastore_keeps_removed_files_for_the_next_dump(version, tmp_path):
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 def test_dml_events_in_the_metastore_s_configuration_are_enough(hms, client, monkeypatch):
     monkeypatch.setitem(hms.settings, "hive.metastore.dml.events", "True")
-    assert client.sends_write_events
+    assert client.listeners.want_events
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -241,6 +241,6 @@ def test_a_failure_to_answer_is_no_answer(hms, client, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(hms, "settings", None)
         with pytest.raises(MetastoreTroubled):
-            _ = client.sends_write_events
+            _ = client.listeners.want_events
     monkeypatch.setitem(hms.settings, "hive.metastore.dml.events", "true")
-    assert client.sends_write_events
+    assert client.listeners.want_events

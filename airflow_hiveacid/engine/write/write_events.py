@@ -26,7 +26,7 @@ def send_write_events(client: MetastoreClient, txn: Transaction, parts: Sequence
         txn: The transaction that is about to commit.
         parts: The statements of the transaction.
     """
-    if not any(part.output.staged for part in parts) or not client.sends_write_events:
+    if not any(part.output.staged for part in parts) or not client.listeners.want_events:
         return
     with parts[0].context.phases(Phase.REGISTER, "the write events"):
         for ref, table in {part.ref: part.statement.table for part in parts}.items():
