@@ -170,7 +170,9 @@ class Partition:
         flat = hive.kind is TableKind.INSERT_ONLY
         files = list_files(storage)
         state = read_state(storage, files, write_ids, None, rules=Rules.HIVE4, flat=flat)
-        return TablePart.of(hive, {}, hive.format, storage, state, write_ids, Rules.HIVE4)
+        return TablePart.of(
+            hive, {}, hive.format, storage, state, write_ids, Rules.HIVE4, clustered=False
+        )
 
 
 def check(found, rows: list[dict]) -> None:
