@@ -31,8 +31,8 @@ COLUMNS: Sequence[Mapping[str, str]] = (
     {"k": "int", "note": "string", "payload": "binary"},
     {"k": "bigint", "note": "string", "payload": "binary"},
     {"k": "bigint", "note": "string", "payload": "binary", "more": "struct<a:int>"},
-    {"last": "decimal(5,2)", "k": "bigint", "note": "string", "payload": "binary",
-     "more": "struct<b:string,a:bigint>"},
+    {"k": "bigint", "note": "string", "payload": "binary", "more": "struct<b:string,a:bigint>",
+     "last": "decimal(5,2)"},
 )  # fmt: skip
 _ARROW = {
     "int": pa.int32(),

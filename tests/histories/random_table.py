@@ -72,7 +72,7 @@ class RandomTable:
                 about=self.ref.full_name,
             )
         except MetastoreCallFailed as refused:
-            # A real metastore allows a column in the middle only if it is told to.
+            # A real metastore refuses some changes of types.
             if "incompatible" not in refused.what:
                 raise
             return self.note("its columns cannot change any more")
