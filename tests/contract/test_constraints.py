@@ -113,4 +113,7 @@ def test_a_create_statement_declares_the_same_constraints_again(
         ("foreign", ("u",), True),
     ]
     written = create_statement(client.get_table(table), found)
-    run(client, written.replace("`t`", "`t2`").replace("/t'", "/t2'").replace("`uq`", "`uq2`"))
+    # The metastore refuses a constraint of a name that it knows already.
+    for name in ("t", "nn", "uq"):
+        written = written.replace(f"`{name}`", f"`{name}2`")
+    run(client, written)
