@@ -1,6 +1,7 @@
 """Compactions of files that no INSERT of ours wrote: older, loaded, streamed, of other columns."""
 
 from collections.abc import Callable, Mapping
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,13 @@ def test_names_without_a_bucket_number_are_refused_before_anything_is_written(
 
 
 COLUMNS = {"id": "int", "c": "char(3)", "d": "date", "n": "struct<x:int>"}
-LATER = {"id": "string", "c": "string", "n": "struct<y:string,x:decimal(12,1)>", "added": "int"}
+LATER = {
+    "id": "string",
+    "c": "string",
+    "d": "date",
+    "n": "struct<y:string,x:decimal(12,1)>",
+    "added": "int",
+}
 
 
 @HIVE4
@@ -122,12 +129,12 @@ def test_columns_that_became_others_are_what_spark_shows(
             table.append(spark.sql(query).coalesce(1))
     alter(case, LATER)
     with case.open() as table:
-        table.append(spark.sql("SELECT '5' id, 'b ' c, null n, 9 added").coalesce(1))
+        table.append(spark.sql("SELECT '5' id, 'b ' c, null d, null n, 9 added").coalesce(1))
     expected = [
-        ("1", "a", (None, Decimal("7.0")), None),
-        ("1", "a", (None, Decimal("7.0")), None),
-        ("2", None, None, None),
-        ("5", "b ", None, 9),
+        ("1", "a", date(2020, 1, 1), (None, Decimal("7.0")), None),
+        ("1", "a", date(2020, 1, 1), (None, Decimal("7.0")), None),
+        ("2", None, None, None, None),
+        ("5", "b ", None, None, 9),
     ]
     assert rows_of(case) == expected
     before = row_ids(client.get_table(case.ref), "delta")
