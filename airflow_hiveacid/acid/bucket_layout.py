@@ -91,9 +91,8 @@ def may_delete(delete_file: int | None, row_file: int | None, *, clustered: bool
     """Whether a delete file may hold events for rows of a file, by the numbers of both.
 
     Hive and this package put a delete event into the file of the number in the row id. In tables
-    without buckets, Trino writes updated rows into files of other numbers, always with the number
-    0 in the row id, and their delete events into a file of either number. Such files remain when
-    the table becomes clustered.
+    without buckets, Trino 476 puts the events of rows in all files into file 0, and gives all new
+    rows the number 0. Such files remain when the table becomes clustered.
 
     Args:
         delete_file: The number of the delete file.

@@ -292,9 +292,8 @@ def test_only_partitions_without_buckets_are_rebalanced(make: Make) -> None:
 
 
 @FAKE
-def test_deletes_apply_to_rows_that_trino_has_put_into_other_files(make: Make) -> None:
-    # In tables without buckets Trino 476 writes the new row of an update into a file of the number
-    # of the old row's, with the number 0 in the row id. Hive puts a delete of it into file 0.
+def test_deletes_apply_to_rows_of_files_with_other_numbers(make: Make) -> None:
+    # A file whose row ids have the number 0, whatever its own number is: deletes are in file 0.
     case = make()
     fill(case)
     root = folder(case.client.get_table(case.ref))

@@ -118,9 +118,9 @@ class AcidCompactor(PartitionCompactor):
 
     def _promise(self, directory: Base | Delta, bucket: int) -> Promise:
         is_delete = isinstance(directory, Delta) and directory.is_delete
-        # Without buckets the number of a file says nothing, and such files remain when the table
-        # becomes clustered: see ``may_delete``.
-        numbers = (bucket, 0) if self.clustered else None
+        numbers: tuple[int, ...] | None = (bucket,) if is_delete else (bucket, 0)
+        if not self.clustered or (is_delete and not bucket):
+            numbers = None  # See ``may_delete``.
         return Promise(is_delete, directory.write_ids, numbers)
 
     def _deletes_of(
