@@ -65,15 +65,15 @@ def test_a_table_shows_what_is_committed(client, database, hiveacid):
 
 def test_rows_of_older_files_have_the_columns_of_the_table(client, database, hiveacid):
     ref = TableRef(database, "t")
-    columns = [HiveColumn("more", "string"), ID]
+    columns = [ID, HiveColumn("more", "string")]
     client.create_table(HiveTable.new(ref, columns))
     table = folder(client.get_table(ref).location)
-    files = {1: {"id": 1, "gone": 7}, 2: {"ID": 2, "more": "new"}}
+    files = {1: {"id": 1}, 2: {"ID": 2, "more": "new", "gone": 7}}
     for write_id, row in files.items():
         delta = table / f"delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
         write_events(delta, [(write_id, 0, write_id)], pa.array([row]))
         write(client, ref, end=client.commit_txn)
-    assert hiveacid("cat", ref.full_name) == (0, "more\tid\nNULL\t1\nnew\t2\n")
+    assert hiveacid("cat", ref.full_name) == (0, "id\tmore\n1\tNULL\n2\tnew\n")
 
 
 def test_a_column_called_row_id_that_older_files_lack_is_an_error_with_row_ids(
@@ -152,7 +152,7 @@ def test_a_table_that_cannot_be_shown_is_a_clear_error(client, database, hiveaci
 @pytest.mark.parametrize("form", [StorageFormat.ORC, StorageFormat.PARQUET, StorageFormat.JSON])
 def test_an_insert_only_table_is_inspected_and_printed(client, database, hiveacid, form):
     ref = TableRef(database, "i")
-    columns = [HiveColumn("more", "string"), ID]
+    columns = [ID, HiveColumn("more", "string")]
     client.create_table(HiveTable.new(ref, columns, kind=TableKind.INSERT_ONLY, format=form))
     delta = folder(client.get_table(ref).location) / "delta_0000001_0000001_0000"
     delta.mkdir()
@@ -168,6 +168,6 @@ def test_an_insert_only_table_is_inspected_and_printed(client, database, hiveaci
         status, said = hiveacid("cat", ref.full_name)
         assert (status, "to_df()" in said) == (20, True)
         return
-    assert hiveacid("cat", ref.full_name) == (0, "more\tid\nNULL\t1\nNULL\t2\n")
+    assert hiveacid("cat", ref.full_name) == (0, "id\tmore\n1\tNULL\n2\tNULL\n")
     status, said = hiveacid("cat", ref.full_name, "--row-ids")
     assert (status, "its rows have no ids" in said) == (20, True)

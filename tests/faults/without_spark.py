@@ -177,6 +177,7 @@ def _write_rows(
     *,
     fated: bool = False,
     scattered: bool = False,
+    written: str | None = None,
 ) -> FlatRows:
     """Write flat files as Spark does, one for each partition."""
     storage = Storage.of(folder.root)

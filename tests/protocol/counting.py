@@ -111,6 +111,7 @@ def _write_rows(
     *,
     fated: bool = False,
     scattered: bool = False,
+    written: str | None = None,
 ) -> FlatRows:
     path = f"{folder.path}/part-00000.orc"
     columns = {
