@@ -53,7 +53,6 @@ def created(run_sql: Callable[[str], None], client: MetastoreClient, database: s
 
 
 def test_columns_and_casts_keep_their_lengths(created: Created) -> None:
-    """Hive 4.0.1 creates the same columns, but for `best`."""
     types = created(
         """
         CREATE TABLE made PARTITIONED BY (key) AS

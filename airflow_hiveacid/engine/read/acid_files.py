@@ -38,7 +38,7 @@ def read_acid_files(
         spark: A session made by ``scan_session``.
         columns: The columns to read of the row.
         paths: The files.
-        search: What ORC may skip row groups by.
+        search: The search argument by which ORC skips row groups.
         operations: The operations that the rows of such files have; others are an error.
     """
     row = spark_struct(columns.read)
@@ -74,7 +74,7 @@ def read_orc_files(
         spark: A session made by ``scan_session``.
         schema: The columns, found by their names.
         paths: The files.
-        search: What ORC may skip row groups by.
+        search: The search argument by which ORC skips row groups.
     """
     options = {} if search is None else search.read_options()
     return file_reader(spark).schema(schema).options(**options).orc(list(map(escape_glob, paths)))
