@@ -25,6 +25,7 @@ class MixedHistory:
         self.shape = table.shape
         # After a rename or an addition, names are never used again.
         self.renamed = 0
+        self.buckets = self.shape.buckets
 
     def step(self):
         """Do one operation."""
@@ -41,9 +42,9 @@ class MixedHistory:
             self.abort_in_hive: 5,
             self.add_column: 2 if len(self.table.names) < 4 + ADDED else 0,
             self.rename_column: 3,
-            self.restore: 4 if len(self.table.versions) > 1 else 0,
+            self.restore: 6 if len(self.table.versions) > 1 else 0,
             self.violate: 5 if self.shape.constrained else 0,
-            self.stir_buckets: 3 if self.shape.buckets else 0,
+            self.stir_buckets: 9 if self.shape.buckets else 0,
             self.repair_buckets: 8 if self.table.stirred else 0,
         }
         if len(self.table.rows) < 8:
@@ -57,7 +58,7 @@ class MixedHistory:
     def writer(self):
         """Who writes: Trino only where it reads the same rows and can write."""
         table = self.table
-        engines = ["we", "we", "Hive"]
+        engines = ["we", "we", "Hive", "Hive"]
         if not self.shape.buckets and not (self.shape.key and table.older_columns()):
             engines.append("Trino")
         engine = self.draw.choice(engines)
@@ -340,8 +341,8 @@ class MixedHistory:
 
     def stir_buckets(self):
         """Have Hive alter the number of buckets and no file."""
-        buckets = self.draw.choice([2, 3, 4])
-        self.run("Hive", f"ALTER TABLE T CLUSTERED BY (id) INTO {buckets} BUCKETS")
+        self.buckets = self.draw.choice([number for number in (2, 3, 4) if number != self.buckets])
+        self.run("Hive", f"ALTER TABLE T CLUSTERED BY (id) INTO {self.buckets} BUCKETS")
         self.table.stirred = True
 
     def repair_buckets(self):
