@@ -68,7 +68,7 @@ class MixedHistory:
         return engine
 
     def changer(self):
-        """Who updates or merges: Trino gives rows of any file the number of the first bucket."""
+        """Who changes rows: Trino gives rows of any file the number of the first bucket."""
         engine = self.writer()
         return (
             "Hive" if engine == "Trino" and not self.table.has_one_file_per_directory() else engine
@@ -182,7 +182,7 @@ class MixedHistory:
                 row.update({slot: value(dict(row)) for slot, (_, value) in changes.items()})
 
     def delete(self):
-        table, engine = self.table, self.writer()
+        table, engine = self.table, self.changer()
         where, meets = self.condition(engine)
         if self.draw.random() < 0.05:
             # A table or a partition without rows is a case of its own.

@@ -165,10 +165,11 @@ class MixedTable:
             columns = {each.columns for each in client.get_partitions(self.ref)}
             return columns - {client.get_table(self.ref).columns} != set()
 
-    def has_one_file_per_directory(self):
+    def highest_bucket(self):
+        """The highest number that a file has."""
         with self.client() as client:
             folder = place_of(client.get_table(self.ref).folder)
-        return all(path.name.startswith("bucket_00000") for path in folder.rglob("bucket_*"))
+        return max((int(path.name.split("_")[1]) for path in folder.rglob("bucket_*")), default=0)
 
     # Maintenance.
 
