@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+from collections import Counter
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 
@@ -236,14 +237,15 @@ class MixedTable:
     def _check_ours(self):
         names, expected = self.columns(), self.expected()
         with self.open() as table:
-            assert sorted(map(as_text, table.to_df(columns=names).collect())) == expected
+            require_equal("Spark", map(as_text, table.to_df(columns=names).collect()), expected)
             assert table.to_df().count() == len(expected)
             rows = table.scan(columns=names).to_arrow().to_pylist()
-        assert sorted(as_text(row[name] for name in names) for row in rows) == expected
+        require_equal("Arrow", (as_text(row[name] for name in names) for row in rows), expected)
 
     def _check_engine(self, engine, name):
         answer = engine.sql(f"select {', '.join(self.columns())} from {name}")
-        assert sorted(tuple(map(as_null, row)) for row in answer) == self.expected()
+        rows = (tuple(map(as_null, row)) for row in answer)
+        require_equal(type(engine).__name__, rows, self.expected())
         assert engine.sql(f"select count(*) from {name}") == [(str(len(self.rows)),)]
 
     def check_row_ids(self):
@@ -257,3 +259,12 @@ class MixedTable:
         rows = [json.loads(line) for line in out.getvalue().splitlines()]
         ours = sorted((*map(str, row["row_id"].values()), str(row["id"])) for row in rows)
         assert ours == in_hive
+
+
+def require_equal(reader, rows, expected):
+    """Require the rows of the model, and name those that a reader has too many or too few of."""
+    found, wanted = Counter(rows), Counter(expected)
+    assert found == wanted, (
+        f"{reader} misses {list((wanted - found).elements())}"
+        f" and has {list((found - wanted).elements())} instead."
+    )
