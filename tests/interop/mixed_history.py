@@ -70,11 +70,13 @@ class MixedHistory:
     def changer(self):
         """Choose an engine that changes rows of the present files correctly.
 
-        Trino gives the rows of any file the number of the first bucket. Once the table has fewer
-        buckets than there were, Hive puts delete events of two buckets into one file.
+        Trino gives the rows of any file the number of the first bucket, and sorts delete events
+        by write id and row id only: Hive overlooks events that are not sorted by their bucket
+        property, too. Once the table has fewer buckets than there were, Hive puts delete events
+        of two buckets into one file.
         """
         engine, highest = self.writer(), self.table.highest_bucket()
-        if engine == "Trino" and highest > 0:
+        if engine == "Trino" and (highest > 0 or not self.table.has_one_bucket_per_write()):
             engine = "Hive"
         return "we" if engine == "Hive" and self.buckets and highest >= self.buckets else engine
 

@@ -252,13 +252,20 @@ class MixedTable:
         """Hive and we give each row the same row id."""
         parts = "row__id.writeid, row__id.bucketid, row__id.rowid"
         in_hive = sorted(self.hive.sql(f"select {parts}, id from {self.name}"))
+        ours = [(*row["row_id"].values(), row["id"]) for row in self._rows_with_ids()]
+        assert sorted(tuple(map(str, row)) for row in ours) == in_hive
+
+    def has_one_bucket_per_write(self):
+        """Check that the rows of each write id have a single bucket property."""
+        ids = {tuple(row["row_id"].values())[:2] for row in self._rows_with_ids()}
+        return len(ids) == len({write_id for write_id, _ in ids})
+
+    def _rows_with_ids(self):
         out = io.StringIO()
         with redirect_stdout(out):
             arguments = [self.name, "--metastore", self.hive.metastore_uri]
             assert main(["cat", *arguments, "--json", "--row-ids"]) == 0
-        rows = [json.loads(line) for line in out.getvalue().splitlines()]
-        ours = sorted((*map(str, row["row_id"].values()), str(row["id"])) for row in rows)
-        assert ours == in_hive
+        return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
 def require_equal(reader, rows, expected):
