@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from airflow_hiveacid.acid.names import DEFAULT_PARTITION
 from airflow_hiveacid.errors import ConstraintViolated
 from tests.interop.engines import EngineError
 from tests.interop.mixed_table import DEFAULT, MixedTable
@@ -124,6 +125,9 @@ class MixedHistory:
             return f"{names['s']} is null", lambda id_, row: row["s"] is None
         day = self.value("p")
         where = "p is null" if day is None else f"p = {literal(day)}"
+        if day is None and engine == "Hive":
+            # To Hive, a null key of type string is a text, so that IS NULL selects no row.
+            where = f"p = '{DEFAULT_PARTITION}'"
         return (
             f"{where} and {names['n']} < {less + 20}",
             lambda id_, row: row["p"] == day and row["n"] is not None and row["n"] < less + 20,
