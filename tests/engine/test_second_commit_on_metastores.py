@@ -145,7 +145,7 @@ def test_a_compaction_underneath(lost, policy, proven):
         assert lost.case.rows() == [CHANGED[0], *before[1:]]
     else:
         refused = OverlapRefused if policy == "rows" else TransactionAborted
-        with pytest.raises(refused, match="p=x.* row ids that may have changed"):
+        with pytest.raises(refused, match=r"p=x.* row ids that may have changed"):
             lost.run(NEW, At(Phase.COMMIT, between), conflict_policy=policy)
         assert lost.case.rows() == before
     lost.clean()
