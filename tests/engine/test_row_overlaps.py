@@ -160,6 +160,30 @@ def test_of_merges_that_meet_the_first_to_commit_succeeds(beside, change, other,
     assert beside.case.rows() == changed(*other, *change)
 
 
+@FAKES
+@pytest.mark.parametrize("key", [10, 11])
+def test_rows_of_a_partition_that_had_none_are_compared(beside, key):
+    """Neither a partition that is new nor one that is empty has anything that was read."""
+    beside.run(delete("id > 0"), policy="hive")
+    beside.run(lambda table: table.compact("major"), policy="hive")
+
+    def between() -> None:
+        rows = [(10, "theirs", "x"), (20, "theirs", "z")]
+        beside.run(lambda table: table.append(beside.case.frame(*rows)), policy="hive")
+
+    source = beside.case.frame((key, "mine", "x"), (key + 10, "mine", "z"))
+
+    def merge(table: AcidTable) -> None:
+        table.merge(source, "t.id = s.id").when_not_matched_insert_all().execute()
+
+    if key == 10:
+        with pytest.raises(OverlapRefused, match="a row that it would have met"):
+            beside.run(merge, At(Phase.WRITE, between))
+    else:
+        beside.run(merge, At(Phase.WRITE, between))
+    assert len(beside.case.rows()) == (2 if key == 10 else 4)
+
+
 @CONFLICTS
 @FAKES
 def test_a_job_that_nobody_overtakes_writes_its_files_once(beside):

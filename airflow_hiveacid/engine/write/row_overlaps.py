@@ -87,7 +87,10 @@ class RowOverlaps:
         read = part.output.read_from.get(partition.name, frozenset())
         note = partial(read_note, Storage.of(partition.location))
         trace = trace_row_ids(read, partition.read_from, note)
-        if trace.unproven or not read:
+        is_unknown = not read and any(
+            folder.name == partition.name for folder in part.output.staged_deletes()
+        )
+        if trace.unproven or is_unknown:
             raise OverlapRefused(
                 describe_renumbered(part.name, partition.name, part.kind, self.by, trace.unproven)
             )
@@ -156,11 +159,11 @@ class RowOverlaps:
             return
         is_new = F.col(WRITE_ID).isin(sorted(new))
         for number, partition in enumerate(snapshot.partitions):
-            if partition.name in part.output.read_from:
-                # An ordered rebalance gives rows other write ids.
-                self.require_same_row_ids(part, partition)
-            else:
+            if partition.name not in part.output.read_from:
                 is_new |= F.col(PARTITION) == number
+            elif added[number].inserts:
+                # An ordered rebalance gives new rows the write ids of others.
+                self.require_same_row_ids(part, partition)
         rows = replace(snapshot, partitions=added).rows(context.spark).where(is_new)
         with spark_errors_as_ours(f"Comparing {part.name} with what was written meanwhile"):
             met = statement.meets(context, rows)
