@@ -135,6 +135,28 @@ def describe_shared_rows(
     )
 
 
+def describe_renumbered(
+    table: str, partition: str | None, later: WriteKind, by: str, unproven: Collection[str]
+) -> str:
+    """Describe a change whose row ids may not identify the rows any more that they were read from.
+
+    Args:
+        table: The full name of the table.
+        partition: Where; None is a table without partitions.
+        later: What cannot be committed.
+        by: Who wanted it, in words.
+        unproven: The directories without a proof; empty if it is not recorded what was read.
+    """
+    where = table if partition is None else f"{table}/{partition}"
+    named = sorted(unproven)
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    why = f"about {', '.join(named[:_MOST_NAMED])}{more}" if named else "of what was read"
+    return (
+        f"{where}: {KIND_NAMES[later]} of {by} names rows by row ids that may have changed since they"
+        f" were read. No note {why} proves that only minor and major compactions have replaced files."
+    )
+
+
 def matrix_rows() -> list[list[str]]:
     """The matrix as a table of texts, with its head: those who commit first are in the lines."""
     head = ["committed first", *(f"then {kind}" for kind in WriteKind)]

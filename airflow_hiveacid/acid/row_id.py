@@ -2,10 +2,13 @@
 
 from typing import NamedTuple
 
-from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
 
 MAX_WRITER_ID = 4095
 MAX_STATEMENT_ID = 4095
+
+# No file has 2 to the power of this many rows: writers number the rows of a file from 0.
+ROW_BITS = 33
 
 _VERSION_SHIFT = 29
 _WRITER_SHIFT = 16
@@ -13,7 +16,7 @@ _LOW_12_BITS = 0xFFF
 
 
 class RowId(NamedTuple):
-    """Names one row of a partition for ever; files are sorted by it.
+    """Names one row of a partition until a rebalance; files are sorted by it.
 
     Attributes:
         write_id: The write id that inserted the row (ORC column originalTransaction).
@@ -61,3 +64,25 @@ def decode_bucket(bucket: int) -> BucketProperty:
     if version == 1:
         return BucketProperty(1, bucket >> _WRITER_SHIFT & _LOW_12_BITS, bucket & _LOW_12_BITS)
     raise CorruptFile(f"The bucket property {bucket} has the unknown version {version}.")
+
+
+def first_rebalanced_row(write_id: int) -> int:
+    """Return the row number that a rebalance begins with, which no row of the partition has had.
+
+    Writers number the rows of a file from 0, and each rebalance of a partition covers a higher write
+    id than the one before it. What is in the files does not prove the highest number: compactions have
+    removed deleted rows.
+
+    Args:
+        write_id: The last write id that the new base covers.
+
+    Raises:
+        UnsupportedTable: The numbers do not fit 64 bits.
+    """
+    first = (write_id + 1) << ROW_BITS
+    if first >= 1 << 62:
+        raise UnsupportedTable(
+            f"Write id {write_id} is too high for row numbers that no row has had.",
+            remedy="Make it a major compaction.",
+        )
+    return first

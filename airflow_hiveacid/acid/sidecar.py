@@ -104,6 +104,18 @@ def replaced_by(note: Mapping[str, Any]) -> Replaced | None:
     )
 
 
+def compacted_from(note: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """List the directories and original files whose rows a compaction took over with their row ids.
+
+    Returns:
+        None unless the note proves a minor or major compaction. A rebalance and an overwrite also
+        list what they replace, but their rows have other row ids.
+    """
+    replaced = replaced_by(note)
+    keeps_ids = note.get("operation") in (CompactionType.MINOR, CompactionType.MAJOR)
+    return replaced.paths if replaced is not None and keeps_ids else None
+
+
 def written_at(note: Mapping[str, Any]) -> datetime | None:
     """When a directory was written, as its note says; None when it does not."""
     text = note.get("time")

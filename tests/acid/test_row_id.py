@@ -2,8 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.row_id import RowId, decode_bucket, encode_bucket
-from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.acid.row_id import (
+    ROW_BITS,
+    RowId,
+    decode_bucket,
+    encode_bucket,
+    first_rebalanced_row,
+)
+from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
 
 
 @given(st.integers(0, 4095), st.integers(0, 4095))
@@ -38,3 +44,15 @@ def test_what_does_not_fit_is_refused(writer_id, statement_id):
 def test_rows_sort_by_write_id_then_signed_bucket_then_position():
     ids = [RowId(1, -5, 9), RowId(1, 536870912, 0), RowId(1, 536870912, 1), RowId(2, -9, 0)]
     assert sorted({*ids}) == ids
+
+
+@given(st.integers(0, 10**8))
+def test_row_numbers_of_a_rebalance_are_above_all_earlier_ones(write_id):
+    first = first_rebalanced_row(write_id)
+    assert first >= 1 << ROW_BITS
+    assert first_rebalanced_row(write_id + 1) - first >= 1 << ROW_BITS
+
+
+def test_row_numbers_that_do_not_fit_64_bits_are_refused():
+    with pytest.raises(UnsupportedTable, match="too high"):
+        first_rebalanced_row(1 << 29)

@@ -5,12 +5,19 @@ from random import Random
 import numpy as np
 import pytest
 
+from airflow_hiveacid.acid.row_id import first_rebalanced_row
 from airflow_hiveacid.engine.read import deleted_bits
 from airflow_hiveacid.engine.read.acid_snapshot import KEY
 from airflow_hiveacid.engine.read.deleted_bits import DeletedBits
 
 FIRST = 536870912
-NEAR = [(1, 2, 3, 9), (FIRST, FIRST + 1, FIRST + (1 << 16)), range(200), (0, 3)]
+REBALANCED = first_rebalanced_row(7)
+NEAR = [
+    (1, 2, 3, 9),
+    (FIRST, FIRST + 1, FIRST + (1 << 16)),
+    [*range(200), *range(REBALANCED, REBALANCED + 200)],
+    (0, 3),
+]
 FAR = (2**63 - 1, -(2**63), -1)
 TYPES = "_ACID_WRITE_ID bigint, _ACID_BUCKET int, _ACID_ROW bigint, _ACID_PARTITION int"
 
@@ -40,6 +47,11 @@ def test_only_the_very_row_id_counts(spark, fixed):
 )
 def test_row_ids_that_lie_far_apart_are_not_made_bits_of(far):
     assert DeletedBits.of(events([(1, FIRST, 1, 0), far]), KEY) is None
+
+
+def test_rows_of_a_rebalance_share_the_bits_of_others():
+    rebalanced = [(1, FIRST, first_rebalanced_row(1000) + row, 0) for row in range(200)]
+    assert DeletedBits.of(events([(1, FIRST, 1, 0), *rebalanced]), KEY) is not None
 
 
 def test_bits_have_to_be_few(monkeypatch):

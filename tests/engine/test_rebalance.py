@@ -1,5 +1,6 @@
 """A rebalance gives rows another order and other row ids, beside appends and never beside changes."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -153,11 +154,94 @@ def test_a_change_worked_out_beside_it_is_refused(busy: Case) -> None:
     between = At(Phase.WRITE, lambda: rebalance(busy))
     args = {"spark": busy.spark, "options": options, "observers": [between]}
     with AcidTable(busy.name, busy.uri, **args) as table:
-        with pytest.raises(OverlapRefused, match="rows that it changes"):
+        with pytest.raises(OverlapRefused, match="row ids that may have changed"):
             table.update({"v": "'new'"}, "id = 1")
         table.update({"v": "'new'"}, "id = 1")
     assert between.times == 0
     assert busy.rows() == [(1, "new", "x"), *LEFT[1:]]
+
+
+@BOTH
+def test_row_ids_of_compacted_rows_are_not_used_again(make: Callable[..., Case]) -> None:
+    case = make()
+    case.append(*[(number, "old", "x") for number in range(1, 7)])
+    table = case.client.get_table(case.ref)
+    used = set(row_ids(table, "delta"))
+    case.change(lambda table: table.delete("id = 6"))
+    case.compact("major")
+    for number in (7, 8):
+        case.append((number, "old", "x"))
+        used |= set(row_ids(table, "delta"))
+        rebalance(case, order_by=())
+        new = set(row_ids(table, f"base_{number - 4:07d}"))
+        assert new
+        assert not used & new
+        used |= new
+
+
+@BOTH
+def test_a_row_id_that_was_worked_out_before_names_no_other_row(make: Callable[..., Case]) -> None:
+    case = make()
+    old = [(number, "old", "x") for number in range(1, 7)]
+    case.append(*old)
+
+    def meanwhile() -> None:
+        case.change(lambda table: table.delete("id = 6"))
+        case.append((6, "again", "x"))
+        case.compact("major")
+        case.append((7, "old", "x"))
+        assert rebalance(case, order_by=()).outcome == "compacted"
+
+    options = WriteOptions(lock_wait_seconds=30, conflict_policy="rows")
+    args = {"spark": case.spark, "options": options, "observers": [At(Phase.WRITE, meanwhile)]}
+    with (
+        AcidTable(case.name, case.uri, **args) as table,
+        pytest.raises(OverlapRefused, match="row ids that may have changed"),
+    ):
+        table.update({"v": "'new'"}, "id = 6")
+    assert case.rows() == [*old[:5], (6, "again", "x"), (7, "old", "x")]
+
+
+@BOTH
+def test_a_key_that_an_ordered_rebalance_has_hidden_is_not_inserted_again(
+    make: Callable[..., Case],
+) -> None:
+    """The rows get the newest write id, which the merge has seen before it saw the key."""
+    case = make()
+    case.append((1, "old", "x"))
+    is_open, may_commit = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        is_open.set()
+        assert may_commit.wait(300)
+
+    def append_late() -> None:
+        with case.open(At(Phase.COMMIT, pause)) as table:
+            table.append(case.frame((10, "late", "x")))
+
+    late = threading.Thread(target=append_late)
+    late.start()
+    assert is_open.wait(300)
+    case.append((11, "old", "x"))
+
+    def meanwhile() -> None:
+        may_commit.set()
+        late.join()
+        assert rebalance(case, order_by=["id"]).outcome == "compacted"
+
+    options = WriteOptions(lock_wait_seconds=30, conflict_policy="rows")
+    args = {"spark": case.spark, "options": options, "observers": [At(Phase.WRITE, meanwhile)]}
+    source = case.frame((10, "mine", "x"))
+    try:
+        with (
+            AcidTable(case.name, case.uri, **args) as table,
+            pytest.raises(OverlapRefused, match="row ids that may have changed"),
+        ):
+            table.merge(source, "t.id = s.id").when_not_matched_insert_all().execute()
+    finally:
+        may_commit.set()
+        late.join()
+    assert case.rows() == [(1, "old", "x"), (10, "late", "x"), (11, "old", "x")]
 
 
 @FAKE4

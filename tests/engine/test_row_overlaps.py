@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.acid.names import SIDECAR_FILE, STAGING_PREFIX
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import LockTimeout, OverlapRefused, TransactionAborted
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 from airflow_hiveacid.progress import Phase
 from tests.contract.other_engines import OtherEngine
-from tests.engine.acid_tables import create, everything, problems_of_keys
+from tests.engine.acid_tables import create, everything, folder, problems_of_keys
 from tests.engine.compaction_case import Case
 from tests.observers import At
 
@@ -160,6 +160,30 @@ def test_of_merges_that_meet_the_first_to_commit_succeeds(beside, change, other,
     assert beside.case.rows() == changed(*other, *change)
 
 
+@FAKES
+@pytest.mark.parametrize("key", [10, 11])
+def test_rows_of_a_partition_that_had_none_are_compared(beside, key):
+    """Neither a partition that is new nor one that is empty has anything that was read."""
+    beside.run(delete("id > 0"), policy="hive")
+    beside.run(lambda table: table.compact("major"), policy="hive")
+
+    def between() -> None:
+        rows = [(10, "theirs", "x"), (20, "theirs", "z")]
+        beside.run(lambda table: table.append(beside.case.frame(*rows)), policy="hive")
+
+    source = beside.case.frame((key, "mine", "x"), (key + 10, "mine", "z"))
+
+    def merge(table: AcidTable) -> None:
+        table.merge(source, "t.id = s.id").when_not_matched_insert_all().execute()
+
+    if key == 10:
+        with pytest.raises(OverlapRefused, match="a row that it would have met"):
+            beside.run(merge, At(Phase.WRITE, between))
+    else:
+        beside.run(merge, At(Phase.WRITE, between))
+    assert len(beside.case.rows()) == (2 if key == 10 else 4)
+
+
 @CONFLICTS
 @FAKES
 def test_a_job_that_nobody_overtakes_writes_its_files_once(beside):
@@ -208,6 +232,34 @@ def test_what_else_may_happen_meanwhile(beside, other, mine, refused):
         assert rows == {*mine}
     assert at.times == 0
     assert beside.case.client.show_locks() == []
+
+
+@ALL
+@pytest.mark.parametrize("proven", [True, False], ids=["with_a_note", "without_a_note"])
+@pytest.mark.parametrize("mine", ["update", "merge"])
+def test_only_a_note_proves_that_a_compaction_has_kept_row_ids(beside, mine, proven):
+    """Other engines leave no note, and theirs may have been a rebalance or an overwrite."""
+    beside.run(update("id = 3", "before"), policy="hive")
+
+    def between() -> None:
+        beside.run(lambda table: table.append(beside.case.frame((9, "more", "x"))), policy="hive")
+        beside.run(lambda table: table.compact("major"), policy="hive")
+        (note,) = folder(beside.case.client.get_table(beside.case.ref)).rglob(
+            f"base_*/{SIDECAR_FILE}"
+        )
+        if not proven:
+            note.unlink()
+
+    change = update("id = 1") if mine == "update" else beside.merge((10, "new"))
+    rows = [*changed((3, "before")), (9, "more", "x")]
+    if proven:
+        beside.run(change, At(Phase.WRITE, between))
+        new = (1, "new", "x") if mine == "update" else (10, "new", "x")
+        rows = sorted([new, *(row for row in rows if row[0] != new[0])])
+    else:
+        with pytest.raises(OverlapRefused, match=r"row ids that may have changed .* base_"):
+            beside.run(change, At(Phase.WRITE, between))
+    assert beside.case.rows() == rows
 
 
 class _Second(At):

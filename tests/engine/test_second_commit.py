@@ -31,11 +31,16 @@ from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create
 from tests.engine.compaction_case import Case
-from tests.engine.lost_commit import CHANGES, OLD, Change, Entered, update
+from tests.engine.lost_commit import CHANGES, OLD, Change, Entered, Lost, update
 from tests.observers import At
 
 CONFLICTS = pytest.mark.conflicts
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+BOTH = pytest.mark.parametrize(
+    "hms",
+    ["fake 4.0.1", "fake 3.1.3", *[pytest.param(v, marks=CONFLICTS) for v in ("4.0.1", "3.1.3")]],
+    indirect=True,
+)
 
 
 @FAKE
@@ -75,7 +80,7 @@ def test_what_expires_is_committed_by_a_second_transaction(lost, kind, phase):
         pytest.param("update", "hive", False, marks=CONFLICTS),
         ("update", "rows", True),
         pytest.param("same", "rows", False, marks=CONFLICTS),
-        pytest.param("compact", "hive", False, marks=CONFLICTS),
+        pytest.param("compact", "hive", True, marks=CONFLICTS),
         pytest.param("compact", "rows", True, marks=CONFLICTS),
     ],
 )
@@ -191,7 +196,7 @@ def test_an_answer_that_is_lost_before_the_commit(lost, call, arrives, monkeypat
     lost.check_sound()
 
 
-@FAKE
+@BOTH
 @pytest.mark.parametrize(
     ("kind", "phase"),
     [
@@ -202,45 +207,50 @@ def test_an_answer_that_is_lost_before_the_commit(lost, call, arrives, monkeypat
         pytest.param("overwrite", Phase.WRITE, marks=CONFLICTS),
     ],
 )
-def test_what_expires_while_rows_are_read_or_written_is_committed(lost, kind, phase):
+def test_what_expires_while_rows_are_read_or_written_is_not_committed(lost, kind, phase):
     change, rows = CHANGES[kind]
-    entered = Entered()
-    report = lost.run(change(lost), entered, At(phase, lost.expire))
-    assert report.commit_retry is not None
-    assert entered.times[Phase.COMMIT] == 1
-    assert lost.case.rows() == sorted(rows)
+    with pytest.raises(TransactionAborted, match="was aborted by the metastore"):
+        lost.run(change(lost), At(phase, lost.expire), run_token="d/r/t/-1")
+    assert lost.case.rows() == OLD
     lost.check_sound()
+    assert not lost.run(change(lost), run_token="d/r/t/-1").already_done
+    assert lost.case.rows() == sorted(rows)
 
 
-@FAKE
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
-        ("compact", "was read, and then compacted or cleaned"),
-        pytest.param("update", "has got write id", marks=CONFLICTS),
-        pytest.param("append", None, marks=CONFLICTS),
-    ],
-)
-def test_what_may_have_been_read_in_part_is_not_committed(lost, other, said):
-    lost.run(update("id = 3", "before"))
-    others: dict[str, Change] = {
-        "compact": lambda table: table.compact("major"),
-        "update": update("id = 2 AND p = 'x'", "theirs"),
-        "append": lambda table: table.append(lost.case.frame((9, "more", "y"))),
-    }
+@BOTH
+@pytest.mark.parametrize("kind", [TableKind.FULL_ACID, TableKind.INSERT_ONLY])
+def test_a_restore_that_has_read_a_half_cleaned_table_is_not_committed(
+    lost, database, monkeypatch, kind
+):
+    case = Case(lost.case.spark, lost.case.client, lost.case.uri, f"{database}.half")
+    create(case.client, case.name, {"id": "int", "v": "string", "p": "string"}, kind=kind)
+    case.append((1, "old", "x"))
+    case.append((2, "old", "x"))
+    half = Lost(case, monkeypatch)
+    storage = Storage.of(case.client.get_table(case.ref).folder)
+    # Of the deletes that the restore would make; of the rows that it would keep.
+    cleaned = 2 if kind is TableKind.FULL_ACID else 1
 
-    def between() -> None:
-        lost.expire()
-        lost.run(others[other])
+    def expire_and_clean() -> None:
+        half.expire()
+        if case.client.version is MetastoreVersion.HMS4:
+            case.compact("major")
+        storage.delete_directory(f"delta_{cleaned:07d}_{cleaned:07d}_0000")
 
-    # Nothing is deleted where others have compacted.
-    change = update("id = 1 OR (id = 3 AND v = 'never')")
-    if said is None:
-        assert lost.run(change, At(Phase.WRITE, between)).commit_retry is not None
-    else:
-        with pytest.raises(TransactionAborted, match=said):
-            lost.run(change, At(Phase.WRITE, between))
-    assert (1, "old", "x") in lost.case.rows() or said is None
+    with pytest.raises(TransactionAborted, match="was aborted by the metastore"):
+        half.run(lambda table: table.restore(1), At(Phase.READ, expire_and_clean))
+    if case.client.version is MetastoreVersion.HMS4:
+        assert case.rows() == [(1, "old", "x"), (2, "old", "x")]
+
+
+@BOTH
+def test_a_restore_is_committed_once_more(lost):
+    lost.run(lambda table: table.append(lost.case.frame((9, "more", "x"))))
+    lost.run(lambda table: table.delete("id = 1"))
+    report = lost.run(lambda table: table.restore(1), At(Phase.COMMIT, lost.expire))
+    assert report.commit_retry is not None
+    assert (report.rows_inserted, report.rows_deleted) == (1, 1)
+    assert lost.case.rows() == OLD
     lost.clean()
 
 

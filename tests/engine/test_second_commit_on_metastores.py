@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.errors import OverlapRefused, TransactionAborted, WriteConflict
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
+from tests.engine.acid_tables import folder
 from tests.engine.lost_commit import CHANGES, OLD, Lost, update
 from tests.observers import At
 
@@ -124,21 +126,28 @@ def test_a_commit_that_is_refused_by_the_write_set(lost, policy, monkeypatch):
 @CONFLICTS
 @EVERYWHERE
 @pytest.mark.parametrize("policy", ["hive", "rows"])
-def test_a_compaction_underneath(lost, policy):
+@pytest.mark.parametrize("proven", [True, False], ids=["with_a_note", "without_a_note"])
+def test_a_compaction_underneath(lost, policy, proven):
     lost.run(update("id = 2", "before"))
 
     def between() -> None:
         lost.expire()
         lost.run(lambda table: table.compact("major"), run_token=None)
+        (note,) = folder(lost.case.client.get_table(lost.case.ref)).rglob(
+            f"p=x/base_*/{SIDECAR_FILE}"
+        )
+        if not proven:
+            note.unlink()
 
     before = [OLD[0], (2, "before", "x"), OLD[2]]
-    if policy == "hive":
-        with pytest.raises(TransactionAborted, match="was compacted in p=x since then"):
-            lost.run(NEW, At(Phase.COMMIT, between), conflict_policy=policy)
-        assert lost.case.rows() == before
-    else:
+    if proven:
         assert lost.run(NEW, At(Phase.COMMIT, between), conflict_policy=policy).commit_retry
         assert lost.case.rows() == [CHANGED[0], *before[1:]]
+    else:
+        refused = OverlapRefused if policy == "rows" else TransactionAborted
+        with pytest.raises(refused, match=r"p=x.* row ids that may have changed"):
+            lost.run(NEW, At(Phase.COMMIT, between), conflict_policy=policy)
+        assert lost.case.rows() == before
     lost.clean()
 
 

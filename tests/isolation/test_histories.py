@@ -11,9 +11,9 @@ import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.failover.shared_metastore import MetastoreDatabase, SharedMetastore
+from tests.faults.without_spark import without_spark
 from tests.isolation.campaign import Campaign
 from tests.isolation.verdict import Verdict
-from tests.isolation.without_spark import without_spark
 from tests.isolation.workers import HOUSE, PLAIN, SPARK, Client, House, Place, Who, worker
 from tests.live.postgres import Postgres
 from tests.versions import VERSIONS

@@ -20,13 +20,14 @@ from airflow_hiveacid.errors import HiveAcidError, LockTimeout, OverlapRefused, 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.progress import Phase
+from tests.faults.without_spark import without_spark
 from tests.isolation.campaign import Campaign
 from tests.isolation.checker import SERIALIZABILITY, Checker
 from tests.isolation.cycles import RW
 from tests.isolation.transactions import Append, Outcome, Txn
 from tests.isolation.verdict import notes_in
 from tests.isolation.with_spark import SparkClient
-from tests.isolation.without_spark import PlainClient, without_spark
+from tests.isolation.without_spark import PlainClient
 from tests.isolation.work import JOURNAL, Work, reads_of
 from tests.isolation.workers import Place
 from tests.observers import At

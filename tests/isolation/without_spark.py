@@ -1,24 +1,19 @@
 """The transactions of clients without Spark: the engine's own protocol, rows by plain Python."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
 from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import AcidFile, partition_files
-from airflow_hiveacid.engine.write import row_overlaps
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
-from airflow_hiveacid.engine.write.part import Part
 from airflow_hiveacid.engine.write.statement import Preparation, Statement, WriteOptions
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition
@@ -29,7 +24,6 @@ from airflow_hiveacid.progress import Phase, PhaseObserver
 from airflow_hiveacid.storage.folder import Storage
 from tests.faults.rows import Row
 from tests.faults.without_spark import NoSpark, delete_keys
-from tests.faults.without_spark import without_spark as rows_by_python
 from tests.isolation.work import (
     JOURNAL,
     Work,
@@ -40,14 +34,6 @@ from tests.isolation.work import (
 )
 
 Found = dict[tuple[str, RowId], Row]
-
-
-@contextmanager
-def without_spark() -> Iterator[None]:
-    """Let the engine do without Spark meanwhile, also where it looks for rows that were compacted."""
-    with rows_by_python(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_overlaps, "_count_left", _count_left)
-        yield
 
 
 @dataclass(frozen=True)
@@ -198,16 +184,6 @@ class _Insert(Statement):
 def _seen(context: WriteContext) -> Snapshot:
     """The snapshot of the transaction that reads: under the policy rows not the one that commits."""
     return context.reader._txn.snapshot
-
-
-def _count_left(part: Part, now: AcidSnapshot, ids: Sequence[Any]) -> int:
-    """How many of some rows can be seen; nobody else can change rows meanwhile."""
-    client, ref = part.context.client, part.ref
-    # Row ids are those of one partition: another one may have the same.
-    values = [each.name.removeprefix("p=") for each in now.partitions if each.name]
-    there = _rows_with_ids(client, Snapshot.take(client, [ref]), ref, values)
-    wanted = {RowId(*map(int, each)) for each in zip(*ids, strict=True)}
-    return sum(row_id in wanted for _, row_id in there)
 
 
 def _rows_of(

@@ -21,10 +21,10 @@ from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.scan.table_scan import TableScan
-from tests.faults.without_spark import NoSpark
+from tests.faults.without_spark import NoSpark, without_spark
 from tests.isolation.transactions import Outcome
 from tests.isolation.with_spark import SparkClient
-from tests.isolation.without_spark import PlainClient, without_spark
+from tests.isolation.without_spark import PlainClient
 from tests.isolation.work import BANK, JOURNAL, TABLES, Plan, Work
 
 PLAIN, SPARK, HOUSE = "plain", "spark", "house"

@@ -20,13 +20,12 @@ from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.rows.types import spark_struct
-from airflow_hiveacid.engine.write import row_overlaps, statement
+from airflow_hiveacid.engine.write import statement
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.listing import list_files, read_state
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage.folder import Storage
@@ -93,7 +92,6 @@ def counting_without_spark() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(statement, "scan_session", lambda spark: spark)
         patch.setattr(FlatRowsWriter, "write_rows", _write_rows)
-        patch.setattr(row_overlaps, "_count_left", _count_left)
         yield
 
 
@@ -122,13 +120,3 @@ def _write_rows(
         orc.write_table(pa.table(columns), sink)
         files = (FlatFile(folder.root, path, sink.tell()),)
     return FlatRows(files, spark_struct(writer.table.columns))
-
-
-def _count_left(part: Any, now: Any, ids: Sequence[Any]) -> int:
-    """How many of some rows can be seen, counted without Spark."""
-    client = part.context.client
-    snapshot = Snapshot.take(client, [part.ref])
-    write_ids = snapshot.write_ids[part.name]
-    seen = rows_of(part.statement.table.folder, write_ids, snapshot.txns, rules_of(client.version))
-    wanted = {RowId(*map(int, each)) for each in zip(*ids, strict=True)}
-    return len(wanted & seen.keys())

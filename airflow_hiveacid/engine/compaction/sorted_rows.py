@@ -1,7 +1,7 @@
 """The rows of a partition in another order, as a rebalance leaves them: sorted, with new row ids.
 
-No new row id is one that a row in the old files has, deleted or not. So what is left of an old one, such as a delete that
-somebody has worked out but not committed, names no row at all, and never a wrong one.
+No row of the partition has ever had one of the new row ids. A delete that was worked out on an old one
+and not yet committed names no row, and never a wrong one.
 """
 
 import re
@@ -17,7 +17,7 @@ from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.proof import Balance, Tally
-from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.acid.row_id import ROW_BITS, encode_bucket, first_rebalanced_row
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.engine.compaction.acid import AcidCompactor
 from airflow_hiveacid.engine.compaction.bucket_sorting import (
@@ -51,8 +51,6 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.orc.census import Promise
 from airflow_hiveacid.storage.folder import Storage
 
-# Spark numbers the rows of each partition from a multiple of this on.
-_PARTITION_ROWS = 1 << 33
 _PART = re.compile(r"part-(\d+)-")
 # The number of a file among those of its bucket property; see ``encode_bucket``.
 _WRITER = encode_bucket(1) - encode_bucket(0)
@@ -102,18 +100,18 @@ class SortedRows:
         (newest,) = rows.agg(F.max(WRITE_ID)).collect()[0]
         if newest is None:
             return [], Tally(), Tally()
-        # Those of deleted rows are not used again, either.
-        (last,) = self._rows(session, self.inserts, ()).agg(F.max(ROW)).collect()[0]
+        first = first_rebalanced_row(directory.write_ids[-1])
         by = order.columns or [F.col(name) for name in (WRITE_ID, BUCKET, ROW)]
         moved = rows.repartitionByRange(order.count(size), *by).sortWithinPartitions(*by)
         # Within a file row ids ascend, and so the order can be kept only by rows of one write id.
         own = F.lit(newest).cast("bigint") if order.by else F.col(WRITE_ID)
+        # Spark numbers the rows of each of its partitions from a multiple of 2 to the power of 33 on.
         number = F.monotonically_increasing_id()
         moved = moved.withColumns(
             {
                 WRITE_ID: own,
                 BUCKET: (F.spark_partition_id() * _WRITER + encode_bucket(0)).cast("int"),
-                ROW: number % _PARTITION_ROWS + F.lit(last + 1).cast("bigint"),
+                ROW: number % (1 << ROW_BITS) + F.lit(first).cast("bigint"),
             }
         )
         path = f"{folder.path}/sorted-{uuid.uuid4().hex}"

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.acid.row_id import ROW_BITS
 from airflow_hiveacid.engine.read.delete_events import Ids
 
 # So many places the arrays may have: every task gets all of them, of 8 bytes each.
 _MOST_PLACES = 1 << 20
 _WORDS = "_ACID_WORDS"
+_ROW_MASK = (1 << ROW_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,9 @@ class DeletedBits:
             write_id: write_ids,
             f"shiftright({bucket}, 16)": buckets >> 16,
             f"({bucket} & 65535)": buckets & 65535,
-            f"shiftright({row}, 6)": rows >> 6,
+            # A rebalance numbers rows from far above all earlier ones.
+            f"shiftright({row}, {ROW_BITS})": rows >> ROW_BITS,
+            f"shiftright({row} & {_ROW_MASK}L, 6)": (rows & _ROW_MASK) >> 6,
         }
         levels = [_Level(part, int(ids.min()), int(ids.max())) for part, ids in parts.items()]
         fixed = [level for level in levels[:-1] if level.low == level.high]

@@ -59,6 +59,8 @@ class PartitionFiles:
         clustered_by: The columns, in lower case, that the metastore says rows are distributed by;
             empty without buckets. Existing files may have been written under another definition.
         noted: The directories that have a note of this package.
+        read_from: The base, the deltas, and the original files that the snapshot reads, with or
+            without rows; see ``acid.row_identity``.
     """
 
     name: str | None
@@ -68,6 +70,7 @@ class PartitionFiles:
     deletes: tuple[AcidFile, ...]
     clustered_by: tuple[str, ...] = ()
     noted: frozenset[str] = frozenset()
+    read_from: frozenset[str] = frozenset()
 
     def deletes_of(self, file: AcidFile) -> list[AcidFile]:
         """The delete files that may hold events for rows of a file; see ``may_delete``."""
@@ -191,6 +194,7 @@ def partition_files(
         noted=frozenset(
             name for name in (state.base, *state.deltas) if name and state.sidecar(name) is not None
         ),
+        read_from=frozenset(filter(None, (state.base, *state.deltas, *state.originals))),
     )
 
 

@@ -54,6 +54,7 @@ class AcidOutput(TableOutput):
                 column BUCKET_NUMBER.
             partitions: What the numbers of partitions in the keys stand for.
         """
+        self.record_read(partitions)
         self._deleted.append((keys, partitions))
         directory = self._delta(is_delete=True)
         self._locate([partition.name for partition in partitions])

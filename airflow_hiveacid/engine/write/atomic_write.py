@@ -156,7 +156,7 @@ class AtomicWrite:
                     ref.full_name: since.write_ids[ref.full_name].high_watermark + 1 for ref in refs
                 }
                 staged = self._stage(keeper, TableReader(self.client, reading), locks)
-                # Or a cleaner may have taken away what was about to be read.
+                # Cleaners may have removed what a lost transaction had yet to read.
                 reading.confirm_alive()
             # Who waits for the reader, to replace what it has read, must not be waited for.
             with self._transaction(locks) as txn:
@@ -176,19 +176,15 @@ class AtomicWrite:
     def _finish_surely(
         self, txn: Transaction, since: Snapshot, parts: Sequence[Part], locks: _Locks
     ) -> RunReport:
-        """Publish and commit what is staged, once more if its transaction gets lost until then."""
-        kept_until_read = False
+        """Publish and commit what is staged, once more if its transaction is lost after this confirmation."""
+        # Nothing is read from here on; cleaners may have removed what a lost transaction had yet to read.
+        txn.confirm_alive()
         try:
-            # Or a cleaner may have taken away what was about to be read.
-            txn.confirm_alive()
-            kept_until_read = True
             return self._finish(txn, parts)
         except (TransactionAborted, WriteConflict, MetastoreError) as lost:
             if not may_help(lost, self.options) or not txn.give_up(lost):
                 raise
-            again = SecondCommit(
-                self.client, self.options, self.phases, txn, since, kept_until_read, lost
-            )
+            again = SecondCommit(self.client, self.options, self.phases, txn, since, lost)
             with ExitStack() as stack:
                 kept = again.keep(parts, stack)
                 txn.abort(f"it is committed once more: {lost.what}")

@@ -41,14 +41,13 @@ class WriteContext:
     shared: SharedRows
     # What all statements of the transaction read their sources with.
     reader: TableReader
-    # What rows are written again from, beside `output.read`.
+    # What rows are written again from.
     rewritten: list[AcidSnapshot | FlatSnapshot] = field(default_factory=list)
 
     @property
     def column_mapping(self) -> str | None:
         """How the columns of the target were found, if another mapping would read other values."""
-        read = (*self.output.read, *self.rewritten)
-        ambiguous = any(snapshot.has_ambiguous_columns for snapshot in read)
+        ambiguous = any(snapshot.has_ambiguous_columns for snapshot in self.rewritten)
         return self.table.mapped_columns.mapping.value if ambiguous else None
 
     def partition_names(self) -> list[str]:
@@ -64,7 +63,8 @@ class WriteContext:
         partitions = self.client.get_partitions(self.table.ref, names) if names else []
         self.output.locate(partitions)
         found = self.reader.acid_snapshot(self.table, partitions)
-        self.output.read.append(found)
+        self.output.record_read(found.partitions)
+        self.rewritten.append(found)
         return found
 
     def check_nanoseconds(self, source: DataFrame) -> None:

@@ -209,12 +209,12 @@ def _writers(
         elif own in new:
             written[own].append(name)
     for write_id, names in sorted(written.items()):
-        notes = (_note(storage, name) for name in sorted(names))
+        notes = (read_note(storage, name) for name in sorted(names))
         note = next(filter(None, notes), {})
         yield Finished(_kind(names, note), partition, f"write id {write_id}", _author(note))
     for name, covered in sorted(merged.items()):
         # Any of them may be there, unless it says itself what it has put together.
-        for write_id in _among(_note(storage, name), {*covered} - written.keys()):
+        for write_id in _among(read_note(storage, name), {*covered} - written.keys()):
             by = f"somebody whose rows {name} has taken over"
             yield Finished(WriteKind.CHANGE, partition, f"write id {write_id}", by)
 
@@ -247,7 +247,7 @@ def _compactors(
             last = parsed.write_ids[-1] if parsed.write_ids else 0
             found.setdefault((writer, parsed.visibility_txn, last), name)
     for (writer, _, _), name in found.items():
-        yield Finished(writer, partition, name, _author(_note(storage, name) or {}))
+        yield Finished(writer, partition, name, _author(read_note(storage, name) or {}))
 
 
 def _compactions(storage: Storage) -> Iterator[tuple[str, Base | Delta]]:
@@ -292,6 +292,7 @@ def _author(note: Mapping[str, Any]) -> str:
     return f"{who}, {time}" if isinstance(time, str) else who
 
 
-def _note(storage: Storage, name: str) -> dict[str, Any] | None:
+def read_note(storage: Storage, name: str) -> dict[str, Any] | None:
+    """Read the note of a directory; None if it has none, or has been removed."""
     content = storage.read_small(f"{name}/{SIDECAR_FILE}")
     return None if content is None else parse_note(content)

@@ -1,25 +1,29 @@
 """Whether a change that was worked out beside others still holds: row by row, under the policy rows.
 
 The change was worked out on one snapshot and is about to be committed on a later one, under the lock
-that keeps all other changes out. Between both, others may have committed. The change holds where each
-row that it deletes is still there, and where no new row is one that a merge would have met.
+that keeps all other changes out. Between both, others may have committed. The change holds where the
+row ids that it names still identify the same rows, no other change has deleted one of these, and no
+new row is one that a merge would have met.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-import pyarrow as pa
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.acid.conflicts import Finished, describe_shared_rows
+from airflow_hiveacid.acid.conflicts import Finished, describe_renumbered, describe_shared_rows
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import Delta, parse_directory, parse_file
+from airflow_hiveacid.acid.row_identity import trace_row_ids
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.read.acid_snapshot import KEY, WRITE_ID, AcidSnapshot
+from airflow_hiveacid.engine.read.acid_snapshot import WRITE_ID
 from airflow_hiveacid.engine.read.delete_events import Ids, read_events
 from airflow_hiveacid.engine.read.deleted_rows import are_in
 from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.table_reader import TableReader
-from airflow_hiveacid.engine.write.overlaps import committed_since, writers_in
+from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.engine.write.overlaps import committed_since, read_note, writers_in
 from airflow_hiveacid.engine.write.part import Part
 from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.engine.write.staged_work import OutputFolder
@@ -53,34 +57,60 @@ class RowOverlaps:
             part: The change, as it was staged.
 
         Raises:
-            OverlapRefused: Others have changed a row of it, or written one that it would have met.
+            OverlapRefused: Others have changed a row of it, written one that it would have met, or
+                renumbered rows.
         """
         write_ids = self.txn.snapshot.write_ids[part.name]
         new = committed_since(self.since.write_ids[part.name], write_ids)
         new -= {self.txn.write_ids[part.name]}
         # Also where nothing was written: a rebalance gives rows other row ids.
         for folder, files in part.output.staged_deletes().items():
-            if gone := self._count_gone(part, folder, files, new):
+            if deleted := self._count_deleted(part, folder, files, new):
                 names = [folder.name]
-                raise self._refusal(part, names, new, f"{gone} of the rows that it changes")
+                raise self._refusal(part, names, new, f"{deleted} of the rows that it changes")
         if new and part.statement.minds_new_rows:
             self._require_no_new_match(part, new)
 
-    def _count_gone(
+    def require_same_row_ids(self, part: Part, partition: PartitionFiles) -> frozenset[str]:
+        """Make sure that row ids which a statement has read still identify the same rows.
+
+        Args:
+            part: The statement.
+            partition: What is there now of a partition.
+
+        Returns:
+            The directories that compactions have replaced since they were read.
+
+        Raises:
+            OverlapRefused: The partition may have been renumbered, or it is unknown what was read.
+        """
+        read = part.output.read_from.get(partition.name, frozenset())
+        note = partial(read_note, Storage.of(partition.location))
+        trace = trace_row_ids(read, partition.read_from, note)
+        is_unknown = not read and any(
+            folder.name == partition.name for folder in part.output.staged_deletes()
+        )
+        if trace.unproven or is_unknown:
+            raise OverlapRefused(
+                describe_renumbered(part.name, partition.name, part.kind, self.by, trace.unproven)
+            )
+        return trace.replaced
+
+    def _count_deleted(
         self,
         part: Part,
         folder: OutputFolder,
         files: Sequence[StagedFile],
         new: Collection[int],
     ) -> int:
-        """How many of the rows that it deletes are not there any more."""
-        now = self._snapshot(part, [folder])
-        mine = read_events([(0, _as_acid(folder, file)) for file in files], now.write_ids)[:3]
+        """Count the rows it deletes that others have deleted since."""
+        partitions = [] if folder.partition is None else [folder.partition]
+        now = TableReader(self.client, self.txn).acid_snapshot(part.statement.table, partitions)
         (partition,) = now.partitions
-        if part.output.read_in(folder.name) - {file.path for file in partition.inserts}:
-            # What was read is now elsewhere, without the rows that were deleted meanwhile.
-            return len(mine[0]) - _count_left(part, now, mine)
-        candidates = [file for file in partition.deletes if _may_have(file, new)]
+        replaced = self.require_same_row_ids(part, partition)
+        mine = read_events([(0, _as_acid(folder, file)) for file in files], now.write_ids)[:3]
+        deletes = [*partition.deletes, *self._compacted_deletes(part, partition, replaced, new)]
+        candidates = [file for file in deletes if _may_have(file, new)]
         own = _key_range(mine)
         events = []
         for file, tail in zip(candidates, now.tails.of(candidates), strict=True):
@@ -89,6 +119,30 @@ class RowOverlaps:
                 events.append((0, file))
         theirs = read_events(events, now.write_ids)[:3]
         return int(are_in(theirs, mine).sum())
+
+    def _compacted_deletes(
+        self, part: Part, partition: PartitionFiles, replaced: Collection[str], new: Collection[int]
+    ) -> Iterator[AcidFile]:
+        """List the delete events of some write ids that compactions have applied to rows.
+
+        Raises:
+            OverlapRefused: A cleaner has removed them.
+        """
+        storage = Storage.of(partition.location)
+        for name in sorted(replaced):
+            directory = parse_directory(name)
+            if not isinstance(directory, Delta) or not directory.is_delete:
+                continue
+            if not any(own in directory.write_ids for own in new):
+                continue
+            listed = storage.list_files(name, missing_ok=True)
+            if not listed:
+                what = f"rows of {name}, which has been compacted and removed,"
+                raise self._refusal(part, [partition.name], new, what)
+            for file in listed:
+                if data := parse_file(file.path):
+                    path = f"{partition.location.rstrip('/')}/{name}/{file.path}"
+                    yield AcidFile(path, directory, data.bucket, file.size, exact=False)
 
     def _require_no_new_match(self, part: Part, new: Collection[int]) -> None:
         """Make sure that no row which has come since is one that the change would have met."""
@@ -103,17 +157,19 @@ class RowOverlaps:
         added = [_only_new(partition, new) for partition in snapshot.partitions]
         if not any(partition.inserts for partition in added):
             return
-        rows = replace(snapshot, partitions=added).rows(context.spark)
-        rows = rows.where(F.col(WRITE_ID).isin(sorted(new)))
+        is_new = F.col(WRITE_ID).isin(sorted(new))
+        for number, partition in enumerate(snapshot.partitions):
+            if partition.name not in part.output.read_from:
+                is_new |= F.col(PARTITION) == number
+            elif added[number].inserts:
+                # An ordered rebalance gives new rows the write ids of others.
+                self.require_same_row_ids(part, partition)
+        rows = replace(snapshot, partitions=added).rows(context.spark).where(is_new)
         with spark_errors_as_ours(f"Comparing {part.name} with what was written meanwhile"):
             met = statement.meets(context, rows)
         if met:
             touched = [each.name for each in added if each.inserts]
             raise self._refusal(part, touched, new, "a row that it would have met")
-
-    def _snapshot(self, part: Part, folders: Sequence[OutputFolder]) -> AcidSnapshot:
-        partitions = [folder.partition for folder in folders if folder.partition is not None]
-        return TableReader(self.client, self.txn).acid_snapshot(part.statement.table, partitions)
 
     def _refusal(
         self, part: Part, names: Collection[str | None], new: Collection[int], what: str
@@ -137,16 +193,6 @@ def _key_range(ids: Sequence[Ids]) -> KeyRange:
         return KeyRange(0)
     write_ids, buckets, rows = ((int(part.min()), int(part.max())) for part in ids)
     return KeyRange(len(ids[0]), write_ids, buckets, rows)
-
-
-def _count_left(part: Part, now: AcidSnapshot, ids: Sequence[Ids]) -> int:
-    """How many of some rows can be seen."""
-    spark = part.context.spark
-    names = KEY[:3]
-    keys = spark.createDataFrame(pa.table(dict(zip(names, ids, strict=True))))
-    with spark_errors_as_ours(f"Looking for the rows of {part.name} that are changed"):
-        rows = now.of_columns(()).rows(spark).select(*names)
-        return rows.join(keys, list(names), "left_semi").count()
 
 
 def _only_new(partition: PartitionFiles, new: Collection[int]) -> PartitionFiles:

@@ -1,22 +1,25 @@
 """The second commit of files whose first transaction was lost when they were all there."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from airflow_hiveacid.acid.conflicts import WriteKind
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import AcidFile
-from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.write.overlaps import committed_since, writers_in, written_by
 from airflow_hiveacid.engine.write.part import Part
 from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.engine.write.taken_folders import TakenFolders
-from airflow_hiveacid.errors import DataError, HiveAcidError, MetastoreError, StorageError
+from airflow_hiveacid.errors import (
+    DataError,
+    HiveAcidError,
+    MetastoreError,
+    OverlapRefused,
+    StorageError,
+)
 from airflow_hiveacid.jobs.report import CommitRetry, RunReport
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -38,8 +41,6 @@ class SecondCommit:
         phases: The clock of the run.
         first: The transaction that was lost.
         since: The snapshot that the work was done on.
-        kept_until_read: Whether the transaction was alive until all was read that had to be: else a
-            cleaner may have removed something before.
         lost: What ended it.
     """
 
@@ -48,7 +49,6 @@ class SecondCommit:
     phases: PhaseClock
     first: Transaction
     since: Snapshot
-    kept_until_read: bool
     lost: HiveAcidError
     _started: float = field(default_factory=time.monotonic)
     _saved: float = field(init=False)
@@ -89,15 +89,10 @@ class SecondCommit:
         Raises:
             OverlapRefused: Under the policy rows, others have changed the same rows.
         """
-        if not self.kept_until_read:
-            for part in kept:
-                for snapshot in (*part.output.read, *part.context.reader.snapshots):
-                    self._require_that_all_was_there(txn, snapshot)
         if self.options.conflict_policy == "rows" and all(
             part.statement.changes_single_rows for part in kept
         ):
-            by = written_by(self.options.run_token, self.client.user)
-            overlaps = RowOverlaps(self.client, by, self.since, txn)
+            overlaps = self._overlaps(txn)
             for part in kept:
                 if part.statement.minds_new_rows and (new := self._new(txn, part.ref)):
                     raise self._refusal(
@@ -170,40 +165,21 @@ class SecondCommit:
         ):
             if not bears_appends or other.kind is not WriteKind.APPEND:
                 raise self._refusal(f"{part.name} has got {other.what} of {other.by} since then")
-        deleted = [folder.partition for folder in part.output.staged_deletes()]
-        if not deleted:
+        folders = part.output.staged_deletes()
+        if not folders:
             return
         found = TableReader(self.client, txn).acid_snapshot(
-            statement.table, [partition for partition in deleted if partition is not None]
+            statement.table, [each.partition for each in folders if each.partition is not None]
         )
-        for partition in found.partitions:
-            # A compaction may have given the rows other ids.
-            read = part.output.read_in(partition.name)
-            if not read or read - {file.path for file in partition.inserts}:
-                raise self._refusal(f"{part.name} was compacted in {partition.name} since then")
+        try:
+            for partition in found.partitions:
+                self._overlaps(txn).require_same_row_ids(part, partition)
+        except OverlapRefused as refused:
+            raise self._refusal(refused.what.rstrip(".")) from refused
 
-    def _require_that_all_was_there(
-        self, txn: Transaction, snapshot: AcidSnapshot | FlatSnapshot
-    ) -> None:
-        """Make sure that no file was missing when a table was read.
-
-        What is there now, but for the rows of others that have come since, was there then.
-        """
-        name = snapshot.table.ref.full_name
-        if (
-            not isinstance(snapshot, AcidSnapshot)
-            or snapshot.write_ids != self.since.write_ids[name]
-        ):
-            raise self._refusal(f"{name} was read, which nobody can tell to have been complete")
-        table = self.client.get_table(snapshot.table.ref)
-        names = [partition.name for partition in snapshot.partitions if partition.name is not None]
-        partitions = self.client.get_partitions(table.ref, names) if names else []
-        found = TableReader(self.client, txn).acid_snapshot(table, partitions)
-        then, now = _files(snapshot), _files(found)
-        new = self._new(txn, table.ref)
-        come = [now[path] for path in now.keys() - then.keys()]
-        if then.keys() - now.keys() or not all(_is_of(file, new) for file in come):
-            raise self._refusal(f"{name} was read, and then compacted or cleaned")
+    def _overlaps(self, txn: Transaction) -> RowOverlaps:
+        by = written_by(self.options.run_token, self.client.user)
+        return RowOverlaps(self.client, by, self.since, txn)
 
     def _new(self, txn: Transaction, ref: TableRef) -> set[int]:
         name = ref.full_name
@@ -220,21 +196,3 @@ def may_help(lost: HiveAcidError, options: WriteOptions) -> bool:
     # Without a token nothing would tell a second commit from one of a job that was run again.
     wanted = options.run_token is not None and options.max_restarts > 0
     return wanted and (lost.retryable or not isinstance(lost, MetastoreError))
-
-
-def _files(snapshot: AcidSnapshot) -> dict[str, AcidFile]:
-    return {
-        file.path: file
-        for partition in snapshot.partitions
-        for file in (*partition.inserts, *partition.deletes)
-    }
-
-
-def _is_of(file: AcidFile, write_ids: Collection[int]) -> bool:
-    """Whether a file is where only these write ids have written, and no compaction."""
-    directory = file.directory
-    return (
-        directory is not None
-        and not directory.visibility_txn
-        and all(own in write_ids for own in directory.write_ids)
-    )

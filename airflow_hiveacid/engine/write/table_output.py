@@ -6,7 +6,7 @@ This is the half that all kinds of tables share; what goes into a file is up to 
 import dataclasses
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -23,7 +23,6 @@ from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
 from airflow_hiveacid.acid.write_facts import only_write_id
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.parallel import in_threads
-from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.write.flat_rows import AcidRowFiles, FlatRows, FlatRowsWriter
 from airflow_hiveacid.engine.write.redistribution import redistributed
@@ -61,7 +60,8 @@ class TableOutput(StagedWork):
         rules: The constraints that rows have to meet; None if no rows are written.
         staged: The files, by the folder and the name of the directory that they will be
             published in.
-        read: What it was told has been read of the table.
+        read_from: The directories and original files that rows of each partition were read from.
+            A partition that is missing was not read, or it is unknown what was read.
     """
 
     # Published beside the files of every directory.
@@ -83,7 +83,7 @@ class TableOutput(StagedWork):
         # What was staged, so that it can be staged once more with another write id.
         self._taken: list[tuple[Sequence[Sequence[FlatFile]], bool, int | None]] = []
         self._deleted: list[tuple[DataFrame | pa.Table, Sequence[PartitionFiles]]] = []
-        self.read: list[AcidSnapshot] = []
+        self.read_from: dict[str | None, frozenset[str]] = {}
 
     def locate(self, partitions: Sequence[HivePartition], *, are_new: bool = False) -> None:
         """Learn where partitions are: what is read in a folder is written there, too.
@@ -204,15 +204,11 @@ class TableOutput(StagedWork):
                 size = self._write_empty(file.sink)
             self._keep(folder, directory, file.made(0, 0, size))
 
-    def read_in(self, partition: str | None) -> Set[str]:
-        """The files of a partition that rows were read in; None is a table without any."""
-        return {
-            file.path
-            for snapshot in self.read
-            for each in snapshot.partitions
-            if each.name == partition
-            for file in each.inserts
-        }
+    def record_read(self, partitions: Sequence[PartitionFiles]) -> None:
+        """Record which directories and original files rows are read from."""
+        for each in partitions:
+            known = self.read_from.get(each.name, frozenset())
+            self.read_from[each.name] = known | each.read_from
 
     def moved_to(self, txn: Transaction) -> Self:
         """The same as the work of another transaction, which nothing has to be read again for.
@@ -223,7 +219,7 @@ class TableOutput(StagedWork):
         """
         moved = dataclasses.replace(self, txn=txn, staged={})
         moved._folders = dict(self._folders)
-        moved.read = self.read
+        moved.read_from = self.read_from
         if moved.write_id == self.write_id:
             moved.staged = dict(self.staged)
             moved._taken = [*self._taken]
@@ -248,7 +244,7 @@ class TableOutput(StagedWork):
         kept = dataclasses.replace(self, txn=taken.txn, staged={})
         # Those that were new may have been added.
         kept._folders = {name: each for name, each in self._folders.items() if not each.is_new}
-        kept.read = self.read
+        kept.read_from = self.read_from
         found: list[tuple[OutputFolder, str, StagedFile]] = []
         for (folder, name), files in self.staged.items():
             if holds_deletes(name):
@@ -277,7 +273,7 @@ class TableOutput(StagedWork):
             txn: The transaction.
         """
         made = dataclasses.replace(self, txn=txn, staged={})
-        made._folders, made.read = dict(self._folders), self.read
+        made._folders, made.read_from = dict(self._folders), self.read_from
         for groups, replace, width in self._taken:
             made.take(groups, replace=replace, width=width)
         made.restamp_deletes(self.staged_deletes())
