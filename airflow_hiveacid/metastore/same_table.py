@@ -3,9 +3,9 @@
 Locks do not keep others from dropping, moving or changing a table who never ask for any.
 """
 
-import re
 from collections.abc import Sequence
 
+from airflow_hiveacid.acid.table_identity import is_same_location
 from airflow_hiveacid.errors import TableNotFound, TableReplaced
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -45,7 +45,7 @@ def require_same_table(
                 f"{table.ref} was dropped and created again meanwhile: transaction {txn} had write"
                 f" id {write_id}, and has {other}."
             )
-    if not _same_place(now.location, table.location):
+    if not is_same_location(now.location, table.location):
         raise TableReplaced(
             f"{table.ref} was moved from {table.location} to {now.location} meanwhile."
         )
@@ -95,7 +95,7 @@ def require_same_definition(
         remedy = "Nothing was published; run the job again."
         if current is None:
             raise TableReplaced(f"{what} was dropped meanwhile.", remedy=remedy)
-        if not _same_place(current.location, partition.location):
+        if not is_same_location(current.location, partition.location):
             raise TableReplaced(
                 f"{what} was moved from {partition.location} to {current.location} meanwhile.",
                 remedy=remedy,
@@ -135,14 +135,3 @@ def _storage(stored: HiveTable | HivePartition) -> tuple[object, ...]:
 
 def _types(columns: Sequence[HiveColumn]) -> list[tuple[str, str]]:
     return [(column.name.lower(), column.type.lower()) for column in columns]
-
-
-def _same_place(one: str | None, other: str | None) -> bool:
-    return _plain(one or "") == _plain(other or "")
-
-
-def _plain(location: str) -> str:
-    """A location without slashes that mean nothing: file:///a//b/ is file:/a/b."""
-    scheme, _, rest = location.partition(":")
-    authority = rest.startswith("//") and not rest.startswith("///")
-    return f"{scheme}:{'/' if authority else ''}{re.sub('/+', '/', rest).rstrip('/')}"

@@ -1,17 +1,20 @@
 """What waits in the triggerer for changes of a table: for a sensor, and for assets."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from airflow_hiveacid.acid.consumers import Cursor, last_final_version
+from airflow_hiveacid.acid.consumers import last_final_version
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.acid.table_identity import TableIdentity
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.jobs import codec
@@ -32,7 +35,7 @@ class HiveAcidNewDataTrigger(BaseTrigger):
 
     :param table: The table.
     :param consumer: The name of the consumer.
-    :param after: The version that it has seen, where the table itself does not say.
+    :param after: The version after which a new consumer begins.
     :param metastore_conn_id: The metastore.
     :param poke_interval: Seconds between two looks.
     :param patience: For how many seconds the metastore may be away.
@@ -85,8 +88,8 @@ class HiveAcidNewDataTrigger(BaseTrigger):
 
     def _look(self, options: "MetastoreOptions", patience: Patience) -> "ChangesRange | None":
         # Thrift takes a second to import.
+        from airflow_hiveacid.maintenance.consumers import Consumer
         from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.metastore.consumers import Consumer
 
         try:
             with MetastoreClient(options) as client:
@@ -161,26 +164,42 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
                 # A trigger that fails is started again at once, and would fail again.
                 log.error("Looking for new versions failed, will try again: %s", error)
             else:
-                before = Cursor.parse(told, newest.created)
-                if newest.version and (before is None or before.version < newest.version):
-                    after = None if before is None else before.version
+                after = _version_of(told, newest.table)
+                if newest.version and (after is None or after < newest.version):
                     versions = {"after": after, "up_to": newest.version}
                     yield TriggerEvent({"table": self.table, **versions})  # type: ignore[no-untyped-call]
                     # Only now: it may be told twice, and must not be lost.
-                    told = str(newest)
+                    told = json.dumps(codec.to_record(newest))
                     if store is not None:
                         await store.aset(_TOLD, told)
             await asyncio.sleep(self.poke_interval)
 
-    def _look(self, options: "MetastoreOptions") -> Cursor:
+    def _look(self, options: "MetastoreOptions") -> "_Newest":
         from airflow_hiveacid.metastore.client import MetastoreClient
         from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
         ref = TableRef.parse(self.table)
         with MetastoreClient(options) as client:
-            created = int(client.get_table(ref).raw.createTime)
+            table = client.get_table(ref).identity
             seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
-        return Cursor(last_final_version(seen), created)
+        return _Newest(table=table, version=last_final_version(seen))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Newest:
+    """The newest version of one creation of a table."""
+
+    table: TableIdentity
+    version: int
+
+
+def _version_of(told: str | None, table: TableIdentity) -> int | None:
+    """The version of this table that an event has told of last; None if there was none."""
+    try:
+        known = None if told is None else codec.from_record(_Newest, json.loads(told), _TOLD)
+    except (ValueError, InvalidJob):
+        return None
+    return known.version if known is not None and known.table.is_same_as(table) else None
 
 
 async def _options(metastore_conn_id: str) -> "MetastoreOptions":

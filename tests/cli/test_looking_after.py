@@ -10,9 +10,9 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.maintenance.consumers import Consumer
 from airflow_hiveacid.maintenance.table_detail import table_detail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.consumers import Consumer
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.cli.acid_files import ids, write_events

@@ -5,8 +5,8 @@ import pytest
 from airflow_hiveacid import ChangesSource
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import VersionUnknown
+from airflow_hiveacid.maintenance.consumers import Consumer, forget_consumer, known_consumers
 from airflow_hiveacid.metastore import alteration
-from airflow_hiveacid.metastore.consumers import Consumer, forget_consumer, known_consumers
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from tests.maintenance.acid_folders import AcidFolders

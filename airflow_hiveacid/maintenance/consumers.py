@@ -1,0 +1,286 @@
+"""The consumers of a table's changes: their cursors in the folder of the table, and their turns.
+
+A cursor only saves work and keeps files from cleanings: the run tokens of the copies decide that each
+change is applied once, see ``acid.consumers``. So runs of one consumer need no lock.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_hiveacid.acid.consumers import (
+    consumer_targets,
+    consumer_token,
+    last_final_version,
+    require_consumer,
+)
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import CONSUMER_CURSORS
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.errors import ConsumerMismatch, InvalidJob, StorageError, VersionUnknown
+from airflow_hiveacid.jobs.consumer_cursor import Cursor, CursorPath, newest_cursor
+from airflow_hiveacid.jobs.report import ChangesRange
+from airflow_hiveacid.jobs.sources import ChangesSource
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.same_table import require_same_table
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownConsumer:
+    """A consumer that has a cursor in the folder of the table.
+
+    Attributes:
+        name: Its name.
+        version: The last version that it has copied.
+        behind: How many newer ones there are that it could copy.
+    """
+
+    name: str
+    version: int
+    behind: int
+
+    def __str__(self) -> str:
+        behind = f"{self.behind} behind" if self.behind else "up to date"
+        return f"{self.name} at version {self.version}, {behind}"
+
+
+def consumer_versions(table: HiveTable) -> dict[str, int]:
+    """Find the version that each consumer of a table has copied last, by name.
+
+    It is 0 where the cursors cannot be read, or belong to another creation of the table or to several
+    targets: no version is known then, and a cleaning must keep all that this consumer may need.
+
+    Args:
+        table: The table.
+    """
+    found: dict[str, list[Cursor | None]] = {}
+    for path, cursor in _read_cursors(ReadOnlyStorage.of(table.folder), CONSUMER_CURSORS).items():
+        found.setdefault(path.split("/")[1], []).append(cursor)
+    versions = {}
+    for name, cursors in sorted(found.items()):
+        known = [each for each in cursors if each and each.table.is_same_as(table.identity)]
+        agree = len(known) == len(cursors) and len({each.targets for each in known}) == 1
+        newest = newest_cursor(known) if agree else None
+        versions[name] = 0 if newest is None else newest.version
+    return versions
+
+
+def known_consumers(table: HiveTable, now: ValidWriteIdList) -> tuple[KnownConsumer, ...]:
+    """Describe the consumers of a table; see ``consumer_versions``.
+
+    Args:
+        table: The table.
+        now: What a new reader sees of its write ids.
+    """
+    newest = last_final_version(now)
+    return tuple(
+        KnownConsumer(
+            name=name,
+            version=version,
+            behind=sum(map(now.is_valid, range(version + 1, newest + 1))),
+        )
+        for name, version in consumer_versions(table).items()
+    )
+
+
+def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
+    """Remove the cursors of a consumer, of whatever creation of the table they are.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        name: The consumer.
+
+    Returns:
+        Whether there was one.
+    """
+    require_consumer(name)
+    storage, folder = Storage.of(client.get_table(ref).folder), f"{CONSUMER_CURSORS}/{name}"
+    found = bool(_read_cursors(storage, folder))
+    storage.delete_directory(folder)
+    return found
+
+
+class Consumer:
+    """How far one consumer of a table is, and how far it can go.
+
+    Attributes:
+        identity: The table.
+        newest: The newest version that it can copy.
+        highest: The highest write id of the table.
+    """
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        table: str,
+        name: str,
+        writes: Sequence[str] | None = None,
+    ) -> None:
+        """Read its cursor.
+
+        Args:
+            client: The metastore.
+            table: The table, "database.table".
+            name: The consumer.
+            writes: The tables or folders that it writes; None if the caller only looks.
+
+        Raises:
+            ConsumerMismatch: The cursor belongs to another creation of the table, or to another target.
+            StorageError: The cursor cannot be read.
+        """
+        require_consumer(name)
+        self._client = client
+        self._name = name
+        self._targets = None if writes is None else consumer_targets(writes)
+        self._table = client.get_table(TableRef.parse(table))
+        self._storage = Storage.of(self._table.folder)
+        self.identity = self._table.identity
+        self._cursor = self._read()
+        ref = self._table.ref
+        seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+        self.newest = last_final_version(seen)
+        self.highest = seen.high_watermark
+
+    @property
+    def after(self) -> int | None:
+        """The version that it has copied last; None before its first one."""
+        return None if self._cursor is None or self._cursor.begins else self._cursor.version
+
+    def range(self, source: ChangesSource) -> ChangesRange | None:
+        """The versions that are its turn; None if there is nothing new.
+
+        Args:
+            source: Where it begins if it is new, and how far it goes at most.
+
+        Raises:
+            InvalidJob: That is not said by write ids.
+            VersionUnknown: It has copied versions that the table does not have any more.
+        """
+        first, last = source.versions
+        begin = first.write_id if self.after is None else self.after
+        limit = self.newest if last is None else last.write_id
+        if begin is None or limit is None:
+            raise InvalidJob(
+                f"A consumer of {self.identity.table} begins and ends at write ids, not at times.",
+                remedy="Say after='0' to begin with the first version.",
+            )
+        if begin > self.highest:
+            raise VersionUnknown(
+                f"{self.identity.table} has no version {begin}, after which its consumer goes on.",
+                remedy="If its metastore was set back, begin anew: give the consumer another name, and"
+                " after= the version that its copy holds.",
+            )
+        up_to = min(limit, self.newest)
+        if up_to <= begin:
+            return None
+        return ChangesRange(table=self.identity.table, after=begin, up_to=up_to)
+
+    def token(self, after: int) -> str:
+        """Make the run token of the copy that begins after a version."""
+        return consumer_token(self.identity, self._name, after)
+
+    def begin(self, version: int) -> None:
+        """Let cleanings find a new consumer, before it has copied anything.
+
+        Args:
+            version: The version after which it begins.
+        """
+        if self.after is None:
+            self._move(version, begins=True)
+
+    def advance(self, version: int) -> None:
+        """Move the cursor, unless it is there already or beyond.
+
+        Args:
+            version: The version that has been copied last.
+
+        Raises:
+            TableReplaced: The table was dropped and created again meanwhile.
+            ConsumerMismatch: A run with another target has used the name meanwhile.
+        """
+        require_same_table(self._client, self._table)
+        self._move(version)
+        for path in self._paths():
+            parsed = CursorPath.parse(path)
+            if parsed and (parsed.version is None or parsed.version < version):
+                self._storage.delete_file(path)
+
+    def _move(self, version: int, *, begins: bool = False) -> None:
+        assert self._targets is not None
+        cursor = Cursor(
+            consumer=self._name,
+            table=self.identity,
+            targets=self._targets,
+            version=version,
+            begins=begins,
+        )
+        self._cursor = self._read()
+        if not cursor.is_news_after(self._cursor):
+            return
+        try:
+            self._storage.write_file(cursor.path, cursor.to_bytes(), replace=begins)
+        except StorageError:
+            # The answer was lost, or another run of the consumer was as fast.
+            if cursor.is_news_after(self._read()):
+                raise
+        # Of two runs with different targets that both found no cursor, one finds that of the other.
+        self._cursor = self._read()
+
+    def _read(self) -> Cursor | None:
+        cursors = []
+        found = _read_cursors(self._storage, f"{CONSUMER_CURSORS}/{self._name}")
+        for path, cursor in found.items():
+            where = f"{self._storage.location}/{path}"
+            if cursor is None:
+                raise StorageError(
+                    f"{where} cannot be read as the cursor of a consumer.",
+                    remedy=f"Restore it, or run hiveacid consumers forget {self.identity.table} "
+                    f"{self._name}: then the consumer begins again at after= of its job.",
+                )
+            if not cursor.table.is_same_as(self.identity):
+                raise ConsumerMismatch(
+                    f"The cursor {where} belongs to {cursor.table}, and the table is now "
+                    f"{self.identity}.",
+                    remedy="If this is another table, run hiveacid consumers forget "
+                    f"{self.identity.table} {self._name}. If it was renamed or moved, give the "
+                    f"consumer another name, and after={str(cursor.version)!r}.",
+                )
+            if self._targets is not None and cursor.targets != self._targets:
+                raise ConsumerMismatch(
+                    f"Consumer {self._name} of {self.identity.table} writes "
+                    f"{_listed(cursor.targets)} by {where}, and not {_listed(self._targets)}.",
+                    remedy="Give the consumer of each target a name of its own. To continue in another "
+                    f"target, give it another name, and after={str(cursor.version)!r}.",
+                )
+            cursors.append(cursor)
+        return newest_cursor(cursors)
+
+    def _paths(self) -> list[str]:
+        return _paths(self._storage, f"{CONSUMER_CURSORS}/{self._name}")
+
+
+def _read_cursors(storage: ReadOnlyStorage, folder: str) -> Mapping[str, Cursor | None]:
+    """Read the cursors below a folder, by path; None is one that cannot be read."""
+    paths = _paths(storage, folder)
+    cursors: dict[str, Cursor | None] = {}
+    for path in paths:
+        parsed = CursorPath.parse(path)
+        if parsed is None or not parsed.finished:
+            continue
+        content = storage.read_small(path)
+        if content is None and _paths(storage, folder) != paths:
+            return _read_cursors(storage, folder)  # Another run has moved a cursor just then.
+        cursors[path] = None if content is None else Cursor.parse(path, content)
+    return cursors
+
+
+def _paths(storage: ReadOnlyStorage, folder: str) -> list[str]:
+    files = storage.list_files(folder, recursive=True, missing_ok=True)
+    return [f"{folder}/{file.path}" for file in files]
+
+
+def _listed(targets: Sequence[str]) -> str:
+    return ", ".join(targets) or "nothing"
