@@ -67,7 +67,7 @@ class ExportedRange:
 def _mismatch(path: str, exported: str, asked: str) -> ConsumerMismatch:
     return ConsumerMismatch(
         f"{path} belongs to an export of {exported}, and this is one of {asked}.",
-        remedy="Export to a path of its own, or move that folder away.",
+        remedy="Move that folder away, or export to another path under another name of the consumer.",
     )
 
 

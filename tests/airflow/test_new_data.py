@@ -80,7 +80,7 @@ def test_what_is_new_and_final_is_found(table: Table, client: MetastoreClient) -
     poked = sensor.poke({})
     assert (poked.is_done, poked.xcom_value) == (True, table.found(0, 1))
     assert json.dumps(poked.xcom_value)
-    Consumer(client, table.ref.full_name, "audit").advance(1)
+    Consumer(client, table.ref.full_name, "audit", ["d.copy"]).advance(1)
     assert not sensor.poke({})
     client.commit_txn(open_)
     assert sensor.poke({}).xcom_value == table.found(1, 3)
@@ -95,7 +95,7 @@ def test_a_look_takes_three_calls(table: Table) -> None:
     assert {calls[name] for name in asked} == {1}
 
 
-def test_a_sensor_that_defers_hands_the_cursor_to_its_trigger(table: Table) -> None:
+def test_a_sensor_that_defers_waits_in_its_trigger(table: Table) -> None:
     table.write()
     sensor = table.sensor(deferrable=True, after="1", poke_interval=7)
     with pytest.raises(TaskDeferred) as deferred:
@@ -146,6 +146,8 @@ def test_a_sensor_that_defers_waits_for_a_metastore_that_is_away(
     monkeypatch.setattr(Consumer, "range", find)
     table.write()
     sensor = table.sensor(deferrable=True, poke_interval=SOON)
+    with pytest.raises(TaskDeferred):
+        sensor.execute({})
     assert sensor.execute({}) == table.found(0, 1)
     away.append(MetastoreUnreachable("It is away."))
     assert not table.sensor().poke({}).is_done

@@ -41,7 +41,7 @@ def test_a_range_of_another_owner_is_refused(
     with pytest.raises(ConsumerMismatch, match=says) as raised:
         EXPORTED.require_of(replace(TABLE, **table), consumer, 3, PATH)
     assert PATH in raised.value.what
-    assert "path of its own" in raised.value.remedy
+    assert "Move that folder away" in raised.value.remedy
 
 
 def changed(**more: Any) -> bytes:
