@@ -137,6 +137,7 @@ class Consumer:
         self._targets = None if writes is None else consumer_targets(writes)
         self._table = client.get_table(TableRef.parse(table))
         self._storage = Storage.of(self._table.folder)
+        self._folder = f"{CONSUMER_CURSORS}/{name}"
         self.identity = self._table.identity
         self._cursor = self._read()
         ref = self._table.ref
@@ -203,7 +204,7 @@ class Consumer:
         """
         require_same_table(self._client, self._table)
         self._move(version)
-        for path in self._paths():
+        for path in _paths(self._storage, self._folder):
             parsed = CursorPath.parse(path)
             if parsed and (parsed.version is None or parsed.version < version):
                 self._storage.delete_file(path)
@@ -231,8 +232,7 @@ class Consumer:
 
     def _read(self) -> Cursor | None:
         cursors = []
-        found = _read_cursors(self._storage, f"{CONSUMER_CURSORS}/{self._name}")
-        for path, cursor in found.items():
+        for path, cursor in _read_cursors(self._storage, self._folder).items():
             where = f"{self._storage.location}/{path}"
             if cursor is None:
                 raise StorageError(
@@ -257,9 +257,6 @@ class Consumer:
                 )
             cursors.append(cursor)
         return newest_cursor(cursors)
-
-    def _paths(self) -> list[str]:
-        return _paths(self._storage, f"{CONSUMER_CURSORS}/{self._name}")
 
 
 def _read_cursors(storage: ReadOnlyStorage, folder: str) -> Mapping[str, Cursor | None]:
