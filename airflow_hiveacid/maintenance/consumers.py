@@ -4,20 +4,22 @@ A cursor only saves work and keeps files from cleanings: the run tokens of the c
 change is applied once, see ``acid.consumers``. So runs of one consumer need no lock.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_hiveacid.acid.consumers import (
+    CONSUMER_NAME,
     consumer_targets,
     consumer_token,
     last_final_version,
     require_consumer,
 )
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import CONSUMER_CURSORS
+from airflow_hiveacid.acid.names import CONSUMER_CURSORS, UNFINISHED_PREFIX
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import ConsumerMismatch, InvalidJob, StorageError, VersionUnknown
-from airflow_hiveacid.jobs.consumer_cursor import Cursor, CursorPath, newest_cursor
+from airflow_hiveacid.jobs.consumer_cursor import Cursor
 from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -25,6 +27,9 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
+
+_PATH = re.compile(rf"{CONSUMER_CURSORS}/{CONSUMER_NAME.pattern}/(?:begin|[0-9]{{1,18}})\.json")
+_FILE = re.compile(rf"(?:{UNFINISHED_PREFIX}[0-9a-f]+_)?(?:begin|([0-9]{{1,18}}))\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,7 @@ def consumer_versions(table: HiveTable) -> dict[str, int]:
     for name, cursors in sorted(found.items()):
         known = [each for each in cursors if each and each.table.is_same_as(table.identity)]
         agree = len(known) == len(cursors) and len({each.targets for each in known}) == 1
-        newest = newest_cursor(known) if agree else None
+        newest = _newest(known) if agree else None
         versions[name] = 0 if newest is None else newest.version
     return versions
 
@@ -204,10 +209,10 @@ class Consumer:
         """
         require_same_table(self._client, self._table)
         self._move(version)
-        for path in _paths(self._storage, self._folder):
-            parsed = CursorPath.parse(path)
-            if parsed and (parsed.version is None or parsed.version < version):
-                self._storage.delete_file(path)
+        for file in self._storage.list_files(self._folder, missing_ok=True):
+            match = _FILE.fullmatch(file.path)
+            if match and (match[1] is None or int(match[1]) < version):
+                self._storage.delete_file(f"{self._folder}/{file.path}")
 
     def _move(self, version: int, *, begins: bool = False) -> None:
         assert self._targets is not None
@@ -221,13 +226,13 @@ class Consumer:
         self._cursor = self._read()
         if not cursor.is_news_after(self._cursor):
             return
+        again = self._cursor is not None and self._cursor.path == cursor.path
         try:
-            self._storage.write_file(cursor.path, cursor.to_bytes(), replace=begins)
+            self._storage.write_file(cursor.path, cursor.to_bytes(), replace=again)
         except StorageError:
-            # The answer was lost, or another run of the consumer was as fast.
+            # The answer was lost, or another run was as fast; if it has another target, this raises.
             if cursor.is_news_after(self._read()):
                 raise
-        # Of two runs with different targets that both found no cursor, one finds that of the other.
         self._cursor = self._read()
 
     def _read(self) -> Cursor | None:
@@ -256,27 +261,28 @@ class Consumer:
                     f"target, give it another name, and after={str(cursor.version)!r}.",
                 )
             cursors.append(cursor)
-        return newest_cursor(cursors)
+        return _newest(cursors)
 
 
 def _read_cursors(storage: ReadOnlyStorage, folder: str) -> Mapping[str, Cursor | None]:
     """Read the cursors below a folder, by path; None is one that cannot be read."""
     paths = _paths(storage, folder)
-    cursors: dict[str, Cursor | None] = {}
-    for path in paths:
-        parsed = CursorPath.parse(path)
-        if parsed is None or not parsed.finished:
-            continue
-        content = storage.read_small(path)
-        if content is None and _paths(storage, folder) != paths:
-            return _read_cursors(storage, folder)  # Another run has moved a cursor just then.
-        cursors[path] = None if content is None else Cursor.parse(path, content)
-    return cursors
+    contents = {path: storage.read_small(path) for path in paths}
+    if None in contents.values() and _paths(storage, folder) != paths:
+        return _read_cursors(storage, folder)  # Another run has moved a cursor just then.
+    return {
+        path: None if content is None else Cursor.parse(path, content)
+        for path, content in contents.items()
+    }
 
 
 def _paths(storage: ReadOnlyStorage, folder: str) -> list[str]:
     files = storage.list_files(folder, recursive=True, missing_ok=True)
-    return [f"{folder}/{file.path}" for file in files]
+    return [path for file in files if _PATH.fullmatch(path := f"{folder}/{file.path}")]
+
+
+def _newest(cursors: Iterable[Cursor]) -> Cursor | None:
+    return max(cursors, key=lambda cursor: (not cursor.begins, cursor.version), default=None)
 
 
 def _listed(targets: Sequence[str]) -> str:

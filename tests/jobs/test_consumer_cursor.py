@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.jobs.consumer_cursor import Cursor, CursorPath, newest_cursor
+from airflow_hiveacid.jobs.consumer_cursor import Cursor
 
 TABLE = TableIdentity(table="a.t", created=7, location="file:/w/a.db/t")
 AT = Cursor(consumer="log", table=TABLE, targets=("a.copy",), version=3)
@@ -36,23 +36,9 @@ def test_another_content_than_that_of_the_path_is_no_cursor(content: bytes) -> N
     assert Cursor.parse(AT.path, content) is None
 
 
-def test_each_version_and_each_owner_has_a_file_of_its_own() -> None:
-    owners = [AT, replace(AT, targets=("a.d",)), replace(AT, table=replace(TABLE, created=8))]
-    cursors = [replace(each, version=n) for each in owners for n in (3, 4)]
-    cursors += [replace(each, begins=True) for each in owners]
-    assert len({each.path for each in cursors}) == 9
-    # That of a consumer that has copied nothing may be replaced.
-    assert BEGINS.path == replace(BEGINS, version=0).path
-
-
-def test_paths_of_cursors() -> None:
-    folder, _, name = AT.path.rpartition("/")
-    assert CursorPath.parse(AT.path) == CursorPath("log", 3, finished=True)
-    assert CursorPath.parse(BEGINS.path) == CursorPath("log", None, finished=True)
-    unfinished = f"{folder}/_unfinished_0123abcd_{name}"
-    assert CursorPath.parse(unfinished) == CursorPath("log", 3, finished=False)
-    for other in (name, f"{folder}/more/{name}", f"{AT.path}~", f"{folder}/3.json", ""):
-        assert CursorPath.parse(other) is None
+def test_each_version_has_a_file_of_its_own() -> None:
+    assert AT.path == "_hiveacid_consumers/log/3.json"
+    assert BEGINS.path == "_hiveacid_consumers/log/begin.json"
 
 
 def test_a_cursor_never_goes_back() -> None:
@@ -62,7 +48,3 @@ def test_a_cursor_never_goes_back() -> None:
     assert replace(BEGINS, version=2).is_news_after(BEGINS)
     for known, other in ((AT, AT), (AT, replace(AT, version=2)), (AT, BEGINS), (BEGINS, BEGINS)):
         assert not other.is_news_after(known)
-    assert newest_cursor([AT, BEGINS, replace(AT, version=11), replace(AT, version=2)]) == replace(
-        AT, version=11
-    )
-    assert newest_cursor([]) is None

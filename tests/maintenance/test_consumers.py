@@ -78,7 +78,7 @@ def test_runs_of_one_consumer_at_the_same_time_never_set_it_back(folders, monkey
     assert len(written) == 2
     assert (known(folders), slow.after) == ([("log", 3, 0)], 3)
     consumer(folders).advance(3)
-    assert [path.name.partition(".")[0] for path in files(folders)] == ["3"]
+    assert [path.name for path in files(folders)] == ["3.json"]
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -107,13 +107,12 @@ def test_a_lost_answer_is_settled_by_looking(folders, monkeypatch, written):
 def test_what_a_kill_has_left_is_removed_by_the_next_move(folders):
     consumer(folders).begin(0)
     (begun,) = files(folders)
-    for name in (begun.name, begun.name.replace("begin", "1"), begun.name.replace("begin", "3")):
-        (begun.parent / f"_unfinished_0123abcd_{name}").write_text("{")
+    for name in ("begin", "1", "3"):
+        (begun.parent / f"_unfinished_0123abcd_{name}.json").write_text("{")
     assert turn(folders) == (0, 3)
     consumer(folders).advance(2)
     # What another run is about to write stays.
-    left = [path.name.removeprefix("_unfinished_0123abcd_")[0] for path in files(folders)]
-    assert left == ["2", "3"]
+    assert [path.name for path in files(folders)] == ["2.json", "_unfinished_0123abcd_3.json"]
 
 
 def test_one_name_with_two_targets_is_refused(folders):
@@ -130,16 +129,23 @@ def test_one_name_with_two_targets_is_refused(folders):
     assert Consumer(folders.client, folders.ref.full_name, "log").after == 2
 
 
-def test_of_two_targets_that_begin_at_the_same_time_one_is_refused(folders):
-    one, other = consumer(folders), consumer(folders, targets=["d.other"])
-    one.begin(0)
-    with pytest.raises(ConsumerMismatch):
+def test_of_two_targets_that_begin_at_the_same_time_one_is_refused(folders, monkeypatch):
+    """The second one begins between the look and the write of the first one."""
+    really, other = LocalStorage.write_file, consumer(folders, targets=["d.other"])
+
+    def write_file(storage, path, content, *, replace=False):
+        monkeypatch.undo()
         other.begin(0)
+        really(storage, path, content, replace=replace)
+
+    one = consumer(folders)
+    monkeypatch.setattr(LocalStorage, "write_file", write_file)
+    with pytest.raises(ConsumerMismatch, match=r"writes d\.other .* not d\.copy"):
+        one.begin(0)
     with pytest.raises(ConsumerMismatch):
-        other.advance(3)
-    # Cleanings keep all that either of them needs.
-    one._storage.write_file("_hiveacid_consumers/log/3.0123456789abcdef.json", b"{}")
-    assert known(folders) == [("log", 0, 3)]
+        one.advance(2)
+    other.advance(3)
+    assert known(folders) == [("log", 3, 0)]
 
 
 def other_creation(folders, **changes):
