@@ -68,11 +68,17 @@ class MixedHistory:
         return engine
 
     def changer(self):
-        """Who changes rows: Trino gives rows of any file the number of the first bucket."""
-        engine = self.writer()
-        return (
-            "Hive" if engine == "Trino" and not self.table.has_one_file_per_directory() else engine
-        )
+        """Choose an engine that changes rows of the present files correctly.
+
+        Trino gives the rows of any file the number of the first bucket, and sorts delete events
+        by write id and row id only: Hive overlooks events that are not sorted by their bucket
+        property, too. Once the table has fewer buckets than there were, Hive puts delete events
+        of two buckets into one file.
+        """
+        engine, highest = self.writer(), self.table.highest_bucket()
+        if engine == "Trino" and (highest > 0 or not self.table.has_one_bucket_per_write()):
+            engine = "Hive"
+        return "we" if engine == "Hive" and self.buckets and highest >= self.buckets else engine
 
     def fresh(self, count):
         return self.draw.sample([id_ for id_ in IDS if id_ not in self.table.rows], count)
