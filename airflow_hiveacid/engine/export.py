@@ -106,8 +106,8 @@ class _Export:
             path = f"{self._job.path.rstrip('/')}/{self._staged}"
             exclusive.own(partial(self._storage.delete_directory, self._staged), path)
             rows = self._write(table, path)
-            exclusive.confirm_alive()
             require_same_table(self._client, table)
+            exclusive.confirm_alive()
             with self._phases(Phase.PUBLISH, "the folder"):
                 return self._publish(table, rows)
 
